@@ -260,6 +260,21 @@ def test_a_restart_begins_where_application_windows_have_ended() -> None:
     check_boundary(plan_states(keys(old), old), old, 7)
 
 
+def test_what_had_a_container_of_its_own_is_not_fused_again() -> None:
+    def containers(plan: Plan) -> list[list[str]]:
+        titles = {one.id: one.name for one in plan.physical.operators if not one.unifier}
+        found = [[titles[one] for one in box.operators if one in titles] for box in plan.execution.containers]
+        return [box for box in found if "check" in box or "source" in box]
+
+    app, one = payments_app(), Repartition("source", 1)
+    first = plan_application(app, edits=[one])
+    apart = succeed(first, plan_application(app, edits=[one, Repartition("check", 2)]))
+    again = succeed(apart, plan_application(app, edits=[one, Repartition("check", 1)]))
+    assert containers(first) == [["source", "check", "rejected_store"]]
+    assert containers(apart) == [["source"], ["check"], ["check"]]
+    assert containers(again) == [["source"], ["check"]]
+
+
 def test_ids_are_not_used_again() -> None:
     app = payments_app()
     plan = plan_application(app)

@@ -18,6 +18,7 @@ from ridgeline.plan import edits as plan_edits
 from ridgeline.policies import Decision, Expectation, Repartition, SetAttribute, SetProperty
 from ridgeline.policies.deciding import Deciders
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.plan.other_partitioner import HeaviestApart
 
 
 class Figures(SimpleNamespace):
@@ -238,6 +239,34 @@ def test_an_operator_that_observes_itself_sees_its_properties_of_now() -> None:
     assert len(notes) > 1
     assert notes == [str(limit) for limit in range(7, 7 + len(notes))]
     assert watching.limit == 4  # the author's is as it was
+
+
+class Keyed(Operator):
+    """Asks for partitions that are made of its load."""
+
+    data = InputPort(Number, key=lambda number: number.value)
+
+    @data.process
+    def work(self, number: Number) -> None:
+        pass
+
+    def observe(self, figures: Any) -> Any:
+        if figures.partitions == 2 and figures.keys is not None:
+            return Repartition(3, note="uneven", partitioner=HeaviestApart())
+        return None
+
+
+def test_a_partitioner_of_a_listener_is_given_the_load_by_partition_and_key() -> None:
+    app = Application("keyed", window="10ms")
+    items = [item for _ in range(9) for item in [*[(4,)] * 6, *[(6,)] * 3, (8,), END_WINDOW]]
+    numbers = app.add_operator("numbers", ListInput(Number, items))
+    app.add_stream("numbers", numbers.output, app.add_operator("keyed", Keyed(), partitions=2).data)
+    run = run_local(app)
+    [decision] = run.decisions().to_pylist()
+    assert decision["state"] == "APPLIED", decision
+    load = run.plan.logical.operator("keyed").attributes["partitioner"].load
+    assert sorted(load.by_cell)[-4:] == [0.0, *map(pytest.approx, (0.1, 0.3, 0.6))]
+    assert sum(load.by_partition) == pytest.approx(1.0)
 
 
 class Wrong(PolicyBase):

@@ -40,10 +40,27 @@ class PartitionKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """How the tuples of an operator were spread when a listener asked for a `Partitioner`; shares, in sum 1.
+
+    `by_partition`: of each partition. `by_cell`: of the tuples with each `hash & (len(by_cell) - 1)`. Empty
+    where it is not known: nobody has asked, or keys are not counted.
+
+    Example:
+        >>> from ridgeline.api.partitioner import Load
+        >>> Load(by_partition=(0.75, 0.25)).by_cell
+        ()
+    """
+
+    by_partition: tuple[float, ...] = ()
+    by_cell: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PortInfo:
     """An input port as a partitioner sees it.
 
-    `keyed`: it has a key or codec. `connected`: a stream leads to it.
+    `keyed`: it has a key or codec. `connected`: a stream leads to it. `load`: of the operator.
 
     Example:
         >>> from ridgeline import PortInfo
@@ -54,6 +71,7 @@ class PortInfo:
     name: str
     keyed: bool
     connected: bool
+    load: Load = Load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +111,9 @@ class Partitioner(ABC):
         >>> len(Broadcast().define_partitions(3, []))
         3
     """
+
+    load: Load = Load()
+    """The load that `define_partitions` is given. The platform sets it where a listener answers with this."""
 
     @abstractmethod
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> Sequence[Partition]:

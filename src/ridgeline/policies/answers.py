@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ridgeline.api.partitioner import Partitioner
+from ridgeline.api.partitioner import Load, Partitioner
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.plan import edits as plan_edits
 from ridgeline.plan.edits import Edit, edit_of, edit_to_json
@@ -21,7 +22,10 @@ FAILED = "FAILED"
 
 @dataclass(frozen=True, slots=True)
 class Repartition:
-    """Give the operator so many partitions. `note`: why, for the log. `partitioner`: another one, too."""
+    """Give the operator so many partitions. `note`: why, for the log.
+
+    `partitioner`: divides them from now on. Its `define_partitions` gets the `load` as the listener saw it.
+    """
 
     partitions: int
     note: str = ""
@@ -132,8 +136,8 @@ _MOST_ANSWERS = 100
 Answer = Repartition | SetProperty | SetAttribute | Decision
 
 
-def decisions_of(answer: object, operator: str = "") -> list[Decision]:
-    """The decisions in an answer; `operator`: that of the listener.
+def decisions_of(answer: object, own: OperatorFigures | None = None) -> list[Decision]:
+    """The decisions in an answer; `own`: the figures that the listener of an operator has seen.
 
     Raises TypeError for what is no answer, ChangeError for an edit with a field of another type, and what
     writing a partitioner raises.
@@ -144,14 +148,15 @@ def decisions_of(answer: object, operator: str = "") -> list[Decision]:
         several = list(islice(answer, _MOST_ANSWERS + 1))
         if len(several) > _MOST_ANSWERS:
             raise TypeError(f"the answer has more than {_MOST_ANSWERS} parts; give fewer at a time")
-        return [decision for one in several for decision in decisions_of(one, operator)]
+        return [decision for one in several for decision in decisions_of(one, own)]
+    operator = "" if own is None else own.name
     match answer:
         case Decision():
             _check_edits("edits", answer.edits)
             _check_edits("undo", answer.undo)
             return [answer] if answer.edits else []
-        case Repartition(count, note, partitioner) if operator:
-            written = None if partitioner is None else write_partitioner(partitioner)
+        case Repartition(count, note, partitioner) if own is not None:
+            written = None if partitioner is None else write_partitioner(_with_load(partitioner, own))
             return [Decision((plan_edits.Repartition(operator, count, written),), note)]
         case SetProperty(name, value, note) if operator:
             return [Decision((plan_edits.SetProperty(operator, name, value),), note)]
@@ -159,6 +164,14 @@ def decisions_of(answer: object, operator: str = "") -> list[Decision]:
             return [Decision((plan_edits.SetAttribute(operator, name, value),), note)]
     wanted = "`Repartition`, `SetProperty`, `SetAttribute` or `Decision`" if operator else "`Decision`"
     raise TypeError(f"the answer is a `{type(answer).__name__}`; give {wanted}, several of them, or None")
+
+
+def _with_load(partitioner: Partitioner, own: OperatorFigures) -> Partitioner:
+    """The same partitioner, which knows how the tuples of its operator are spread."""
+    found, tuples = copy.copy(partitioner), [one.tuples_in for one in own.by_partition]
+    shares = tuple(one / sum(tuples) for one in tuples) if sum(tuples) else ()
+    found.load = Load(shares, () if own.keys is None else tuple(own.keys.loads.tolist()))
+    return found
 
 
 def _check_edits(what: str, edits: object) -> None:

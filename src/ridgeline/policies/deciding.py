@@ -60,7 +60,7 @@ class _Decider:
         if not self.operator:
             return decisions_of(self.one.decide(figures))
         own = figures.operators.get(self.operator)
-        return [] if own is None else decisions_of(self.one.observe(own), self.operator)
+        return [] if own is None else decisions_of(self.one.observe(own), own)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ridgeline.api.errors import ValidationError
 from ridgeline.plan.build.partitioning import parallel_ports
@@ -14,14 +15,18 @@ from ridgeline.plan.physical import PhysicalPlan
 from ridgeline.plan.placement.colocation import Edge, Node, find_groups, joins_of, one_to_one
 from ridgeline.plan.placement_rule import limits_of
 
+_NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
 
-def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPlan:
+
+def build_execution(
+    logical: LogicalPlan, physical: PhysicalPlan, apart: Mapping[str, Collection[str]] = _NOBODY
+) -> ExecutionPlan:
     """Build the execution plan: groups that a locality demands, then every fusion that is possible.
 
     A partition is fused into the container of an upstream partition if three things hold. It gets all tuples
     of that stream from there. The stream is not NODE_LOCAL or RACK_LOCAL. Everything else that it waits for
-    is in that container too, or in an earlier stage. Raises ValidationError if localities contradict each
-    other.
+    is in that container too, or in an earlier stage. `apart`: the operators that each need not be fused with.
+    Raises ValidationError if localities contradict each other.
     """
     parts = _sorted(logical, physical)
     nodes = [Node(one.name, one.is_input, len(parts.partitions[one.name])) for one in logical.operators]
@@ -29,7 +34,7 @@ def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPl
     groups = find_groups(nodes, edges, joins_of(logical.affinity, nodes))
     if groups.faults:
         raise ValidationError(logical.application, groups.faults)
-    planner = _Planner(parts, nodes, edges, _strangers(logical))
+    planner = _Planner(parts, nodes, edges, _strangers(logical, apart))
     for group in groups.groups:
         planner.place(group)
     return planner.plan()
@@ -79,9 +84,9 @@ def _sorted(logical: LogicalPlan, physical: PhysicalPlan) -> _Parts:
     return _Parts(partitions, before, finals, merging, sliders, names)
 
 
-def _strangers(logical: LogicalPlan) -> Mapping[str, set[str]]:
-    """The operators that rules keep apart from each, or for which they leave other hosts."""
-    found = defaultdict[str, set[str]](set)
+def _strangers(logical: LogicalPlan, apart: Mapping[str, Collection[str]]) -> Mapping[str, set[str]]:
+    """By operator, those that rules keep apart from it, for which rules leave other hosts, and `apart`."""
+    found = defaultdict[str, set[str]](set, {name: set(others) for name, others in apart.items()})
     for first, second in (pair for rule in logical.affinity for pair in rule.pairs):
         found[first].add(second)
         found[second].add(first)

@@ -143,7 +143,7 @@ def define_partitions(
             "give an instance of a subclass of `Partitioner`",
         )
     ports = [
-        PortInfo(name, port.codec is not None, name in connected)
+        PortInfo(name, port.codec is not None, name in connected, partitioner.load)
         for name, port in inputs.items()
         if name not in followed
     ]

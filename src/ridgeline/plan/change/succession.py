@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.plan.build.fusing import build_execution
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.same_values import same_value, same_values
@@ -26,9 +27,9 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
     """The new plan as the successor of the old one: of the next version, with the ids of what stays.
 
     A physical operator stays if an old one has its name, place, class, schemas and keys (`is_same`). A
-    container has the id of the old one that most of its operators stay in, else a new one. New ones get
-    an id that no plan of the run had. `others`: names in the new plan that are those of other operators
-    than before, as where two have changed their names.
+    container has the id of the old one that most of its operators stay in, else a new one. New ones get an id
+    that no plan of the run had. Operators that had containers of their own keep them. `others`: names in the
+    new plan that are those of other operators than before, as where two have changed their names.
 
     Example:
         >>> from ridgeline import Application
@@ -54,7 +55,8 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
         else:
             ids[one.id] = first
             first += 1
-    boxes = _container_ids(old.execution, new.execution, ids, first_container)
+    execution = _unfused(old, new)
+    boxes = _container_ids(old.execution, execution, ids, first_container)
     first_container = max(first_container, 1 + max(boxes.values(), default=0))
     operators = tuple(replace(one, id=ids[one.id]) for one in new.physical.operators)
     streams = tuple(replace(one, source=ids[one.source], sink=ids[one.sink]) for one in new.physical.streams)
@@ -66,7 +68,7 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
                 for box in stage.containers
             ),
         )
-        for stage in new.execution.stages
+        for stage in execution.stages
     )
     return Plan(
         new.logical,
@@ -76,6 +78,28 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
         (first, first_container),
         old.passed_over,
     )
+
+
+def _unfused(old: Plan, new: Plan) -> ExecutionPlan:
+    """The containers of a new plan, in which operators that shared none are not fused.
+
+    Else a change to one partition would start its neighbours anew, too, and so would the next one back.
+    """
+    beside: dict[str, set[str]] = {}
+    for names in _operators_of_containers(old):
+        for name in names:
+            beside.setdefault(name, set()).update(names)
+    apart = {name: beside.keys() - others for name, others in beside.items()}
+    if any(apart.get(name, set()) & names for names in _operators_of_containers(new) for name in names):
+        return build_execution(new.logical, new.physical, apart)
+    return new.execution
+
+
+def _operators_of_containers(plan: Plan) -> Iterator[set[str]]:
+    """The logical operators whose partitions are in each container."""
+    names = {one.id: one.name for one in plan.physical.operators if not one.unifier}
+    for box in plan.execution.containers:
+        yield {names[one] for one in box.operators if one in names}
 
 
 def following_ids(plan: Plan) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from typing import Any
 import pydantic
 
 from ridgeline.api.errors import described, did_you_mean, shorten
-from ridgeline.api.partitioner import Partitioner
+from ridgeline.api.partitioner import Load, Partitioner
 from ridgeline.api.support.masking import is_secret_type, secrets_in
 from ridgeline.plan.same_values import same_value
 
@@ -253,11 +253,11 @@ def without_null(value: object) -> object:
     return {key: without_null(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
-_KEYS = {"class", "arguments", "properties"}
+_KEYS = {"class", "arguments", "properties", "load"}
 
 
 def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
-    """A partitioner from its `class`, `arguments` and `properties`. Raises ValueFaultError.
+    """A partitioner from its `class`, `arguments`, `properties` and `load`. Raises ValueFaultError.
 
     Example:
         >>> read_partitioner({"class": "ridgeline.StickyPartitioner", "arguments": ["payments"]})
@@ -277,11 +277,14 @@ def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
     if not (isinstance(kind, type) and issubclass(kind, Partitioner)):
         raise ValueFaultError(f"`{path}` is no `Partitioner`", "name a subclass of `Partitioner`")
     try:
-        return kind(*arguments, **properties)
+        made = kind(*arguments, **properties)
+        if load := spec.get("load"):
+            made.load = Load(*(tuple(map(float, shares)) for shares in load))
     except Exception as error:
         raise ValueFaultError(
             f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
         ) from error
+    return made
 
 
 def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
@@ -299,6 +302,8 @@ def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
             found["arguments"] = [write_value(name, one, Any) for one in values[name]]
         elif name in values:
             found.setdefault("properties", {})[name] = write_value(name, values[name], Any)
+    if partitioner.load != Load():
+        found["load"] = [list(partitioner.load.by_partition), list(partitioner.load.by_cell)]
     if not same_value(read_partitioner(found), partitioner):
         raise ValueFaultError(
             f"a `{kind.__name__}` is not made anew by what it was given",
