@@ -6,7 +6,10 @@ from ridgeline.api.policy import (
     error_share,
     late_share,
     latency,
+    loss,
+    record_age,
     throughput,
+    uptime,
     window_latency,
 )
 from ridgeline.policies.alerts import Hook, alert_rules
@@ -22,6 +25,9 @@ __all__ = [
     "error_share",
     "late_share",
     "latency",
+    "loss",
+    "record_age",
     "throughput",
+    "uptime",
     "window_latency",
 ]

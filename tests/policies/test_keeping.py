@@ -1,7 +1,9 @@
 """Promises are kept or broken within a window of the truth, whatever the trace."""
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,10 @@ from ridgeline.sla import (
     error_share,
     late_share,
     latency,
+    loss,
+    record_age,
     throughput,
+    uptime,
     window_latency,
 )
 
@@ -113,3 +118,38 @@ def test_late_records_break_their_own_promise_and_no_other() -> None:
     seen = Observation(1.0, {}, {"store": 10}, {"store": 0}, {"store": 2})
     keeping.on_window(seen, at=1.0, wall=1.0)
     assert [(state.kept, state.figure) for state in keeping.states] == [(True, 0.0), (False, 0.2)]
+
+
+@given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=40), min_size=1, max_size=20))
+def test_ages_are_those_of_records_not_of_windows(windows: list[list[int]]) -> None:
+    keeping = Keeping([record_age("sink", p90="5s", over="30d")])
+    for number, ages in enumerate(windows):
+        values, counts = np.unique(np.array(ages, float), return_counts=True)
+        seen = Observation(0.1, tuples={"sink": len(ages)}, ages={"sink": (values, counts)})
+        keeping.on_window(seen, at=float(number), wall=float(number))
+    every = sorted(age for ages in windows for age in ages)
+    [state] = keeping.states
+    assert state.kept is (every[math.ceil(0.9 * len(every)) - 1] <= 5)
+    assert state.figure == sorted(windows[-1])[math.ceil(0.9 * len(windows[-1])) - 1]
+
+
+def test_of_a_month_what_may_go_wrong_is_a_budget() -> None:
+    """Of 99 % of a month 7.2 hours may be lost. Nothing is committed for ten of the second day."""
+    keeping, events = Keeping([uptime(at_least=0.99, gap="10m"), loss(at_most=0.5, over="1d")]), []
+    for part in range(6 * 24 * 40):
+        at = 600.0 * part
+        if 24 <= at / 3600 < 34:
+            events += keeping.tick(at=at, wall=at)
+        else:
+            seen = Observation(0.1, entered=100, lost=60 if at < 7200 else 1)
+            events += keeping.on_window(seen, at=at, wall=at)
+    up = [one for one in events if one.kind == "uptime" and one.kept is not None]
+    changed = [one for before, one in itertools.pairwise(up) if one.kept is not before.kept]
+    broken, again = next(one for one in up if not one.kept), up[-1]
+    assert (again.kept, len(changed)) == (True, 2)
+    assert 24 + 7.2 <= broken.since / 3600 <= 24 + 8
+    assert 30 * 24 <= again.since / 3600 <= 30 * 24 + 34, "the lost hours are older than a month"
+    assert min(one.budget for one in up) == pytest.approx(1 - 10 / 7.2, abs=0.1)
+    assert len(up) < 60
+    lost = [one.kept for one in events if one.kind == "loss"]
+    assert (lost[0], lost[-1]) == (False, True)

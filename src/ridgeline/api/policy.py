@@ -18,17 +18,37 @@ if TYPE_CHECKING:
     from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
     from ridgeline.policies.answers import Answer, Decision
 
-Kind = Literal["latency", "window_latency", "caught_up_within", "error_share", "late_share", "throughput"]
+Kind = Literal[
+    "latency",
+    "window_latency",
+    "record_age",
+    "caught_up_within",
+    "error_share",
+    "late_share",
+    "loss",
+    "throughput",
+    "uptime",
+]
 UNITS: dict[Kind, str] = {
     "latency": "s",
     "window_latency": "s",
+    "record_age": "s",
     "caught_up_within": "s",
     "error_share": "share",
     "late_share": "share",
+    "loss": "share",
     "throughput": "tuples/s",
+    "uptime": "share",
 }
-LONGEST = 900.0
-"""The longest period, in seconds: what is kept of each promise is bounded by it."""
+QUANTILES = frozenset({"latency", "window_latency", "record_age"})
+"""The kinds that are about a quantile."""
+LONGEST = 30 * 86_400.0
+"""The longest period, in seconds."""
+
+
+def side(kind: str) -> str:
+    """On which side of its limit a figure keeps a promise of this kind: `at least` or `at most`."""
+    return "at least" if kind in {"throughput", "uptime"} else "at most"
 
 
 class StatsListener(BaseModel, ABC):
@@ -81,8 +101,8 @@ class Promise(BaseModel):
 
     `on_broken` is called when it is broken, `on_kept` when it is kept again. A URL gets the state posted; a
     command, as a list of its arguments, reads it.
-    Made by `latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` and `throughput`.
-    `operator` is empty for promises of the whole application.
+    Made by the functions below, such as `latency`. `operator` is empty for promises of the whole application.
+    `gap` is of `uptime`: seconds.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -92,6 +112,7 @@ class Promise(BaseModel):
     limit: float = Field(ge=0, allow_inf_nan=False)
     percent: Literal[50, 90, 99] = 99
     over: float = Field(default=60.0, gt=0, le=LONGEST)
+    gap: float = Field(default=60.0, gt=0)
     on_broken: str | tuple[str, ...] = ""
     on_kept: str | tuple[str, ...] = ""
 
@@ -108,7 +129,7 @@ class Promise(BaseModel):
     @property
     def name(self) -> str:
         """Its name in tables, metrics and alerts: no two promises of an application share it."""
-        quantile = f"_p{self.percent}" if self.kind in ("latency", "window_latency") else ""
+        quantile = f"_p{self.percent}" if self.kind in QUANTILES else ""
         return ":".join(part for part in (f"{self.kind}{quantile}", self.operator) if part)
 
     @property
@@ -141,6 +162,25 @@ def window_latency(
     return Promise(kind="window_latency", limit=limit, percent=percent, over=parse_duration(over), **hooks)
 
 
+def record_age(
+    operator: str,
+    *,
+    p50: Any = None,
+    p90: Any = None,
+    p99: Any = None,
+    over: Any = "1m",
+    **hooks: Unpack[Hooks],
+) -> Promise:
+    """Promise how old records are where an output lets go of them: that quantile of the period's records.
+
+    Once readers may see them, if the output publishes; else once their window is committed.
+    """
+    percent, limit = _quantile(p50, p90, p99)
+    return Promise(
+        kind="record_age", operator=operator, limit=limit, percent=percent, over=parse_duration(over), **hooks
+    )
+
+
 def caught_up_within(limit: Any, **hooks: Unpack[Hooks]) -> Promise:
     """Promise that at any time the backlog would be worked off within so long."""
     return Promise(kind="caught_up_within", limit=parse_duration(limit), **hooks)
@@ -161,18 +201,32 @@ def late_share(operator: str, *, at_most: float, over: Any = "1m", **hooks: Unpa
     return Promise(kind="late_share", operator=operator, limit=limit, over=parse_duration(over), **hooks)
 
 
+def loss(*, at_most: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+    """Promise that at most this share of what came in was skipped, rejected, too late or dropped."""
+    return Promise(kind="loss", limit=_share(at_most), over=parse_duration(over), **hooks)
+
+
+def uptime(*, at_least: float, over: Any = "30d", gap: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+    """Promise for which share of the period windows are committed, with at most `gap` between two of them.
+
+    It is broken once more time than that was lost, of the period as a whole.
+    """
+    limit, longest = _share(at_least, "at_least"), parse_duration(gap)
+    return Promise(kind="uptime", limit=limit, over=parse_duration(over), gap=longest, **hooks)
+
+
 def throughput(operator: str, *, at_least: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
     """Promise that an operator takes at least so many tuples a second, over the period."""
     return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over), **hooks)
 
 
-def _share(at_most: float) -> float:
+def _share(value: float, name: str = "at_most") -> float:
     """Raises ValueError for what is no share."""
-    if not 0 <= at_most <= 1:
+    if not 0 <= value <= 1:
         raise ValueError(
-            f"`at_most` is {at_most}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
+            f"`{name}` is {value}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
         )
-    return at_most
+    return value
 
 
 def _quantile(p50: Any, p90: Any, p99: Any) -> tuple[Literal[50, 90, 99], float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from ridgeline.api.policy import side
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, PromiseAnswer
 from ridgeline.measure.events import ApplicationChanged, PolicyDecided, PromiseChanged
 from ridgeline.measure.metric import CHANGE_STATES
@@ -100,12 +101,11 @@ def promise_text(event: PromiseChanged) -> str:
     'promise `latency_p99:store` is broken: 3.00 s, promised is at most 2.00 s'
     """
     verdict = {True: "is kept", False: "is broken", None: "cannot be judged"}[event.kept]
-    side = "least" if event.kind == "throughput" else "most"
     found = "" if event.figure is None else f"{amount(event.figure, event.unit)}, "
     if event.figure is None and event.kept is False and event.kind == "caught_up_within":
         found = "no end in sight, "
     limit = amount(event.limit, event.unit)
-    return f"promise `{event.promise}` {verdict}: {found}promised is at {side} {limit}"
+    return f"promise `{event.promise}` {verdict}: {found}promised is {side(event.kind)} {limit}"
 
 
 class PromiseFold:
@@ -119,21 +119,25 @@ class PromiseFold:
         """When the run was over: nothing is broken for longer from then on."""
 
     def add(self, event: PromiseChanged) -> None:
-        """A promise begins, or its verdict is another one from now on."""
+        """A promise begins, its verdict is another one from now on, or its error budget."""
         before = self._rows.get(event.promise)
-        broken = 0.0 if before is None else self._broken(before, event.at)
-        times = 0 if before is None else before["timesBroken"]
+        since, broken, times = event.at, 0.0, int(event.kept is False)
+        if before is not None and before["kept"] is event.kept:
+            since, broken, times = before["since"], before["brokenSeconds"], before["timesBroken"]
+        elif before is not None:
+            broken, times = self._broken(before, event.at), times + before["timesBroken"]
         self._rows[event.promise] = {
             "promise": event.promise,
             "kind": event.kind,
             "operator": event.operator,
             "kept": event.kept,
-            "since": event.at,
+            "since": since,
             "figure": event.figure,
             "limit": event.limit,
             "unit": event.unit,
             "brokenSeconds": broken,
-            "timesBroken": times + (event.kept is False),
+            "budgetLeft": event.budget,
+            "timesBroken": times,
             "reason": "",
         }
 

@@ -599,8 +599,10 @@ class PolicyDecided:
 class PromiseChanged:
     """A promise of the application is kept or broken from now on; `kept` None: nothing can be said of it.
 
-    The first event of a promise comes when the run begins. `figure` (None: there is none) and `limit` are in
-    `unit`; `operator` "": a promise of the application as a whole.
+    The first event of a promise comes when the run begins. Others come with another verdict, and when another
+    tenth of its error budget is used. `budget`: the share that is left, None for periods below an hour.
+    `figure` (None: there is none) and `limit` are in `unit`; `operator` "": a promise of the application as a
+    whole.
     """
 
     at: float
@@ -611,6 +613,7 @@ class PromiseChanged:
     figure: float | None
     limit: float
     unit: str
+    budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

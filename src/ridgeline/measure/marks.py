@@ -140,7 +140,7 @@ class MarkFold:
     def _promise(self, event: PromiseChanged) -> None:
         """A promise is broken, or kept again; that it is kept from the start on is no news."""
         before, self._promises[event.promise] = self._promises.get(event.promise), event.kept
-        if event.kept is False or (event.kept and before is False):
+        if event.kept is not before and (event.kept is False or (event.kept and before is False)):
             level = "good" if event.kept else "bad"
             self._add(event.at, "promise", level, promise_text(event), operator=event.operator)
 

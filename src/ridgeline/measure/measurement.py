@@ -7,6 +7,7 @@ from typing import Any
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.fold import AgeFold
+from ridgeline.measure.age.histogram import Integers, Seconds
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import (
     InfoAnswer,
@@ -481,6 +482,10 @@ class Measurement:
     def window_totals(self) -> WindowTotal:
         """The latencies of all windows since the start."""
         return self._times.latency.totals.window()
+
+    def take_ages(self, operators: Iterable[str]) -> dict[str, tuple[Seconds, Integers]]:
+        """The ages of records at outputs since they were taken before; see `AgeFold.take`."""
+        return self._ages.take(operators)
 
     def heartbeat_ages(self, now: float) -> list[tuple[Labels, float | None]]:
         """As `Statuses.heartbeat_ages`."""

@@ -105,6 +105,8 @@ class EventLines:
         self._problems: dict[int, str] = {}
         self._metrics: dict[tuple[str, str], str] = {}
         """The last faults of metrics that operators declare."""
+        self._kept: dict[str, bool | None] = {}
+        """Which promises are kept."""
         self._window_seconds = 0.0
         self._standstills = Standstills()
         self._lines: Mapping[type, Callable[[Any], None]] = {
@@ -162,7 +164,8 @@ class EventLines:
         self._write(level, decision_text(decision_row(event)) + trace)
 
     def _promised(self, event: PromiseChanged) -> None:
-        if event.kept is not None:
+        before, self._kept[event.promise] = self._kept.get(event.promise), event.kept
+        if event.kept is not None and event.kept is not before:
             self._write(logging.INFO if event.kept else logging.WARNING, promise_text(event))
 
     def _ended(self, event: ApplicationEnded) -> None:

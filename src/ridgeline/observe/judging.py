@@ -53,6 +53,8 @@ class Judge:
         self._tuples: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._late: Counter[str] = Counter()
+        self._entered = self._lost = 0
+        self._aged = [promise.operator for promise in promises if promise.kind == "record_age"]
         self._planned: dict[int, float] = {}
         self._paused = False
         self._through: float | None = None
@@ -62,7 +64,7 @@ class Judge:
     def begin(self) -> None:
         """Report all promises, before the first window."""
         for state in self._keeping.states:
-            self._report(state)
+            self._report(state, self._clock.wall())
 
     def apply(self, at: float, event: RunEvent) -> None:
         """Take what has happened at a time of the monotonic clock."""
@@ -87,9 +89,13 @@ class Judge:
             self._tuples[name] += sum(counts.values())
             self._errors[name] += event.errors
             self._late[name] += event.late
+            self._lost += event.errors + event.late + (sum(counts.values()) if event.dropped else 0)
+            if "loss" in self._kinds and event.operator in self._watch.topology.inputs:
+                self._entered += sum(event.tuples_out.values())
 
     def _commit(self, at: float, event: WindowCommitted) -> None:
         """Judge with a window that is committed."""
+        ages = self._watch.take_ages(self._aged) if self._aged else {}
         if self._through is None:
             self._through = event.at
         if event.began < self._through:
@@ -112,18 +118,22 @@ class Judge:
             dict(self._errors),
             dict(self._late),
             behind,
+            ages,
+            self._entered,
+            self._lost,
         )
         self._forget(event.window_id)
         if self._paused:
             self._keeping.tick(at=at, wall=event.at, paused=True)
         for state in self._keeping.on_window(seen, at=at, wall=event.at):
-            self._report(state)
+            self._report(state, event.at)
 
     def _forget(self, window_id: int) -> None:
         """A window is over."""
         self._tuples.clear()
         self._errors.clear()
         self._late.clear()
+        self._entered = self._lost = 0
         self._names.clear()  # the plan may be another one in the next window
         for window in [one for one in self._planned if one <= window_id]:
             del self._planned[window]
@@ -138,15 +148,22 @@ class Judge:
         overdue = max(0.0, at - oldest - _HELD_SECONDS)
         wall = self._clock.wall()
         for state in self._keeping.tick(at=at, wall=wall, overdue=overdue, paused=self._paused):
-            self._report(state)
+            self._report(state, wall)
 
-    def _report(self, state: PromiseState) -> None:
-        """Report a verdict."""
-        at = self._clock.wall() if state.since is None else state.since
+    def _report(self, state: PromiseState, at: float) -> None:
+        """Report a verdict, or how much of the error budget is left."""
         figure = state.figure if state.figure is not None and math.isfinite(state.figure) else None
         self._observe(
             PromiseChanged(
-                at, state.name, state.kind, state.operator, state.kept, figure, state.limit, state.unit
+                at,
+                state.name,
+                state.kind,
+                state.operator,
+                state.kept,
+                figure,
+                state.limit,
+                state.unit,
+                state.budget,
             )
         )
         self._changed(state)

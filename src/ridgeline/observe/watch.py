@@ -6,11 +6,12 @@ import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
+from ridgeline.measure.age.histogram import Integers, Seconds
 from ridgeline.measure.answers.application import (
     InfoAnswer,
     OperatorTotalsAnswer,
@@ -397,6 +398,11 @@ class Watch:
         """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
         with self._settled() as figures:
             return figures.window_latencies(window_id)
+
+    def take_ages(self, operators: Iterable[str]) -> dict[str, tuple[Seconds, Integers]]:
+        """The ages of records at outputs since they were taken before: for one reader."""
+        with self._settled() as figures:
+            return figures.take_ages(operators)
 
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
         """The totals of logical operators and unifiers so far, whatever partitions they had."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ridgeline.api.policy import Promise
+from ridgeline.api.policy import Promise, side
 from ridgeline.measure.deciding.figures import PromiseState
 
 _LOG = logging.getLogger(__name__)
@@ -193,8 +193,9 @@ def _rule(application: str, promise: Promise | PromiseState, wait: str) -> dict[
     """The alert of one promise; labels are quoted as PromQL quotes them, which is JSON's way."""
     labels = f"application={_quoted(application)},promise={_quoted(promise.name)}"
     of = f" of {promise.operator}" if promise.operator else ""
-    side = "at least" if promise.kind == "throughput" else "at most"
-    summary = f"{application}: {promise.kind}{of} is not {side} {promise.limit:g} {promise.unit}"
+    summary = (
+        f"{application}: {promise.kind}{of} is not {side(promise.kind)} {promise.limit:g} {promise.unit}"
+    )
     return _alert(
         "RidgelinePromiseBroken",
         f"ridgeline_promise_kept{{{labels}}} == 0",

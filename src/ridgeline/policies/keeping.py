@@ -6,8 +6,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ridgeline.api.policy import Promise
+import numpy as np
+
+from ridgeline.api.policy import QUANTILES, Promise
+from ridgeline.measure.age.histogram import Integers, Seconds
 from ridgeline.measure.deciding.figures import PromiseState
+
+_PARTS = 1_000
+_WHOLE_SECONDS = 900.0
+"""Periods up to this go window by window; of a longer one windows are joined that are in one of its parts."""
+_BUDGET_SECONDS = 3_600.0
+"""Periods of so long have an error budget."""
+_TENTH = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +30,10 @@ class Observation:
     errors: Mapping[str, int] = field(default_factory=dict)
     late: Mapping[str, int] = field(default_factory=dict)
     caught_up_in: float | None = None
+    ages: Mapping[str, tuple[Seconds, Integers]] = field(default_factory=dict)
+    """Ages of records in seconds, and how many records each is of."""
+    entered: int = 0
+    lost: int = 0
 
 
 class Keeping:
@@ -82,6 +96,7 @@ class _Kept:
         self._count = 0
         self._began: float | None = None
         self._newest: float | None = None
+        self._looked = self._committed = 0.0
         self.state = self._state(None, None, None)
 
     def take(self, seen: Observation, at: float) -> None:
@@ -90,12 +105,22 @@ class _Kept:
         if kind == "caught_up_within":
             self._newest = seen.caught_up_in
             return
+        if kind == "uptime":
+            self._pass(at)
+            self._committed = at
+            return
         of = count = 0
         if kind in ("latency", "window_latency"):
             value = seen.window_latency if kind == "window_latency" else seen.latency.get(operator)
             gone = value is None
             if value is not None:
                 self._newest, of, count = value, 1, int(value > self.promise.limit)
+        elif kind == "loss":
+            gone, of, count = False, seen.entered, seen.lost
+        elif kind == "record_age":
+            gone = operator not in seen.tuples
+            if operator in seen.ages:
+                self._newest, of, count = self._ages(*seen.ages[operator])
         else:
             gone = operator not in seen.tuples
             of = seen.tuples.get(operator, 0)
@@ -109,9 +134,33 @@ class _Kept:
             self._began = at
             if kind == "throughput":
                 return  # its tuples came before the period that begins now
-        self._windows.append((at, of, count))
+        self._add(at, of, count)
+
+    def _add(self, at: float, of: int, count: int) -> None:
+        width = self.promise.over / _PARTS if self.promise.over > _WHOLE_SECONDS else 0.0
+        if self._windows and at - self._windows[-1][0] < width:
+            begins, before, wrong = self._windows.pop()
+            self._windows.append((begins, before + of, wrong + count))
+        else:
+            self._windows.append((at, of, count))
         self._of += of
         self._count += count
+
+    def _ages(self, seconds: Seconds, counts: Integers) -> tuple[float, int, int]:
+        """The quantile of records, how many there are, and how many of them are too old."""
+        order = np.argsort(seconds)
+        reached = np.cumsum(counts[order])
+        rank = -(-int(reached[-1]) * self.promise.percent // 100)
+        newest = float(seconds[order][np.searchsorted(reached, rank)])
+        return newest, int(reached[-1]), int(counts[seconds > self.promise.limit].sum())
+
+    def _pass(self, at: float) -> None:
+        """Count the time since it was looked at, and that in which no window was committed for too long."""
+        if self._began is None:
+            self._began = self._looked = self._committed = at
+        lost = max(0.0, at - max(self._looked, self._committed + self.promise.gap))
+        self._add(at, round(1e6 * (at - self._looked)), round(1e6 * lost))
+        self._looked = at
 
     def look(self, caught_up_in: float | None) -> None:
         """Take what is known now, if the promise is of that."""
@@ -120,35 +169,73 @@ class _Kept:
 
     def judge(self, at: float, overdue: float, wall: float) -> bool:
         """Judge at a time; True if it is another verdict than before."""
+        if self.promise.kind == "uptime" and self._began is not None:
+            self._pass(at)
         while self._windows and self._windows[0][0] <= at - self.promise.over:
             _, of, count = self._windows.popleft()
             self._of -= of
             self._count -= count
         kept, figure = self._verdict(at, overdue)
         changed = kept is not self.state.kept
-        self.state = self._state(kept, wall if changed else self.state.since, figure)
-        return changed
+        budget, before = self._budget(), self.state.budget
+        used = budget is not None and (before is None or abs(budget - before) >= _TENTH)
+        since = wall if changed else self.state.since
+        self.state = self._state(kept, since, figure, budget if changed or used else before)
+        return changed or used
+
+    def _budget(self) -> float | None:
+        """The share that is left of what may go wrong, from 1 down; None if nothing may, or can be said."""
+        promise, of = self.promise, self._of
+        if promise.over < _BUDGET_SECONDS or not of:
+            return None
+        if promise.kind in QUANTILES:
+            allowed = of * (100 - promise.percent) / 100
+        elif promise.kind == "uptime":
+            allowed = 1e6 * promise.over * (1 - promise.limit)
+        else:
+            allowed = of * promise.limit
+        return 1 - self._count / allowed if allowed and promise.kind != "throughput" else None
 
     def _verdict(self, at: float, overdue: float) -> tuple[bool | None, float | None]:
         """Whether it is kept, with the figure; None where nothing speaks for or against it."""
-        promise = self.promise
-        if promise.kind == "caught_up_within":
-            return (None if self._newest is None else self._newest <= promise.limit), self._newest
-        if promise.kind == "throughput":
-            if self._began is None or at - self._began < promise.over:
-                return None, None
-            rate = self._of / promise.over
-            return rate >= promise.limit, rate
-        if promise.kind in ("error_share", "late_share"):
-            share = self._count / self._of if self._of else None
-            return (None if share is None else share <= promise.limit), share
-        if promise.kind == "window_latency" and self._began is not None and overdue > promise.limit:
-            return False, overdue
-        allowed = self._of * (100 - promise.percent) // 100
-        return (self._count <= allowed if self._of else None), self._newest
+        promise, of, figure = self.promise, self._of, self._newest
+        kept: bool | None
+        match promise.kind:
+            case "caught_up_within":
+                kept = None if figure is None else figure <= promise.limit
+            case "throughput":
+                whole = self._began is not None and at - self._began >= promise.over
+                figure = of / promise.over if whole else None
+                kept = None if figure is None else figure >= promise.limit
+            case "uptime":
+                figure = 1 - self._count / of if of else None
+                kept = None if figure is None else self._count <= 1e6 * promise.over * (1 - promise.limit)
+            case "error_share" | "late_share" | "loss":
+                figure = self._count / of if of else None
+                kept = None if figure is None else figure <= promise.limit
+            case "window_latency" | "record_age" if self._began is not None and overdue > promise.limit:
+                kept, figure = False, overdue
+            case _:
+                kept = self._count <= of * (100 - promise.percent) // 100 if of else None
+        return kept, figure
 
-    def _state(self, kept: bool | None, since: float | None, figure: float | None) -> PromiseState:  # noqa: FBT001
+    def _state(
+        self,
+        kept: bool | None,  # noqa: FBT001  what it is, None included
+        since: float | None,
+        figure: float | None,
+        budget: float | None = None,
+    ) -> PromiseState:
+        """What is known of the promise now."""
         promise = self.promise
         return PromiseState(
-            promise.name, promise.kind, promise.operator, kept, since, figure, promise.limit, promise.unit
+            promise.name,
+            promise.kind,
+            promise.operator,
+            kept,
+            since,
+            figure,
+            promise.limit,
+            promise.unit,
+            budget,
         )

@@ -96,7 +96,7 @@ class PromiseThread:
 
     def _call_hook(self, state: PromiseState) -> None:
         """Call the hook of a promise that is broken now, or kept again."""
-        if state.kept is False or (state.kept and state.name in self._was_broken):
+        if state.kept is not None and state.kept is (state.name in self._was_broken):
             hook = self._hooks.get((state.name, state.kept))
             if hook is not None and not hook.fire(self._application, state):
                 _log.warning("the hook of promise `%s` is too slow: a call is left out", state.name)

@@ -11,7 +11,17 @@ from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import read_specification
 from ridgeline.policies import CriticalPathPolicy, Schedule, SkewPolicy, StatsListener
-from ridgeline.sla import caught_up_within, error_share, late_share, latency, throughput, window_latency
+from ridgeline.sla import (
+    caught_up_within,
+    error_share,
+    late_share,
+    latency,
+    loss,
+    record_age,
+    throughput,
+    uptime,
+    window_latency,
+)
 from support.plan.specifications import write_specification
 from support.rows import in_a_row
 
@@ -41,6 +51,9 @@ def application():
         error_share("sink", at_most=0.001),
         late_share("sink", at_most=0.5),
         throughput("dice", at_least=100),
+        record_age("sink", p99="5s"),
+        loss(at_most=0.001, over="30d"),
+        uptime(at_least=0.999, gap="2m"),
     )
     return app
 

@@ -92,21 +92,22 @@ def _of_running(target: str, where: Elsewhere) -> tuple[str, float, Sequence[Pro
 
 def _table(rows: Iterable[Any]) -> Table:
     """A line for each promise."""
+    from ridgeline.api.policy import side
     from ridgeline.measure.wording.units import duration, time_of_day
 
     table = Table(box=None, pad_edge=False)
-    for name in ("promise", "", "since", "figure", "promised", "broken", "times"):
+    for name in ("promise", "", "since", "figure", "promised", "budget", "broken", "times"):
         table.add_column(name, overflow="fold")
     words = {True: Text("kept", "green"), False: Text("BROKEN", "bold red"), None: Text("unknown", "dim")}
     for row in rows:
         figure = "" if row["figure"] is None else f"{row['figure']:.3g} {row['unit']}"
-        side = "at least" if row["kind"] == "throughput" else "at most"
         table.add_row(
             Text(row["promise"]),
             words[row["kept"]],
             Text(time_of_day(row["since"])),
             Text(figure),
-            Text(f"{side} {row['limit']:g} {row['unit']}"),
+            Text(f"{side(row['kind'])} {row['limit']:g} {row['unit']}"),
+            Text("" if row["budgetLeft"] is None else f"{row['budgetLeft']:.0%}"),
             Text(duration(row["brokenSeconds"])),
             Text(str(row["timesBroken"])),
         )

@@ -191,6 +191,7 @@ class RunCommand:
             )
 
     def _show(self, event: RunEvent) -> None:
+        """Subscribed to the watch: show what has happened."""
         match event:
             case WindowCommitted():
                 self._view.committed()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ridgeline.measure.age.histogram import Integers, Seconds
-from ridgeline.measure.age.record_age import AgeTotals, RecordAges, merged, older
+from ridgeline.measure.age.record_age import LEVELS, AgeTotals, RecordAges, merged, older
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, RunEvent, WindowCommitted
@@ -98,6 +100,7 @@ class PublishAges:
 Listener = Callable[[str, AgeSample, float], None]
 """Is called with an operator's name, ages, and by how many seconds they are greater."""
 _TRIFLE_SECONDS = 1e-6
+_PLACES = tuple(LEVELS)
 
 
 class AgeFold:
@@ -119,6 +122,8 @@ class AgeFold:
         self._ages = RecordAges()
         self._listener = listener
         self._publish = PublishAges()
+        self._followed: dict[str, dict[str, list[tuple[Seconds, Integers]]]] = {}
+        """Ages since they were taken, by operator and place, of those that somebody takes."""
 
     # Events in ----------------------------------------------------------------------------------------------
 
@@ -188,8 +193,26 @@ class AgeFold:
             return
         if self._listener is not None:
             self._listener(node.name, sample, shift)
+        if (followed := self._followed.get(node.name)) is not None:
+            followed.setdefault(sample.place, []).append(ages)
 
     # Answers out --------------------------------------------------------------------------------------------
+
+    def take(self, names: Iterable[str]) -> dict[str, tuple[Seconds, Integers]]:
+        """The ages at the last place that each of these operators has, since they were taken before.
+
+        In seconds, and how many records each is of. They are kept from the first call on.
+        """
+        found = {}
+        for name in names:
+            followed = self._followed.setdefault(name, {})
+            waiting = followed[max(followed, key=_PLACES.index)] if followed else []
+            if waiting:
+                seconds, counts = zip(*waiting, strict=True)
+                found[name] = np.concatenate(seconds), np.concatenate(counts)
+            for several in followed.values():
+                several.clear()
+        return found
 
     def answer(self, now: float, operator: str | None) -> RecordAgesAnswer:
         """The ages of the last minute, of all operators or of one (name or title)."""

@@ -108,9 +108,7 @@ class PromiseAnswer(TypedDict):
     """A promise, and whether it is kept."""
 
     promise: Annotated[str, "Its name, such as `latency_p99:store`."]
-    kind: Annotated[
-        str, "`latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` or `throughput`."
-    ]
+    kind: Annotated[str, "What it is about, such as `latency`: the function of `ridgeline.sla` that made it."]
     operator: Annotated[str, "The operator that it is of; empty: the application."]
     kept: Annotated[bool | None, "Whether it is kept; null if nothing can be said of it."]
     since: Annotated[float, "Since when, seconds since 1970."]
@@ -118,6 +116,9 @@ class PromiseAnswer(TypedDict):
     limit: Annotated[float, "What is promised, in `unit`."]
     unit: Annotated[str, "`s`, `tuples/s` or `share`."]
     brokenSeconds: Annotated[float, "How long it was broken in this run, in sum."]
+    budgetLeft: Annotated[
+        float | None, "Of a period of an hour or more: the share of what may go wrong that is left, about."
+    ]
     timesBroken: Annotated[int, "How often it was broken in this run."]
     reason: Annotated[str, "While it is broken: which policies and listeners have failed; else empty."]
 

@@ -16,16 +16,21 @@ from ridgeline.plan.spec.values import ImportPathError, ValueFaultError, import_
 _PROMISES: dict[Kind, Callable[..., Promise]] = {
     "latency": policy.latency,
     "window_latency": policy.window_latency,
+    "record_age": policy.record_age,
     "caught_up_within": policy.caught_up_within,
     "error_share": policy.error_share,
     "late_share": policy.late_share,
+    "loss": policy.loss,
     "throughput": policy.throughput,
+    "uptime": policy.uptime,
 }
 _LIMITS: dict[Kind, str] = {
     "caught_up_within": "limit",
     "error_share": "at_most",
     "late_share": "at_most",
+    "loss": "at_most",
     "throughput": "at_least",
+    "uptime": "at_least",
 }
 
 
@@ -107,6 +112,8 @@ def write_promise(promise: Promise) -> dict[str, Any]:
     found[_LIMITS.get(promise.kind, f"p{promise.percent}")] = promise.limit
     if promise.kind != "caught_up_within":
         found["over"] = promise.over
+    if promise.kind == "uptime":
+        found["gap"] = promise.gap
     for name in ("on_broken", "on_kept"):
         if target := getattr(promise, name):
             found[name] = target if isinstance(target, str) else list(target)

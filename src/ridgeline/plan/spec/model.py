@@ -30,20 +30,22 @@ class DeciderSpec(_Section):
 class PromiseSpec(_Section):
     """Promises of the application, with the parameters of the functions of `ridgeline.sla`."""
 
-    kind: str = Field(
-        description="`latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` or "
-        "`throughput`."
-    )
+    kind: str = Field(description="A function of `ridgeline.sla`, such as `latency` or `uptime`.")
     operator: str | None = Field(default=None, description="Which operator it is of.")
     p50: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
     p90: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
     p99: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
     limit: float | int | str | None = Field(default=None, description="Of `caught_up_within`.")
     at_most: float | int | None = Field(
-        default=None, description="Of `error_share` and `late_share`: from 0 to 1."
+        default=None, description="Of `error_share`, `late_share` and `loss`: from 0 to 1."
     )
-    at_least: float | int | None = Field(default=None, description="Of `throughput`: tuples a second.")
+    at_least: float | int | None = Field(
+        default=None, description="Of `throughput`: tuples a second; of `uptime`: from 0 to 1."
+    )
     over: float | int | str | None = Field(default=None, description='The period that counts: `"1m"`.')
+    gap: float | int | str | None = Field(
+        default=None, description='Of `uptime`: how long no window may be committed: `"1m"`.'
+    )
     on_broken: str | list[str] | None = Field(
         default=None, description="A URL, or a command as a list, that is told when it is broken."
     )

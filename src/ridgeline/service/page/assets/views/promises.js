@@ -14,8 +14,12 @@ const KINDS = {
   caught_up_within: "how long a backlog may last",
   error_share: "the share of tuples that fail",
   late_share: "the share of records that come too late",
+  loss: "the share of what came in that is lost",
+  record_age: "how old records are in the end",
   throughput: "tuples per second, at least",
+  uptime: "the share of time in which windows are committed",
 };
+const AT_LEAST = new Set(["throughput", "uptime"]);
 
 export function amount(value, unit) {
   if (value == null) return "-";
@@ -25,7 +29,7 @@ export function amount(value, unit) {
 // How much of what is allowed is used; above 1 the promise is broken.
 function used(row) {
   if (row.figure == null || !row.limit) return null;
-  return row.kind === "throughput" ? row.limit / Math.max(row.figure, 1e-9) : row.figure / row.limit;
+  return AT_LEAST.has(row.kind) ? row.limit / Math.max(row.figure, 1e-9) : row.figure / row.limit;
 }
 
 function View() {
@@ -64,7 +68,7 @@ function makeColumns(at) {
     { name: "state", title: "State", value: (row) => (row.kept === false ? 0 : row.kept == null ? 1 : 2), cell: word },
     { name: "since", title: "Since", value: (row) => row.since, cell: (row) => `${timeOfDay(row.since, at)}, ${duration(Math.max(0, at - row.since))} ago` },
     { name: "figure", title: "Then measured", number: true, value: (row) => row.figure, cell: (row) => amount(row.figure, row.unit) },
-    { name: "limit", title: "Promised", number: true, value: (row) => row.limit, cell: (row) => `${row.kind === "throughput" ? "≥" : "≤"} ${amount(row.limit, row.unit)}` },
+    { name: "limit", title: "Promised", number: true, value: (row) => row.limit, cell: (row) => `${AT_LEAST.has(row.kind) ? "≥" : "≤"} ${amount(row.limit, row.unit)}` },
     { name: "used", title: "Of the limit", number: true, value: used, cell: (row) => (used(row) == null ? "-" : percent(used(row))) },
     { name: "seconds", title: "Broken in sum", number: true, extra: true, value: (row) => row.brokenSeconds, cell: (row) => (row.brokenSeconds ? duration(row.brokenSeconds) : "-") },
     { name: "times", title: "Times", number: true, extra: true, value: (row) => row.timesBroken, cell: (row) => count(row.timesBroken) },
@@ -80,8 +84,9 @@ function One({ row, at }) {
       ["It is", KINDS[row.kind] ?? row.kind],
       ["Of", row.operator ? html`<a href=${href({ view: "graph", operator: row.operator })}>${row.operator}</a>` : "the application"],
       ["Measured when that began", amount(row.figure, row.unit)],
-      ["Promised", `${row.kind === "throughput" ? "at least" : "at most"} ${amount(row.limit, row.unit)}`],
+      ["Promised", `${AT_LEAST.has(row.kind) ? "at least" : "at most"} ${amount(row.limit, row.unit)}`],
       ["Beyond the limit by", row.kept === false && row.figure != null ? amount(Math.abs(row.figure - row.limit), row.unit) : null],
+      ["Error budget left", row.budgetLeft == null ? null : percent(row.budgetLeft)],
       ["Because", row.reason || null],
       ["Broken in this run", `${plural(row.timesBroken, "time")}, ${duration(row.brokenSeconds)} in sum`],
     ]} />
