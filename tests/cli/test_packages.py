@@ -24,7 +24,8 @@ def _own_process(tmp_path, monkeypatch):
 
 @pytest.mark.guide("002", "Running an application")
 def test_applications_and_what_a_package_is(ridgeline_command, tmp_path):
-    shop = build_shop(tmp_path)
+    own = "from ridgeline import Operator as Base\nclass _Any(Base): pass\nclass Own(_Any):\n  'Does this.'"
+    shop = build_shop(tmp_path, **{"shop/own.py": own, "shop/__init__.py": "from .own import _Any as Too"})
     listed = ridgeline_command("list-applications", shop)
     assert listed.stdout.splitlines() == [
         "orders: Write orders to files, as they come.",
@@ -37,6 +38,8 @@ def test_applications_and_what_a_package_is(ridgeline_command, tmp_path):
     shown = ridgeline_command("get-package-info", shop).stdout
     assert shown.startswith("shop 1.2: Turnover of a shop in euros\n")
     assert "\n  ridgeline>=0.1: met, " in shown
+    assert "\n  shop.own.Own: Does this.\n" in shown
+    assert ridgeline_command("list-library", "this", "--from", shop).stdout == "shop.own.Own  Does this.\n"
     info = json.loads(ridgeline_command("get-package-info", shop, "--json").stdout)
     assert info["configurationSets"] == ["defaults", "production"]
     assert (info["bytes"], len(info["sha256"]), info["misfits"]) == (shop.stat().st_size, 64, [])

@@ -9,7 +9,8 @@ import re
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from pydantic.fields import FieldInfo
@@ -17,6 +18,9 @@ from pydantic.fields import FieldInfo
 from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
+
+if TYPE_CHECKING:
+    from ridgeline.packages.operators import FoundOperator
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -92,28 +96,56 @@ def list_library(
         list[str] | None,
         typer.Argument(metavar="[SEARCH]...", help="Words that all must be there.", show_default=False),
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="List the operators of a Python file or a package instead. No code of it runs.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the operators of the library, its windows and aggregates; with words those that say them.
 
     Those that have the words in their names come first.
 
-    Example: `ridgeline list-library window`
+    Examples: `ridgeline list-library window`, `ridgeline list-library --from shop.py`
 
     Exit codes: 0 done, also if nothing is found.
     """
     words = [word.lower() for word in search or ()]
-    found = [one for one in entries() if one.matches(words)]
-    found.sort(key=lambda one: not all(word in one.name.lower() for word in words))
+    if source is None:
+        found = [(one.name, one.kind, one.summary) for one in entries() if one.matches(words)]
+    else:
+        found = [
+            (one.name, "operator", one.doc)
+            for one in _operators_of(source)
+            if all(word in f"{one.name} {one.doc}".lower() for word in words)
+        ]
+    found.sort(key=lambda one: not all(word in one[0].lower() for word in words))
     if as_json:
-        shown = [{"name": one.name, "kind": one.kind, "summary": one.summary} for one in found]
-        write(json.dumps(shown, indent=2))
+        write(
+            json.dumps([dict(zip(("name", "kind", "summary"), one, strict=True)) for one in found], indent=2)
+        )
         return
-    width = max((len(one.name) for one in found), default=0)
-    for one in found:
-        write(f"{one.name:{width}}  {one.summary}")
+    width = max((len(name) for name, _, _ in found), default=0)
+    for name, _, summary in found:
+        write(f"{name:{width}}  {summary}".rstrip())
     if not found:
-        write(f"nothing in the library says {' '.join(words)}")
+        write(f"nothing in {source or 'the library'} says {' '.join(words)}")
+
+
+def _operators_of(source: str) -> list[FoundOperator]:
+    """The operators of a Python file or a package. Raises CommandError, PackageError."""
+    from ridgeline.cli.packages import is_package
+    from ridgeline.packages.operators import operators_of_file, operators_of_package
+
+    try:
+        return (operators_of_package if is_package(source) else operators_of_file)(Path(source))
+    except OSError as error:
+        raise CommandError(f"`{source}` cannot be read: {error.strerror}; name a file") from None
 
 
 def describe_operator(

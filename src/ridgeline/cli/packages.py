@@ -108,12 +108,15 @@ def list_applications(file: File, as_json: AsJson = False) -> None:
 
 
 def get_package_info(file: File, as_json: AsJson = False) -> None:
-    """Show what a package is, what it has, and whether what it requires is met here. No code of it runs.
+    """Show what a package is, its applications and operators, and whether what it requires is met here.
+
+    No code of it runs.
 
     Example: `ridgeline get-package-info shop-1.2-py3-none-any.whl`
 
     Exit codes: 0 done, 2 the package cannot be read.
     """
+    from ridgeline.packages.operators import operators_of_package
     from ridgeline.packages.package import needs
 
     package = _opened(file)
@@ -126,6 +129,7 @@ def get_package_info(file: File, as_json: AsJson = False) -> None:
         "bytes": package.size_bytes,
         "sha256": package.sha256,
         "applications": [_shown(one) for one in package.applications.values()],
+        "operators": [one._asdict() for one in operators_of_package(package.path)],
         "configurationSets": list(package.configurations),
         "requirements": [
             {"requirement": one.requirement, "installed": one.found, "met": one.met} for one in required
@@ -153,6 +157,8 @@ def _text(info: dict[str, Any]) -> str:
     lines = [f"{info['name']} {info['version']}" + (f": {info['summary']}" if info["summary"] else "")]
     lines += [f"file: {info['file']}, {info['bytes']:,} bytes", f"sha256: {info['sha256']}", "applications:"]
     lines += [f"  {_line(one['name'], one['doc'])}" for one in info["applications"]]
+    if info["operators"]:
+        lines += ["operators:", *(f"  {_line(one['name'], one['doc'])}" for one in info["operators"])]
     if info["configurationSets"]:
         lines.append("configuration sets: " + ", ".join(info["configurationSets"]))
     if info["requirements"]:
