@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from pydantic import BaseModel
@@ -117,6 +118,7 @@ def events(**properties: Any) -> Make:
 INTERVAL = pa.schema([("a", pa.month_day_nano_interval())])
 SECONDS, POSITIVE = "must be a number of seconds", "must be more than 0"
 NO_KEY = "`tags` is list.*cannot be keys"
+PICKLED = pl.col("id").map_batches(abs, return_dtype=pl.Int64).meta.serialize(format="json")
 REFUSED: list[tuple[Make, str]] = [
     (lambda: lib.BatchUp(0), "greater than or equal to 1"),
     (lambda: lib.BatchUp(3, "soon"), SECONDS),
@@ -276,6 +278,7 @@ REFUSED: list[tuple[Make, str]] = [
     (events(lateness="5s"), "needs `timestamp`"),
     (events(per_second=0), POSITIVE),
     (events(per_second=math.inf), POSITIVE),
+    (lambda: lib.FilterRows(cast("Any", {"polars": PICKLED})), "predicate.*a function of Python.*as code"),
     (events(columns={}), "at least 1"),
     (events(columns={"id": 5}), "columns.id.*instance of Integers or an instance of Uniform"),
     (lambda: lib.RandomEventGenerator(minimum=5, maximum=4), "`minimum`.*not be above `maximum`, which is 4"),

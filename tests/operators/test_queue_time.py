@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.support.sealed import with_checksum
+from ridgeline.api.support.sealed import seal
 from ridgeline.api.times import NO_TIME, Times
 from ridgeline.operators import QueueInput, QueueOutput, Windowed, aggregate, tumbling
 from ridgeline.operators._queue_files import Entry, LogWriter, QueueFolder, as_stream
@@ -142,10 +142,12 @@ def test_a_queue_of_a_later_format_is_refused(tmp_path):
     run_local(written(tmp_path, clicks(2)))
     description = {**json.loads((tmp_path / "queue.json").read_text()), "format": 4}
     del description["crc32"]
-    (tmp_path / "queue.json").write_text(with_checksum("queue.json", description))
+    (tmp_path / "queue.json").write_bytes(seal("queue.json", description))
 
     for app in (read(tmp_path), written(tmp_path, clicks(2))):
-        with pytest.raises(RidgelineError, match="of format 4, this version reads 3; use the version"):
+        with pytest.raises(
+            RidgelineError, match="has format 4; this version reads 3; run it with the version"
+        ):
             run_local(app)
 
 

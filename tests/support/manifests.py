@@ -11,7 +11,7 @@ from ridgeline.engine.files.storage import LocalStorage, Storage
 def last_of(storage):
     """The last committed window of a folder, None before the first."""
     storage = storage if isinstance(storage, Storage) else LocalStorage(str(storage))
-    run_id = json.loads(storage.read("run.json"))["run"]["run_id"]
+    run_id = json.loads(storage.read("run.json"))["run_id"]
     return Journal(storage, run_id, appends=False).last
 
 

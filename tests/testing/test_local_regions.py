@@ -190,7 +190,7 @@ def test_windows_of_all_regions_have_no_numbers() -> None:
 def test_a_damaged_list_of_regions_is_named(tmp_path: Path, text: str) -> None:
     run_local(fan(), checkpoint=tmp_path, windows=1)
     (tmp_path / "regions.json").write_text(text)
-    with pytest.raises(CheckpointError, match=r"regions.json` is damaged"):
+    with pytest.raises(CheckpointError, match=r"regions.json` is corrupt"):
         run_local(fan(), checkpoint=tmp_path)
 
 

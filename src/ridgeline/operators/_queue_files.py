@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import FULL, sync_above, sync_folder
-from ridgeline.api.support.sealed import checked, checksum, with_checksum
+from ridgeline.api.support.sealed import checked, checksum, seal, unseal
 from ridgeline.api.times import Mark
 
 FORMAT = 3
@@ -98,7 +98,7 @@ class Entry(NamedTuple):
     @property
     def line(self) -> bytes:
         """For the log."""
-        return f"{with_checksum('entry', list(self.packed()))}\n".encode()
+        return seal("entry", list(self.packed()))
 
     def packed(self) -> Sequence[Any]:
         """For JSON, without what it does not have at the end."""
@@ -237,20 +237,12 @@ class QueueFolder:
 
 def sealed(name: str, content: Mapping[str, Any]) -> bytes:
     """A small file of a queue, with a checksum over its content and name."""
-    return f"{with_checksum(name, {'format': FORMAT, **content})}\n".encode()
+    return seal(name, {"format": FORMAT, **content})
 
 
 def unsealed(path: str, data: bytes) -> dict[str, Any]:
     """What `sealed` was given. Raises RidgelineError for a damaged file, or one of another format."""
-    try:
-        found: dict[str, Any] = checked(path.rpartition("/")[2], data)
-        written = found["format"]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise damaged(path, str(error)) from None
-    if written != FORMAT:
-        what = f"`{path}` is of a queue of format {written}, this version reads {FORMAT}"
-        raise RidgelineError(f"{what}; use the version of Ridgeline that writes it")
-    return found
+    return unseal(path.rpartition("/")[2], data, f"`{path}`", FORMAT)
 
 
 class Registered(NamedTuple):

@@ -291,7 +291,7 @@ class RegionDriver(DriverProcess):
 
     def print(self, text: object, **_named: object) -> None:
         """A publisher warns: of a registration that a power cut has taken, and of nothing else."""
-        if ".json` is damaged" not in str(text):
+        if ".json` is corrupt" not in str(text):
             self.world.ledger.violate(f"warned: {text}")
 
     def _planned(self, values: Mapping[str, object], kept: Sequence[Edit], edits: Sequence[Edit]) -> Plan:

@@ -6,13 +6,16 @@ import atexit
 import contextlib
 import logging
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 import zlib
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -229,10 +232,7 @@ _SETTINGS = {
     "spark.shuffle.compress": "false",
     "spark.sql.streaming.stopTimeout": "20000",
 }
-_FETCHED = ("spark.archives", "spark.files", "spark.jars", "spark.submit.pyFiles")
-"""Settings with files that Java may have to fetch before PySpark is connected to it."""
-_AT_START = ("spark.driver.", "spark.jars.", "spark.submit.")
-"""Java reads settings of these names before PySpark is connected to it, and only then."""
+_SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _LOCAL_CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -434,23 +434,45 @@ def _begun(conf: SparkConf, master: str, reached: Callable[[JavaAlone], None] | 
 def _ensure_java(conf: SparkConf) -> None:
     """Start the Java process of a context with these settings, unless it runs.
 
-    All users of the host can read Java's command line. So it has no secrets: they follow over PySpark's own
-    connection. Where Spark fetches files before that, it may need them, and gets all settings at once.
+    All users of the host can read Java's command line. So it gets secrets by a file of this user, which is
+    there until Java has read it.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    settings = dict(conf.getAll())
-    shown = {
-        name: value
-        for name, value in settings.items()
-        if not (is_secret(name) or (holds_secret(name, value) and not name.startswith(_AT_START)))
-    }
     if getattr(SparkContext, "_gateway", None) is not None:
         return
-    if any("://" in settings.get(name, "") for name in _FETCHED):
-        shown = settings
-    SparkContext._ensure_initialized(gateway=launch_gateway(SparkConf().setAll([*shown.items()])))  # noqa: SLF001
+    secrets = {name: value for name, value in conf.getAll() if is_secret(name) or holds_secret(name, value)}
+    shown = SparkConf().setAll([(name, value) for name, value in conf.getAll() if name not in secrets])
+    with _submitted_with(secrets):
+        SparkContext._ensure_initialized(gateway=launch_gateway(shown))  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def _submitted_with(secrets: Mapping[str, str]) -> Iterator[None]:
+    """Let the `spark-submit` that PySpark starts read these settings, too."""
+    if not secrets:
+        yield
+        return
+    given = os.environ.get(_SUBMIT_ARGUMENTS)
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in secrets.items())
+        file.flush()
+        read = f"--properties-file {shlex.quote(file.name)} --load-spark-defaults"
+        os.environ[_SUBMIT_ARGUMENTS] = f"{read} {given or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if given is None:
+                del os.environ[_SUBMIT_ARGUMENTS]
+            else:
+                os.environ[_SUBMIT_ARGUMENTS] = given
+
+
+def _escaped(text: str) -> str:
+    """A text as Java's properties have it, whatever is in it."""
+    units = array("H", text.encode("utf-16-" + sys.byteorder[:1] + "e"))
+    return "".join(f"\\u{unit:04x}" for unit in units)
 
 
 def _quiet_end(context: SparkContext) -> None:

@@ -23,6 +23,12 @@ _ACROSS = frozenset(
     {"Agg", "Over", "Rolling", "Len", "Sort", "SortBy", "Slice", "Filter", "Explode", "Gather", "Window"}
 )
 """Nodes of expressions that read or make other rows than the one they are for."""
+_CODE = frozenset(
+    {"AnonymousFunction", "PythonUdf", "PythonFunction", "AnonymousAgg", "AnonymousStreamingAgg"}
+)
+"""Nodes of expressions that hold functions of Python."""
+_PICKLED = list(b"PLPY")
+"""How polars begins what it has pickled."""
 _SEARCHES = {"IsIn": 1, "Replace": 2, "ReplaceStrict": 2}
 """By function that looks for values in others, how many of its arguments after the first these are."""
 _NAMED = frozenset({"Append", "Repeat", "SelectFields", *_SEARCHES})
@@ -104,10 +110,30 @@ def as_data(value: Any) -> Any:
     if type(value).__module__.partition(".")[0] == "polars" and hasattr(value, "meta"):
         return Expression.of(value)
     if isinstance(value, Mapping) and set(value) == {"polars"}:
+        if _holds_code(value["polars"]):
+            raise ValueError("has a function of Python, which would run as code; give it in the application")
         return Expression(str(value["polars"]))
     if isinstance(value, (str, Expression)) or callable(value):
         return value
     raise ValueError("is no expression; give `pl.col(...)`, SQL text, or `pl.lit(...)` for a constant")
+
+
+def _holds_code(given: object) -> bool:
+    """Whether an expression that a document gives may hold a pickled function: polars would load it."""
+    try:
+        parts: list[object] = [json.loads(str(given))]
+    except (ValueError, RecursionError):
+        return True  # in binary form: it has no other one, or hides something
+    for part in parts:
+        if isinstance(part, dict):
+            parts += [*part, *part.values()]
+        elif isinstance(part, list):
+            if part[: len(_PICKLED)] == _PICKLED:
+                return True
+            parts += [one for one in part if not isinstance(one, int)]
+        elif isinstance(part, str) and (part in _CODE or part.startswith("PLPY")):
+            return True
+    return False
 
 
 def data_where_possible(value: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.sealed import checked, with_checksum
+from ridgeline.api.support.sealed import checked, seal
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.connect.source import SourceContext
 from ridgeline.connect.window_output import safe_name
@@ -182,7 +182,7 @@ def read_claim(here: Surroundings) -> Claim | None:
 
 def write_claim(here: Surroundings, *, taken: bool) -> None:
     """Note which slot and table are this run's, before the slot is made. Raises OSError."""
-    data = with_checksum(_CLAIM, Claim(here.slot, here.found.relation.oid, taken)._asdict()).encode()
+    data = seal(_CLAIM, Claim(here.slot, here.found.relation.oid, taken)._asdict())
     if here.in_memory:
         _CLAIMS[here.parent] = data
         return

@@ -8,7 +8,6 @@ import pytest
 
 from ridgeline import CheckpointError
 from ridgeline.api.errors import FencedError
-from ridgeline.api.support.sealed import seal
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
@@ -53,7 +52,7 @@ def overwrite(storage, name, data):
 
 def test_a_flipped_id_of_the_run_is_reported(storage):
     data = storage.read("run.json")
-    run_id = json.loads(data)["run"]["run_id"].encode()
+    run_id = json.loads(data)["run_id"].encode()
     other = bytes([run_id[0] ^ 1]) + run_id[1:]
     overwrite(storage, "run.json", data.replace(run_id, other))
     assert refusal(storage) == (
@@ -75,7 +74,7 @@ def test_a_missing_description_is_no_new_run(storage):
 
 def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     overwrite(storage, "run.json", b'{"format": 1, "application": "app", "run_id": "12345678"}')
-    assert "run.json` has format 1; this version reads 5; run it with the version that wrote it" in refusal(
+    assert "run.json` has format 1; this version reads 6; run it with the version that wrote it" in refusal(
         storage
     )
 
@@ -92,11 +91,11 @@ def test_the_description_of_another_run_is_reported(storage):
 
 
 def test_a_checkpoint_of_the_format_before_is_refused(storage):
-    """Its commits name the classes of publishers."""
-    sealed = seal("run", "run.json", {"format": 4, "application": "app", "run_id": "12345678"})
-    overwrite(storage, "run.json", sealed)
+    """Its description had its checksum elsewhere."""
+    before = b'{"crc32":1,"run":{"format":5,"application":"app","run_id":"12345678"}}\n'
+    overwrite(storage, "run.json", before)
     assert refusal(storage) == (
-        f"`{storage.uri}/run.json` has format 4; this version reads 5; "
+        f"`{storage.uri}/run.json` has format 5; this version reads 6; "
         "run it with the version that wrote it, or give another `--checkpoint`"
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.api.support.sealed import checked, seal, unseal, with_checksum
+from ridgeline.api.support.sealed import seal, unseal
 from ridgeline.engine.files.storage import DriverStorage, Storage
 
 NAME = "run.json"
@@ -16,7 +16,7 @@ REGIONS = "regions.json"
 """In its place, where the folder holds runs of several regions, each in a folder of its own."""
 MOVED = "moved.json"
 """Says where the run has been moved to, in the folder that it left."""
-FORMAT = 5
+FORMAT = 6
 _FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """Where a run writes after its description: if one of these holds a file, there was a description."""
 
@@ -43,7 +43,7 @@ def identify(storage: DriverStorage, application: str) -> str:
             msg = f"{what} is missing, but {found_run}; {remedy}"
             raise CheckpointError(msg)
     run = {"format": FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
-    created = found is None and storage.create(NAME, seal("run", NAME, run))
+    created = found is None and storage.create(NAME, seal(NAME, run))
     if not created:
         storage.settle([NAME])  # who made it may have died before a power cut could not undo that
     return _run_id(storage, application, found or storage.read(NAME))
@@ -65,13 +65,13 @@ def describe_run(storage: DriverStorage) -> tuple[str, str]:
         raise CheckpointError(
             f"`{storage.uri}` holds no run: there is no `{NAME}` in it; give the folder of a checkpoint"
         )
-    run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
+    run = unseal(NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
     return str(run["application"]), str(run["run_id"])
 
 
 def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
     try:
-        run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
+        run = unseal(NAME, found, f"`{storage.uri}/{NAME}`", FORMAT)
     except CheckpointError as error:
         raise CheckpointError(f"{error}, or give another `--checkpoint`") from None
     if run["application"] != application:
@@ -97,23 +97,13 @@ def read_regions(storage: Storage) -> list[dict[str, Any]] | None:
     data = read_if_there(storage, REGIONS)
     if data is None:
         return None
-    try:
-        rows = [json.dumps(one) for one in json.loads(data)]
-        found = [checked(f"{place} of {len(rows)}", one) for place, one in enumerate(rows)]
-        wrong = "" if found else "it names no region"
-    except (ValueError, TypeError, RecursionError) as error:
-        found, wrong = [], str(error)
-    if wrong:
-        raise CheckpointError(
-            f"`{storage.uri}/{REGIONS}` is damaged ({wrong}); restore the checkpoint from a copy"
-        )
-    return found
+    regions: list[dict[str, Any]] = unseal(REGIONS, data, f"`{storage.uri}/{REGIONS}`", FORMAT)["regions"]
+    return regions
 
 
 def write_regions(storage: DriverStorage, regions: Sequence[dict[str, Any]]) -> None:
     """Note the regions: `name`, `number` and `operators` of each. Raises OSError."""
-    rows = [with_checksum(f"{place} of {len(regions)}", one) for place, one in enumerate(regions)]
-    storage.write(REGIONS, f"[{','.join(rows)}]\n".encode())
+    storage.write(REGIONS, seal(REGIONS, {"format": FORMAT, "regions": list(regions)}))
 
 
 def read_if_there(storage: Storage, name: str) -> bytes | None:

@@ -262,13 +262,13 @@ class SparkLog:
     def _note_beside(self, kind: str, content: Mapping[str, object]) -> None:
         """Write a note with a checksum beside Spark's log."""
         self._remove(kind)
-        self._storage.write(f"{FOLDER}/{kind}", seal(kind, kind, {"format": 1, **content}))
+        self._storage.write(f"{FOLDER}/{kind}", seal(kind, {"format": 1, **content}))
 
     def _noted(self, kind: str) -> Mapping[str, Any]:
         """What `_note_beside` has noted; nothing if it has not, or if that is damaged."""
         data = self._read(kind)
         with contextlib.suppress(CheckpointError):
-            return {} if data is None else unseal(kind, kind, data, kind, 1)
+            return {} if data is None else unseal(kind, data, kind, 1)
         return {}
 
     # The log's files ----------------------------------------------------------------------------------------
