@@ -250,6 +250,7 @@ EFFECTS: dict[str, Effect] = {
     "throughput_calculation_interval": Effect({"throughput_calculation_interval": "100s"}, rate, 1, 10),
 }
 ELSEWHERE = {
+    "keep_state": "testing/test_keep_state.py",
     "time_ahead_limit": "testing/test_watermarks.py",
     "stream_codec": "engine/operator/test_stream_codecs.py",
     "queue_capacity": "stram/test_waiting.py",
@@ -294,6 +295,7 @@ PLACES = {
 TEXTS = {"stream_codec": None, "queue_capacity": "7", "buffer_memory_mb": "7", "callback_timeout": "5s"}
 TEXTS |= {"time_ahead_limit": "1h", "heartbeat_timeout": "9s", "stats_max_allowable_windows_lag": "20"}
 TEXTS |= {"speculation": "0.9", "speculation_multiplier": "2", "ages_from_newest_record": "true"}
+TEXTS |= {"keep_state": "false"}
 
 
 def given_from_outside() -> Iterator[tuple[Scope, str, Any]]:

@@ -134,6 +134,14 @@ _ALL = (
         "what happens to a window in which it fails",
     ),
     Attribute(
+        "keep_state",
+        _OPERATOR,
+        bool,
+        default=True,
+        help="false, with AT_MOST_ONCE: its state is not committed; after an outage it begins anew, and a "
+        "window that is made again passes it by",
+    ),
+    Attribute(
         "on_error",
         _OPERATORS,
         OnError,

@@ -87,6 +87,7 @@ class OperatorAttributes(TypedDict, total=False):
     application_window: float | str | None
     slide_by_window_count: int | None
     processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"]
+    keep_state: bool
     on_error: OnError | Literal["STOP", "SKIP", "RETRY"]
     callback_timeout: float | str | None
     timeout_window_count: int
@@ -157,6 +158,7 @@ class Queries(Protocol):
         application_window: float | str | None = ...,
         slide_by_window_count: int | None = ...,
         processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
+        keep_state: bool = ...,
         on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
         callback_timeout: float | str | None = ...,
         timeout_window_count: int = ...,
@@ -190,6 +192,7 @@ class Queries(Protocol):
         application_window: float | str | None = ...,
         slide_by_window_count: int | None = ...,
         processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
+        keep_state: bool = ...,
         on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
         callback_timeout: float | str | None = ...,
         timeout_window_count: int = ...,

@@ -485,21 +485,29 @@ class Container:
         delivered: Emitted,
         timeline: Timeline,
     ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
-        """Run one operator. One with AT_MOST_ONCE that fails loses its window only."""
-        inputs = _taken(runtime, delivered)
+        """Run one operator. One with AT_MOST_ONCE that fails loses its window only.
+
+        One that keeps no state loses a window that is made again: it may have been through it before.
+        """
+        inputs, ran = _taken(runtime, delivered), None
+        dropped = f"window {request.window_id} is made again"
         try:
             runtime.start()
-            report, emitted = self._run_callbacks(runtime, request, inputs, batches, timeline)
+            if not request.attempt or runtime.spec.attributes["keep_state"]:
+                ran = self._run_callbacks(runtime, request, inputs, batches, timeline)
         except OperatorError as error:
             if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
                 raise
             if runtime.cells and request.states is None:
                 raise  # it cannot go back; the next attempt can
+            dropped = str(error.failure)
+        if ran is not None:
+            report, emitted = ran
+        else:
             self._start_over(runtime, request)
-            report = runtime.lose(request)
+            report, emitted = runtime.lose(request), {}
             report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
-            report.window.dropped = str(error.failure)
-            emitted = {}
+            report.window.dropped = dropped
         if request.recording:
             tag = runtime.context.container_attempt
             report.recorded = record(runtime.spec, request, {**inputs, **emitted}, self._storage.write, tag)

@@ -78,7 +78,7 @@ class ContainerStates:
         if isinstance(held := runtime.cells.get(SLIDES), SlidesCell):
             report.window.held_bytes = held.size_bytes
         report.delays = has_delayed(runtime.operator)
-        if changed:
+        if changed and runtime.spec.attributes["keep_state"]:
             changes[runtime.spec.id] = changed
             report.replaces = all(
                 isinstance(cell, ValueCell) and (name in changed or _is_nothing(name, cell))

@@ -67,8 +67,9 @@ class Inputs:
         """The plan that is about to follow, its enumerators, and where they begin."""
 
     def open(self, offsets: Mapping[str, object]) -> None:
-        """Open all enumerators where the last committed window ends."""
-        self._offsets = dict(offsets)
+        """Open all enumerators where the last committed window ends, without `keep_state` as in a new run."""
+        anew = {one.name for one in self.plan.logical.operators if not one.attributes["keep_state"]}
+        self._offsets = {name: offset for name, offset in offsets.items() if name not in anew}
         for name, enumerator in self._enumerators.items():
             self._open(name, enumerator, self._offsets.get(name))
 

@@ -133,6 +133,12 @@ def check_modes(draft: Draft, faults: Faults) -> None:
 
     for operator in draft.operators:
         index = operator.index
+        if not operator.attributes["keep_state"]:
+            where = operator.port("keep_state")
+            if not at_most_once(index):
+                faults.add(where, "its state is part of exact results", "make it AT_MOST_ONCE too")
+            if operator.is_input and getattr(operator.operator, "begin", None) != "latest":
+                faults.add(where, "after an outage it would read again", 'give the input `begin="latest"`')
         if at_most_once(index) and not all(map(at_most_once, following[index])):
             others = [other for other in sorted(reachable(index, following)) if not at_most_once(other)]
             others = [other for other in others if "processing_mode" not in draft.operators[other].doubtful]
