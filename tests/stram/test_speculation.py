@@ -76,6 +76,21 @@ def test_nobody_is_late_who_has_little_past_or_no_window():
     assert story.late(100.0) is None
 
 
+def test_only_slots_with_an_operator_that_has_it_are_late():
+    story = Story(speculation=None, **{"total.speculation": "0.9"})
+    plan = story.plan
+    totals = {one.id for one in plan.physical.operators if one.name == "total"}
+    watched = {box.id for box in plan.execution.containers if totals.intersection(box.operators)}
+    window = story.past()
+    story.speculation.begin(window, story.now, restores=False)
+    for stage in story.stages:
+        late = {one.container for one in story.speculation.look(story.now + 50.0, story.home)}
+        assert late == watched & set(stage)
+        story.now += 50.0
+        for container in stage:
+            story.speculation.ended(window, container, story.now)
+
+
 def test_short_windows_are_late_by_a_tenth_of_a_second_at_least():
     story = Story()
     story.speculation.begin(story.past(seconds=0.001), story.now, restores=False)

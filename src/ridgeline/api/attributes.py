@@ -345,10 +345,10 @@ _ALL = (
     ),
     Attribute(
         "speculation",
-        _APPLICATION,
+        _OPERATORS,
         Real,
         None,
-        "a slot that takes longer for a window than `speculation_multiplier` times this quantile "
+        "a slot with it that takes longer for a window than `speculation_multiplier` times this quantile "
         "of its own past, such as 0.9, gives its containers to a spare slot, which takes one more core; "
         "default: never",
         0.5,

@@ -111,6 +111,11 @@ class LogicalPlan:
     source: tuple[Application, Given] | None = field(default=None, compare=False, repr=False)
     """The application that it was made of, with the values and edits from outside."""
 
+    @property
+    def speculates(self) -> bool:
+        """Whether a slot that is late with any operator gives way to a spare one."""
+        return any(one.attributes["speculation"] is not None for one in self.operators)
+
     def operator(self, name: str) -> LogicalOperator:
         """The operator with this name. Raises KeyError."""
         for operator in self.operators:

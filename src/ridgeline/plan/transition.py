@@ -19,7 +19,6 @@ _FROM_THE_START = (
     "ages_from_newest_record",
     "containers_max_count",
     "heartbeat_interval",
-    "speculation",
     "stats_max_allowable_windows_lag",
     "throughput_calculation_interval",
 )
@@ -68,6 +67,8 @@ def _check_application(old: LogicalPlan, new: LogicalPlan) -> None:
     changed = [name for name in _FROM_THE_START if old.attributes[name] != new.attributes[name]]
     if old.window_seconds != new.window_seconds:
         changed.insert(0, WINDOW)
+    if new.speculates and not old.speculates:
+        changed.append("speculation")
     faults = [
         Fault(
             name,

@@ -48,9 +48,9 @@ class _Past:
         self.taken.append(seconds)
         bisect.insort(self.ordered, seconds)
 
-    def limit(self, quantile: float, multiplier: float) -> float:
-        """How long a window may take; for ever as long as too little is known."""
-        if len(self.ordered) < LEAST_WINDOWS:
+    def limit(self, quantile: float | None, multiplier: float) -> float:
+        """How long a window may take; for ever as long as too little is known, and without a quantile."""
+        if quantile is None or len(self.ordered) < LEAST_WINDOWS:
             return math.inf
         place = max(0, math.ceil(len(self.ordered) * quantile) - 1)
         return max(LEAST_SECONDS, multiplier * self.ordered[place])
@@ -77,9 +77,8 @@ class Speculation:
 
     def __init__(self, plan: Plan, before: Speculation | None = None) -> None:
         """`before`: that of the plan before. Containers that stay keep their past."""
-        attributes = plan.logical.attributes
-        self._quantile = float(attributes["speculation"] or 0)
-        self._multiplier = float(attributes["speculation_multiplier"])
+        self._quantiles = _quantiles(plan)
+        self._multiplier = float(plan.logical.attributes["speculation_multiplier"])
         self._stages = {container.id: container.stage for container in plan.execution.containers}
         pasts: Mapping[int, _Past] = {} if before is None else before.pasts
         self.pasts: dict[int, _Past] = {one: pasts.get(one) or _Past() for one in self._stages}
@@ -87,7 +86,7 @@ class Speculation:
         self.longest = math.inf
         """How long a container may take that has no past, since a change of the plan has made it."""
         if before is not None:
-            limits = [past.limit(self._quantile, self._multiplier) for past in pasts.values()]
+            limits = list(map(before.own_limit, pasts))
             known = [limit for limit in limits if limit < math.inf]
             self.longest = _RESTORING * max(known) if known else before.longest
         self._windows: dict[int, _Window] = {}
@@ -138,10 +137,14 @@ class Speculation:
         earlier = (at for done, at in window.stage_ended.items() if done < stage)
         return max(window.begun, self._ended.get(container, window.begun), *earlier)
 
+    def own_limit(self, container: int) -> float:
+        """How long a container may take by its own past."""
+        return self.pasts[container].limit(self._quantiles.get(container), self._multiplier)
+
     def _limit(self, container: int, window: _Window) -> float:
         """How long a container may take for a window."""
-        limit = self.pasts[container].limit(self._quantile, self._multiplier)
-        if limit < math.inf:
+        limit = self.own_limit(container)
+        if limit < math.inf or container not in self._quantiles:
             return limit * window.times
         return self.longest * max(1.0, window.times / _RESTORING)
 
@@ -176,3 +179,14 @@ class Speculation:
         self._times *= 2
         self.pasts[late.container].add(late.seconds)
         self.void()
+
+
+def _quantiles(plan: Plan) -> Mapping[int, float]:
+    """The least `speculation` of each container's operators; without it a container is never late."""
+    of_name = {one.name: one.attributes["speculation"] for one in plan.logical.operators}
+    of_operator = {one.id: of_name[one.name] for one in plan.physical.operators}
+    found = {
+        container.id: [of_operator[one] for one in container.operators if of_operator[one] is not None]
+        for container in plan.execution.containers
+    }
+    return {container: float(min(some)) for container, some in found.items() if some}

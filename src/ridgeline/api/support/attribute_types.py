@@ -101,6 +101,7 @@ class OperatorAttributes(TypedDict, total=False):
     gpus: int | None
     locality_host: str | None
     locality_rack: str | None
+    speculation: float | None
 
 
 class ApplicationAttributes(TypedDict, total=False):
@@ -172,6 +173,7 @@ class Queries(Protocol):
         gpus: int | None = ...,
         locality_host: str | None = ...,
         locality_rack: str | None = ...,
+        speculation: float | None = ...,
         **streams: Stream[Any],
     ) -> Queried[T]:
         """With the type of the result."""
@@ -206,6 +208,7 @@ class Queries(Protocol):
         gpus: int | None = ...,
         locality_host: str | None = ...,
         locality_rack: str | None = ...,
+        speculation: float | None = ...,
         **streams: Stream[Any],
     ) -> Queried[Any]:
         """Without it: rows are dictionaries."""

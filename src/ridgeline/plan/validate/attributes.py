@@ -205,7 +205,7 @@ def _check_ports(
 
 def check_speculation(draft: Draft, faults: Faults) -> None:
     """Refuse `speculation` beside inputs that lose tuples by it, or whose windows wait for Spark."""
-    if draft.attributes.get("speculation") is None:
+    if all(one.attributes.get("speculation") is None for one in draft.operators):
         return
     for operator in draft.operators:
         if isinstance(operator.operator, PushInput) and not reads_ranges(operator.operator):

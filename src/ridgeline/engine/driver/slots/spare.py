@@ -49,11 +49,8 @@ class SpareSlot:
 
     def follow(self, plan: Plan) -> None:
         """The containers are those of another plan from now on: the spare must read it, too."""
-        attributes = plan.logical.attributes
-        self._speculation = (
-            None if attributes["speculation"] is None else Speculation(plan, self._speculation)
-        )
-        self._timeout = float(attributes["heartbeat_timeout"])
+        self._speculation = Speculation(plan, self._speculation) if plan.logical.speculates else None
+        self._timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self.changed()
 
     def changed(self) -> None:

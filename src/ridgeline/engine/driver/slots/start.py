@@ -35,7 +35,7 @@ def choose_slots(
         warn(f"`{name}` of {', '.join(operators)} has no effect here: Spark gives it to no slot")
     fed = sum(isinstance(one.operator, SparkSource) for one in plan.physical.operators)
     apart = place(plan, most_slots(plan))
-    needs, spare = needs_of(plan, apart, given), plan.logical.attributes["speculation"] is not None
+    needs, spare = needs_of(plan, apart, given), plan.logical.speculates
     more = greatest_of(needs).vcores if spare else 0
     claimed = platform.claim(sum(need.vcores for need in needs) + more, fed)
     if spare and claimed <= more:
