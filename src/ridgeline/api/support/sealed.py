@@ -37,8 +37,9 @@ def unseal(name: str, data: bytes, what: str, format: int) -> dict[str, Any]:
     Raises CheckpointError, which calls it `what`, if it is damaged, was made for another name or has another
     format.
     """
+    content: dict[str, Any] = {}
     try:
-        content: dict[str, Any] = checked(name, data)
+        content = checked(name, data)
         written = content["format"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         written = _earlier_format(data)
