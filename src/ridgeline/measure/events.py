@@ -380,7 +380,7 @@ class SourceTaken:
 
     As in `SourceProgress`, which follows once the window is committed, if this attempt counts. It is left out
     for windows that are committed soon after. Heartbeats repeat it with what remains by now; `at` and `asked`
-    are 0 there.
+    are 0 there. `seconds`, `produced`: of the window, tuples by output port; heartbeats have them themselves.
     """
 
     at: float
@@ -393,6 +393,8 @@ class SourceTaken:
     asked: float
     paced: bool = False
     before: float | None = None
+    seconds: float = 0.0
+    produced: Counts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

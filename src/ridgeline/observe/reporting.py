@@ -31,6 +31,8 @@ def taken_events(report: WindowReport) -> Iterator[SourceTaken]:
                 asked_at(report, operator),
                 source.paced,
                 source.before,
+                operator.window.compute_seconds,
+                operator.window.tuples_out,
             )
 
 

@@ -8,6 +8,7 @@ from ridgeline.measure.events import (
     OutputAsked,
     RunningOperator,
     SourceProgress,
+    SourceTaken,
     WindowCommitted,
     WindowPlanned,
     WindowStarted,
@@ -104,6 +105,18 @@ def test_earlier_windows_show_how_long_a_batch_will_take():
     assert found["operators"][1]["remainingSeconds"] == {"value": 3.0, "basis": "estimated"}
     assert found["operators"][2]["inputRemaining"] == {"value": pytest.approx(100.0), "basis": "estimated"}
     assert found["window"]["remainingSeconds"] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("few", [0, 48])
+def test_what_an_input_has_produced_shows_before_its_window_is_committed(few):
+    fold = made(few=few)
+    begin(fold, 0, 100.0)
+    taken = SourceTaken(101.0, 0, 0, 1, 60.0, 0.0, "tuples", 101.0, seconds=0.5, produced={"output": 60})
+    fold.source_taken(taken)
+    beat(fold, 102.0, 1, RunningOperator(2, "running", 1.0, {"input": 4}, {}, 1))
+    read, split, _ = strict(fold, 102.0)["operators"]
+    assert (read["state"], read["produced"], read["secondsSpent"]) == ("done", 60, 0.5)
+    assert (split["queued"], split["inputRemaining"]) == (55.0, {"value": 55.0, "basis": "exact"})
 
 
 def test_the_time_of_end_window_is_still_to_come():

@@ -260,6 +260,9 @@ class ProgressFold:
         window = self._windows.by_id.get(event.window_id)
         counts = window is not None and window.attempt == event.attempt
         source.ahead(event, takes=counts)
+        if window is not None and counts and event.produced:
+            done = RunningOperator(event.operator, "done", event.seconds, produced=event.produced)
+            window.reported[event.operator] = done
         return counts
 
     def _sample_sources(self, at: float, *, again: bool = False) -> None:
