@@ -35,7 +35,7 @@ def total(ridgeline_command, *words):
     values = {row["key"]: row for row in json.loads(result.stdout)["values"]}
     row = values["operator.total.memory_mb"]
     said = (row, *row["insteadOf"])
-    return [str(one["value"]) for one in said], [one["from"] for one in said]
+    return [str(one["value"]) for one in said], [one["place"] for one in said]
 
 
 @pytest.mark.guide("002", "Attributes")

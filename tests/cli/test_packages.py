@@ -26,21 +26,15 @@ def _own_process(tmp_path, monkeypatch):
 def test_applications_and_what_a_package_is(ridgeline_command, tmp_path):
     own = "from ridgeline import Operator as Base\nclass _Any(Base): pass\nclass Own(_Any):\n  'Does this.'"
     shop = build_shop(tmp_path, **{"shop/own.py": own, "shop/__init__.py": "from .own import _Any as Too"})
-    listed = ridgeline_command("list-applications", shop)
-    assert listed.stdout.splitlines() == [
-        "orders: Write orders to files, as they come.",
-        "turnover: Add up what is ordered in each country, in euros.",
-    ]
-    assert {
-        one["name"]: one["from"]
-        for one in json.loads(ridgeline_command("list-applications", shop, "--json").stdout)
-    } == {"orders": "shop:orders.yaml", "turnover": "shop.turnover:application"}
     shown = ridgeline_command("get-package-info", shop).stdout
     assert shown.startswith("shop 1.2: Turnover of a shop in euros\n")
     assert "\n  ridgeline>=0.1: met, " in shown
     assert "\n  shop.own.Own: Does this.\n" in shown
     assert ridgeline_command("list-library", "this", "--from", shop).stdout == "shop.own.Own  Does this.\n"
+    assert "  turnover: Add up what is ordered in each country, in euros.\n" in shown
     info = json.loads(ridgeline_command("get-package-info", shop, "--json").stdout)
+    where = {"orders": "shop:orders.yaml", "turnover": "shop.turnover:application"}
+    assert {one["name"]: one["from"] for one in info["applications"]} == where
     assert info["configurationSets"] == ["defaults", "production"]
     assert (info["bytes"], len(info["sha256"]), info["misfits"]) == (shop.stat().st_size, 64, [])
 
@@ -86,7 +80,7 @@ def test_what_is_wrong_is_said(ridgeline_command, tmp_path, words, expected):
 
 def test_a_list_of_a_file_that_is_no_package(ridgeline_command, tmp_path):
     (tmp_path / "app.py").write_text("")
-    done = ridgeline_command("list-applications", "app.py")
+    done = ridgeline_command("get-package-info", "app.py")
     assert (done.exit_code, "`app.py` is no package; give a wheel" in done.stderr) == (2, True)
     (tmp_path / "app.whl").write_text("")
     assert "package `app.whl` is no zip file" in ridgeline_command("get-package-info", "app.whl").stderr

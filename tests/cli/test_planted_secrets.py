@@ -275,7 +275,6 @@ def test_nothing_that_is_written_or_answered_has_a_secret(tmp_path, environment)
         made.change("password", made.planted["CHANGED"])
         made.change("coded", made.planted["ROTATED"])
         made.ask_all()
-        made.command("debug-dump", "planted")
         lists = list(processes_of(made.run.pid))
         assert len(lists) >= 3
         for where, line in lists:

@@ -86,10 +86,10 @@ def test_words():
 
 
 def test_an_application_is_given_to_all_commands(script, numbers):
-    result = script("connect numbers", "get-app-attributes window_count", "disconnect", "list-apps")
-    assert result.exit_code == 2, "no such attribute"
-    assert "standard input has ended at `get-app-attributes window_count`" in result.stderr
-    assert "numbers-1" not in result.stdout.splitlines()[1:], "what stands behind it is not carried out"
+    result = script("connect numbers", "list-operators no*", "disconnect", "list-apps")
+    assert result.exit_code == 2, "no such operator"
+    assert "standard input has ended at `list-operators no*`" in result.stderr
+    assert "running" not in result.stdout, "what stands behind it is not carried out"
     result = script(
         "connect numbers", "windows --limit 1; latency", "list-operators numbers 'double*'", "latency numbers"
     )
@@ -224,7 +224,7 @@ def completed(session, text):
         ("windows --lim", ["--limit"]),
         ("set-operator-property numbers dou", ["double"]),
         ("set-operator-attribute numbers double partit", ["partitioner", "partitions"]),
-        ("get-port-attributes numbers double out", ["output"]),
+        ("start-recording numbers double out", ["output"]),
         ("describe-operator Windowe", ["Windowed"]),
         ("lau", ["launch"]),
         ("nonsense ", []),
@@ -244,7 +244,7 @@ def test_what_can_follow(text, some, numbers, session):
         ("set-operator-property numbers sums factor ", ["1"]),
         ("set-operator-property numbers numbers password ", []),
         ("set-operator-attribute numbers sums on_error SK", ["SKIP"]),
-        ("get-physical-operator-properties numbers ", ["1", "2", "3"]),
+        ("set-physical-operator-property numbers ", ["1", "2", "3"]),
     ],
 )
 def test_values_can_follow(text, wanted, session):

@@ -125,14 +125,14 @@ def test_a_region_that_fails_is_started_again_and_catches_up(regional, wait_unti
     wait_until(lambda: rows_of(regional.output / "fast").total() > before, "rows at the fast sink")
     assert rows_of(regional.output / "slow").total() < before
     (regional.output / "broken").unlink()
-    assert said(ridgeline("start-region", regional.name, "slow"))[0] == 0
+    assert said(ridgeline("regions", regional.name, "--start", "slow"))[0] == 0
     assert regional.finish(driver) > before
 
 
 def test_a_stopped_region_holds_its_writer_back_once_the_queue_is_full(regional, wait_until):
     driver = regional.begin(keep="2s")
     wait_until(lambda: all_go_on(regional.checkpoint, 2), "windows")
-    assert said(ridgeline("stop-region", regional.name, "slow"))[0] == 0
+    assert said(ridgeline("regions", regional.name, "--stop", "slow"))[0] == 0
     wait_until(lambda: "is full: reader" in driver.text, "the full queue")
     held = [-1]
 
@@ -142,7 +142,7 @@ def test_a_stopped_region_holds_its_writer_back_once_the_queue_is_full(regional,
 
     wait_until(stands_still, "no more windows of the writer", every=1.0)
     assert driver.exit_code is None, driver.text
-    assert said(ridgeline("start-region", regional.name, "slow"))[0] == 0
+    assert said(ridgeline("regions", regional.name, "--start", "slow"))[0] == 0
     wait_until(lambda: progress(regional.checkpoint)[0] > held[-1] + 5, "windows of the writer")
     regional.finish(driver)
 

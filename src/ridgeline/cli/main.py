@@ -26,7 +26,7 @@ from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.grouping import command
 from ridgeline.cli.library import describe_operator, list_library
 from ridgeline.cli.output import finish, write
-from ridgeline.cli.packages import get_package_info, list_applications
+from ridgeline.cli.packages import get_package_info
 from ridgeline.cli.remote import (
     advising,
     changing,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ridgeline.plan.execution import Plan
     from ridgeline.regions.planning import Scope
 
-_CHANGE = "Change a running application"
+_CHANGE = "Change, pause and end it"
 
 
 class _Commands(TyperGroup):
@@ -130,7 +130,7 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     on Ctrl-C.
 
     Exit codes: 0 finished or stopped, 1 failed for good, 2 not valid, 3 failed, and the same command may get
-    further. By 1 end a `kill-app`, a damaged checkpoint, and a driver that another one has replaced. A second
+    further. By 1 end a `kill`, a damaged checkpoint, and a driver that another one has replaced. A second
     Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its output any more it ends with 141.
     """
     from ridgeline.cli.running.starting import start
@@ -148,7 +148,7 @@ def plan(
         typer.Option(
             metavar="FILE",
             help="Write a specification instead: FILE ends in `.json`, `.yaml`, `.toml` or `.properties`. "
-            "APP may be the name, id or URL of a running application: all changes are in it.",
+            "Of a running application: all changes are in it.",
             show_default=False,
         ),
     ] = None,
@@ -163,26 +163,29 @@ def plan(
 ) -> None:
     """Print an application's logical, physical and execution plan.
 
-    In the logical plan a module is one operator; in the others it is what it is made of. Properties that have
-    their default are left out: `dump-config` has all.
+    Of one that runs, by its name, id or URL, as it is now. In the logical plan a module is one operator; in
+    the others it is what it is made of. Properties that have their default are left out: `dump-config` has
+    all.
 
     Nothing is started: neither Spark nor an operator.
 
     Example: `ridgeline plan payments.py --attribute balances.partitions=4`
     """
+    from ridgeline.cli.specifications import form_named, is_running, show_running, write_plan, write_running
     from ridgeline.plan.show.text import describe
     from ridgeline.plan.show.to_json import to_dict
 
     if spec is not None:
-        from ridgeline.cli.specifications import form_named, is_running, write_running
-
         form_named(spec)
-        if is_running(written.target):
-            options.nothing_given(
-                written.target, [*written.given, *context.args, *([checkpoint] if checkpoint else [])]
-            )
+    if is_running(written.target):
+        options.nothing_given(
+            written.target, [*written.given, *context.args, *([checkpoint] if checkpoint else [])]
+        )
+        if spec is None:
+            show_running(written.target, as_json=as_json)
+        else:
             write_running(written.target, spec)
-            return
+        return
     configured = load_configured(context, written)
     if checkpoint is None:
         made = configured.plan()
@@ -196,8 +199,6 @@ def plan(
         )
         made = planner.first(checkpoint, configured.app.name)
     if spec is not None:
-        from ridgeline.cli.specifications import write_plan
-
         write_plan(made.logical, spec)
         return
     parts = _region_plans(configured, made, checkpoint) if made.logical.regions else ()
@@ -238,6 +239,7 @@ def dump_config(
 ) -> None:
     """Print every value of an application, where it was said, and what it stands in the place of.
 
+    APP may be the name, id or URL of an application that runs: then what changes have made of it counts.
     Secrets are masked. Nothing is started.
 
     Example: `ridgeline dump-config payments.py --conf-file site.yaml --only-set`
@@ -331,14 +333,10 @@ _CONFIGURED: Mapping[str, Any] = {
 }
 _RUN = "Write and run an application"
 _WATCH = "Watch a running application"
-_LOOK = "See what a running application is made of, and what would help it"
-_STEER = "Pause and end a running application"
-_DATA = "Look at the data of a running application"
-_AFTER = "See what a run has left"
-_ACCESS = "Who may do what"
-_SHELL = "All commands in one session"
-_LIBRARY = "The library of operators"
-_PACKAGES = "Packages and attributes"
+_LOOK = "See what it is made of, what it promises, and what would help it"
+_DATA = "Look at its data"
+_AFTER = "What a run has left, and who may do what"
+_LIBRARY = "Library, packages, and all commands in one session"
 
 _add(
     _RUN,
@@ -349,43 +347,24 @@ _add(
     },
 )
 _add(_RUN, upgrading.upgrade, validating.validate, plan, dump_config, **_CONFIGURED)
-_add(_RUN, init)
-_add(_RUN, doctor)
-_add(
-    _WATCH,
-    by_name.ps,
-    commands.list_apps,
-    commands.status,
-    commands.page,
-    commands.top,
-    commands.get_app_info,
-    commands.progress,
-)
-_add(_WATCH, commands.regions, commands.windows)
-_add(_WATCH, commands.latency, commands.critical_path, commands.record_age, commands.watermarks)
-_add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises.decisions)
-_add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
-_add(_LOOK, commands.list_containers, logs.logs, commands.lines, advising.keys, advising.advise)
-_add(_LOOK, inspecting.get_app_attributes, inspecting.get_operator_attributes)
-_add(_LOOK, inspecting.get_operator_properties, inspecting.get_physical_operator_properties)
-_add(_LOOK, inspecting.get_port_attributes, inspecting.get_stack)
-_add(_LOOK, commands.debug_dump, without=["as_json"])
+_add(_RUN, init, doctor)
+_add(_WATCH, by_name.ps, commands.status, commands.top, commands.page, commands.get_app_info)
+_add(_WATCH, commands.progress, commands.windows, commands.latency, commands.critical_path)
+_add(_WATCH, commands.record_age, commands.watermarks, commands.metrics, commands.regions)
+_add(_LOOK, commands.list_operators, commands.list_containers, logs.logs, commands.lines)
+_add(_LOOK, inspecting.get_stack, advising.keys, advising.advise)
+_add(_LOOK, promises.promises, promises.decisions, promises.alert_rules)
 _add(_CHANGE, changing.change)
 _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
-_add(_CHANGE, inspecting.set_physical_operator_property)
-_add(_CHANGE, changing.changes, changing.withdraw_change)
-_add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
-_add(_STEER, by_name.stop, by_name.kill, by_name.wait, inspecting.kill_container)
-_add(_STEER, logs.set_log_level)
-_add(_STEER, commands.stop_region, commands.start_region)
+_add(_CHANGE, inspecting.set_physical_operator_property, changing.changes)
+_add(_CHANGE, changing.pause, changing.resume, by_name.stop, by_name.kill)
+_add(_CHANGE, inspecting.kill_container, logs.set_log_level)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, history.history)
-app.add_typer(tokens.group, name="token", rich_help_panel=_ACCESS)
-_add(_SHELL, shell)
 app.add_typer(checkpoint.group, name="checkpoint", rich_help_panel=_AFTER)
-_add(_LIBRARY, list_library, describe_operator)
-_add(_PACKAGES, list_applications, get_package_info, list_attributes)
+app.add_typer(tokens.group, name="token", rich_help_panel=_AFTER)
+_add(_LIBRARY, list_library, describe_operator, get_package_info, list_attributes, shell)
 
 
 def main() -> None:

@@ -92,21 +92,6 @@ def _in_use(path: Path) -> tuple[Package, Path]:
 # Commands ---------------------------------------------------------------------------------------------------
 
 
-def list_applications(file: File, as_json: AsJson = False) -> None:
-    """List the applications of a package. No code of it runs.
-
-    Example: `ridgeline list-applications shop-1.2-py3-none-any.whl`
-
-    Exit codes: 0 done, 2 the package cannot be read.
-    """
-    found = [_shown(one) for one in _opened(file).applications.values()]
-    if as_json:
-        write(json.dumps(found, indent=2))
-        return
-    for one in found:
-        write(_line(one["name"], one["doc"]))
-
-
 def get_package_info(file: File, as_json: AsJson = False) -> None:
     """Show what a package is, its applications and operators, and whether what it requires is met here.
 

@@ -26,6 +26,7 @@ from ridgeline.cli.remote import shared
 _APPLICATIONS = ("target", "a")
 """Arguments that name an application whose code is loaded. A process loads a module once only."""
 _READS_LINES = "begin-logical-plan-change"
+_APEX = {"launch": "run", "list-apps": "ps", "shutdown-app": "stop", "kill-app": "kill"}
 _ARGUMENT = re.compile(r"\$([1-9])")
 _DEEPEST = 20
 """Macros and files that call each other."""
@@ -61,7 +62,7 @@ class Shell:
         self.group = group
         self.app: str | None = None
         """The application that commands are about."""
-        self.aliases: dict[str, list[str]] = {"launch": ["run"]}  # as Apex's guides call it
+        self.aliases: dict[str, list[str]] = {apex: [here] for apex, here in _APEX.items()}
         self.macros: dict[str, list[str]] = {}
         self.own: Mapping[str, tuple[str, Callable[[list[str]], int | None]]] = {
             "connect": ("APP", self._connect),

@@ -1,4 +1,4 @@
-"""`ridgeline plan APP --spec FILE`: an application as a specification."""
+"""`ridgeline plan`: of an application that runs, and as a specification."""
 
 from __future__ import annotations
 
@@ -39,8 +39,23 @@ def write_running(app: str, file: str) -> None:
     from ridgeline.cli.remote import shared
 
     form = form_named(file)
-    document = shared.connect(app, None, None).get("/specification")["specification"]
+    client = shared.connect(app, None, os.environ.get("RIDGELINE_TOKEN"))
+    document = client.get("/specification")["specification"]
     _write(document, form, file, document["application"])
+
+
+def show_running(app: str, *, as_json: bool) -> None:
+    """Print the plans of a running application. Raises CommandError, RidgelineError."""
+    from ridgeline.cli.remote import shared
+    from ridgeline.cli.views.lists import logical_plan, physical_plan
+
+    client = shared.connect(app, None, os.environ.get("RIDGELINE_TOKEN"))
+    logical, physical = client.get("/logicalPlan"), client.get("/physicalPlan")
+    shared.show(
+        {"logicalPlan": logical, "physicalPlan": physical},
+        lambda width: [*logical_plan(logical, width), Text(), *physical_plan(physical, width)],
+        as_json=as_json,
+    )
 
 
 def is_running(target: str) -> bool:

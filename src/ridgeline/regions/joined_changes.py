@@ -318,4 +318,4 @@ def _with_operator(regions: Sequence[RegionRun], operator: str) -> RegionRun:
 def _not_running(region: RegionRun) -> str:
     state = state_of(region).lower()
     how = "has failed" if state == "failed" else "has not started" if state == "pending" else f"is {state}"
-    return f"region `{region.name}` {how}; start it first: `ridgeline start-region APP {region.name}`"
+    return f"region `{region.name}` {how}; start it first: `ridgeline regions APP --start {region.name}`"

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -161,9 +162,9 @@ def test_a_change_waits_in_the_queue_while_the_application_is_paused(ridgeline_c
     assert "change 2 waits" in result.stderr
     result = ridgeline_command("set-operator-property", "numbers", "sums", "factor", 6, "--no-wait")
     assert (result.exit_code, result.stdout) == (0, "change 3 waits: set `sums.factor` to 6\n")
-    result = ridgeline_command("withdraw-change", "numbers", 2)
+    result = ridgeline_command("changes", "numbers", "--withdraw", 2)
     assert (result.exit_code, result.stdout) == (0, "change 2 is withdrawn: set `sums.factor` to 5\n")
-    refused(ridgeline_command("withdraw-change", "numbers", 1), "change 1 does not wait any more")
+    refused(ridgeline_command("changes", "numbers", "--withdraw", 1), "change 1 does not wait any more")
     assert ridgeline_command("resume", "numbers").stdout == "numbers begins windows again\n"
     committed(
         ridgeline_command("set-operator-property", "numbers", "numbers", "per_window", 4),
@@ -192,7 +193,7 @@ class _CutOff(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("options", [[], ["--no-wait"], ["--json"]])
-@pytest.mark.parametrize("command", ["shutdown-app", "kill-app"])
+@pytest.mark.parametrize("command", [["stop"], ["kill", "--yes"]])
 def test_an_application_may_end_before_it_has_answered(ridgeline_command, command, options):
     with HTTPServer(("127.0.0.1", 0), _CutOff) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -200,8 +201,8 @@ def test_an_application_may_end_before_it_has_answered(ridgeline_command, comman
         entry = registry.own_entry(
             "cut-1", "cut", f"http://127.0.0.1:{server.server_port}", token="t", started=1.0, user="ann"
         )
-        registration = registry.register(entry)
-        result = ridgeline_command(command, "cut", *options)
+        registration = registry.register(replace(entry, process=""))
+        result = ridgeline_command(*command, "cut", *options)
         registration.close()
         serving.join()
     assert (result.exit_code, result.stderr) == (0, "")
@@ -211,9 +212,9 @@ def test_an_application_may_end_before_it_has_answered(ridgeline_command, comman
         assert result.stdout == "cut has ended\n"
 
 
-@pytest.mark.parametrize("command", ["shutdown-app", "kill-app"])
+@pytest.mark.parametrize("command", [["stop"], ["kill", "--yes"]])
 def test_what_does_not_run_cannot_be_ended(ridgeline_command, command):
-    refused(ridgeline_command(command, "nobody"), "no application")
+    refused(ridgeline_command(*command, "nobody"), "no application")
 
 
 def test_results_of_a_query_are_shown_with_what_they_cost(ridgeline_command, app, wait_until, tmp_path):
@@ -248,7 +249,7 @@ def test_results_of_a_query_are_shown_with_what_they_cost(ridgeline_command, app
         (("change", "numbers", "--spec", "none.json"), "there is no file `none.json`"),
         (("change", "numbers", "--spec", "none.txt"), "`none.txt` is no specification"),
         (("change", "numbers", "--edits", "none.json"), "`none.json` cannot be read"),
-        (("withdraw-change", "numbers", 7), "there is no change 7"),
+        (("changes", "numbers", "--withdraw", 7), "there is no change 7"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_reason(ridgeline_command, app, words, reason):

@@ -21,8 +21,6 @@ PLAN = make_plan()
 ASKING = {
     "get-app-info": "/info",
     "list-containers": "/physicalPlan/containers",
-    "show-logical-plan": "/logicalPlan",
-    "show-physical-plan": "/physicalPlan",
     "critical-path": "/criticalPath",
     "latency": "/latency",
     "record-age": "/recordAge",
@@ -65,21 +63,11 @@ def lines(result):
 
 @pytest.mark.guide("002", "Running an application")
 def test_applications_are_found_in_the_registry(ridgeline_command, running):
-    found = lines(ridgeline_command("list-apps"))
-    assert found[0].split() == ["name", "id", "url", "user", "pid", "since"]
-    assert found[1].split() == ["numbers", "numbers-1", running.url, "ann", str(os.getpid()), "12:26:40"]
-    [app] = json.loads(ridgeline_command("list-apps", "--json").stdout)["apps"]
-    assert (app["name"], app["url"]) == ("numbers", running.url)
+    found = lines(ridgeline_command("ps"))
+    assert found[1].split()[:2] == ["numbers", "running"]
+    [app] = json.loads(ridgeline_command("ps", "--json").stdout)["apps"]
+    assert (app["name"], app["address"], app["pid"]) == ("numbers", running.url, os.getpid())
     assert "token" not in app
-
-
-def test_applications_by_pattern(ridgeline_command, running):
-    for pattern, names in {"num*": ["numbers"], "*-1": ["numbers"], "quotes": []}.items():
-        answer = json.loads(ridgeline_command("list-apps", pattern, "--json").stdout)
-        assert [app["name"] for app in answer["apps"]] == names, pattern
-    assert lines(ridgeline_command("list-apps", "quotes")) == [
-        "no application of yours matches `quotes`; running are `numbers`"
-    ]
 
 
 @pytest.mark.guide("002", "Security")
@@ -112,17 +100,13 @@ def test_what_is_no_address(url):
 
 @pytest.mark.usefixtures("running")
 def test_what_is_set_and_where_a_container_is(ridgeline_command):
-    assert ridgeline_command("get-app-attributes", "numbers", "windows_kept").stdout == "windows_kept  5\n"
-    shown = lines(ridgeline_command("get-operator-attributes", "numbers", "double"))
-    assert ["partitions", "2"] in [line.split() for line in shown]
-    assert ridgeline_command("get-operator-properties", "numbers", "double").stdout == "there is none\n"
-    answer = ridgeline_command("get-port-attributes", "numbers", "double", "output", "--json").stdout
-    assert json.loads(answer)["unifier.recovery_attempts"] == 3
+    shown = lines(ridgeline_command("dump-config", "numbers", "--operator", "doub*"))
+    assert ["operator.double.partitions", "=", "2"] in [line.split()[:3] for line in shown]
+    assert "application.windows_kept = 5" in lines(ridgeline_command("dump-config", "numbers"))
     shown = ridgeline_command("get-stack", "numbers", "0").stdout
     assert shown == "container 0 has said nothing yet of where it is\n"
     for words, reason in (
-        (("get-port-attributes", "numbers", "double", "output", "no_such"), "has no attribute `no_such`"),
-        (("get-operator-attributes", "numbers", "duoble"), "duoble"),
+        (("dump-config", "numbers", "-D", "double.factor=2"), "`numbers` runs"),
         (("get-stack", "numbers", "77"), "77"),
     ):
         result = ridgeline_command(*words)
@@ -130,13 +114,12 @@ def test_what_is_set_and_where_a_container_is(ridgeline_command):
 
 
 def test_plans(ridgeline_command, running):
-    logical = lines(ridgeline_command("show-logical-plan"))
-    first = " ".join(line.split()[0] for line in logical if line)
-    assert first == "operator source double sink stream numbers doubled"
-    assert logical[-1].split() == ["doubled", "double.output", "sink.input"]
-    physical = lines(ridgeline_command("show-physical-plan"))
-    assert "double.output#unifier" in physical[4]
-    assert physical[-1].split() == ["doubled", "double.output#unifier.output", "sink.input"]
+    shown = [line.split() for line in lines(ridgeline_command("plan", "numbers"))]
+    assert [words[0] for words in shown[:3]] == ["operator", "source", "double"]
+    assert shown.count(["doubled", "double.output", "sink.input"]) == 1
+    assert shown[-1] == ["doubled", "double.output#unifier.output", "sink.input"]
+    plans = json.loads(ridgeline_command("plan", "numbers", "--json").stdout)
+    assert {*plans} == {"logicalPlan", "physicalPlan"}
 
 
 def test_metrics_that_operators_declare(ridgeline_command, serve):

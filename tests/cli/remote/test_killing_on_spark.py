@@ -1,13 +1,9 @@
-"""`ridgeline kill-container` and `ridgeline wait`: an operator that hangs for ever is ended by hand."""
+"""`ridgeline kill-container`: an operator that hangs for ever is ended by hand."""
 
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ridgeline.cli.applications import commands
-from ridgeline.cli.remote.options import Named
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -64,10 +60,6 @@ def test_a_container_that_hangs_is_ended_by_hand(ridgeline_process, ridgeline_co
     file = tmp_path / "hung"
     pid = int(wait_until(lambda: file.exists() and file.read_text(), "the operator to hang"))
 
-    waited = ridgeline_command("wait", "hang", "0.5")
-    assert waited.exit_code == 1
-    assert "`hang` still runs after 0.5 s" in waited.stderr
-
     listed = json.loads(ridgeline_command("list-containers", "hang", "--json").stdout)["containers"]
     hung = next(one for one in listed if one["pid"] == pid)
     unknown = ridgeline_command("kill-container", "hang", hung["id"], "99")
@@ -80,8 +72,6 @@ def test_a_container_that_hangs_is_ended_by_hand(ridgeline_process, ridgeline_co
     assert hung["id"] in answer["containers"]
     assert answer["pid"] == hung["pid"]
 
-    done = ridgeline_command("wait", "hang", PATIENCE_SECONDS)
-    assert (done.exit_code, done.stdout) == (0, "hang has ended\n")
     assert run.wait(PATIENCE_SECONDS) == 0
     assert written(tmp_path) == [*range(200)]
 
@@ -112,32 +102,3 @@ def test_containers_of_one_process_end_it_once_and_those_of_two_end_both(
     (tmp_path / "end").touch()
     assert run.wait(PATIENCE_SECONDS) == 0
     assert written(tmp_path) == [*range(len(written(tmp_path)))]
-
-
-def test_wait_follows_a_driver_that_is_started_again(
-    ridgeline_process, ridgeline_command, tmp_path, wait_until, monkeypatch
-):
-    monkeypatch.setattr(commands, "_SUCCESSOR_SECONDS", PATIENCE_SECONDS)
-    (tmp_path / "hang.py").write_text(APP.replace("self.count == 200", 'Path("end").exists()'))
-    (tmp_path / "hung").touch()
-    words = ("run", "hang.py", "--master", "local[3]", "--store", "store", "--quiet")
-    first = ridgeline_process(*words)
-
-    def pid():
-        found = json.loads(ridgeline_command("list-apps", "hang", "--json").stdout)["apps"]
-        return found[0]["pid"] if found else None
-
-    wait_until(pid, "the application to run")
-    assert ridgeline_command("wait", "hang", "0.5", "--store", "store").exit_code == 1
-    begun, connect = threading.Event(), commands._Wait._first
-    monkeypatch.setattr(commands._Wait, "_first", lambda self: (connect(self), begun.set())[0])
-    with ThreadPoolExecutor() as pool:
-        waits = pool.submit(commands.wait, Named(app="hang", store="store"), None)
-        assert begun.wait(PATIENCE_SECONDS)
-        first.kill()
-        second = ridgeline_process(*words)
-        wait_until(lambda: pid() == second.pid, "the next driver to run")
-        assert not waits.done(), "it waits on"
-        (tmp_path / "end").touch()
-        waits.result(PATIENCE_SECONDS)
-    assert second.wait(PATIENCE_SECONDS) == 0

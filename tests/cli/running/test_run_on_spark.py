@@ -30,10 +30,14 @@ def wait_for_line(process, start):
 
 def ask_meanwhile(ridgeline_command):
     """While the first window of a run goes on, it is found by its name and says so."""
-    [app] = json.loads(ridgeline_command("list-apps", "--json").stdout)["apps"]
+    [app] = json.loads(ridgeline_command("ps", "--json").stdout)["apps"]
     assert (app["name"], app["checkpoint"].endswith("/state")) == ("tiny", True)
     info = json.loads(ridgeline_command("get-app-info", "tiny", "--json").stdout)
-    assert (info["id"], info["state"], info["master"]) == (app["id"], "RUNNING", "local[2]")
+    assert (info["id"], info["state"], info["master"]) == (
+        f"{app['run']}-{app['epoch']}",
+        "RUNNING",
+        "local[2]",
+    )
     progress = json.loads(ridgeline_command("progress", "tiny", "--json").stdout)
     assert (progress["windowId"], progress["running"]) == (0, True)
     assert ridgeline_command("critical-path").stdout == "no window is committed yet\n"

@@ -126,7 +126,7 @@ def test_a_driver_under_a_manager_is_ready_says_how_it_does_and_ends_for_good(
         os.kill(driver.pid, signal.SIGCONT)
         end.settimeout(60)
         assert messages(end, "WATCHDOG=1")
-        assert ridgeline_command("kill-app", "feed").exit_code == 0
+        assert ridgeline_command("kill", "feed", "--yes").exit_code == 0
         _, error = driver.communicate()
         assert driver.returncode == 1, error
 

@@ -60,7 +60,7 @@ APPLICATION: Mapping[str, str] = {
     "APPLICATION_DOC_LINK": "`doc_link`",
     "APPLICATION_DATA_LINK": "`data_link`",
     "METRICS_TRANSPORT": "Prometheus, or an OpenTelemetry collector, which reads `/metrics`",
-    "APPLICATION_ID": "nothing to set: each run gets an id, which `ridgeline list-apps` shows",
+    "APPLICATION_ID": "nothing to set: each run gets an id, which `ridgeline get-app-info` shows",
     "APP_PACKAGE_SOURCE": "nothing to set: it is the file that `ridgeline run` was given",
     "DEBUG": "`--log-level DEBUG`",
     "CONTAINER_JVM_OPTIONS": _NO_JVM,

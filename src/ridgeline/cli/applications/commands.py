@@ -1,4 +1,4 @@
-"""The commands about applications by name: `ps`, `stop`, `kill` and `wait`."""
+"""The commands about applications by name: `ps`, `stop` and `kill`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
-from ridgeline.cli.remote.options import AsJson, Change, Named, Store, Token
+from ridgeline.cli.remote.options import AsJson, Change, Store, Token
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target
-    from ridgeline.cli.remote.client import Client
 
 _STYLES = {
     **dict.fromkeys(("dead", "failed"), "red"),
@@ -146,12 +145,6 @@ def _age(seconds: float) -> str:
 
 _CLOCK = SystemClock()
 _POLL_SECONDS = 0.1
-_WAIT_POLL_SECONDS = 0.3
-_SUCCESSOR_SECONDS, _YARN_SECONDS = 10.0, 120.0
-"""How long another driver is looked for where the store does not say that the application is to end.
-
-YARN takes longer to start one again.
-"""
 
 
 def stop(remote: Change) -> None:
@@ -196,30 +189,6 @@ def kill(
     _note_end(target, remote)
 
 
-def wait(
-    remote: Named,
-    seconds: Annotated[
-        float | None,
-        typer.Argument(metavar="[SECONDS]", min=0, help="Wait so long at most.", show_default=False),
-    ] = None,
-) -> None:
-    """Wait until a running application has ended. Nothing is asked of it.
-
-    In a store it also waits for a driver that follows, such as one that a service manager starts. It looks
-    for one for ten seconds, on YARN for two minutes. It does not if the application was ended, or its inputs
-    have finished.
-
-    Example: `ridgeline wait payments 600 && ./report`
-
-    Exit codes: 0 ended, 1 still running after SECONDS, 2 none of this name runs.
-    """
-    deadline = None if seconds is None else _CLOCK.monotonic() + seconds
-    if not _Wait(remote, deadline).until_it_ends():
-        hint = f"`ridgeline status {remote.app}` says what it does"
-        raise RidgelineError(f"`{remote.app}` still runs after {seconds:g} s; {hint}")
-    write(f"{remote.app} has ended")
-
-
 # How it is ended --------------------------------------------------------------------------------------------
 
 
@@ -227,10 +196,11 @@ def _target(remote: Change) -> Target:
     """The application. Raises CommandError if it does not run."""
     from ridgeline.cli.applications.resolving import Target, locate, not_running
 
-    if remote.url is not None:
+    address = remote.app if "://" in remote.app else remote.url
+    if address is not None:
         from ridgeline.service import registry
 
-        return Target(registry.find(remote.url if "://" in remote.url else f"http://{remote.url}"))
+        return Target(registry.find(address if "://" in address else f"http://{address}"))
     target = locate(remote.app, remote.store)
     if target.how is not None and not target.how.lives:
         raise CommandError(not_running(target.how))
@@ -352,105 +322,3 @@ def _note_end(target: Target, remote: Change) -> None:
         last = None if now is None else now.entry
         if last is not None and last.start == entry.start and last.state != "ended":
             folder.write(replace(last, state="failed", reason=f"killed by {who()}", final=True))
-
-
-# How its end is waited for ----------------------------------------------------------------------------------
-
-
-class _Wait:
-    """The wait for one application. `deadline`: by the monotonic clock; None: without a limit."""
-
-    def __init__(self, remote: Named, deadline: float | None) -> None:
-        self._remote = remote
-        self._deadline = deadline
-        self._is_address = remote.url is not None or "://" in remote.app
-        self._unseen: float | None = None
-        """Since when no driver lives, though another one may follow."""
-
-    def until_it_ends(self) -> bool:
-        """Whether it has ended before the deadline. Raises CommandError if it does not run at first."""
-        from ridgeline.cli.remote.change_request import await_end
-
-        client = self._first()
-        while True:
-            if client is not None:
-                if not await_end(client, self._left()):
-                    return False
-                self._unseen = None
-                if self._is_address:
-                    return True
-            if self._has_ended():
-                return True
-            if (left := self._left()) is not None and left <= 0:
-                return False
-            _CLOCK.wait(_WAIT_POLL_SECONDS)
-            client = self._next()
-
-    def _left(self) -> float | None:
-        return None if self._deadline is None else max(0.0, self._deadline - _CLOCK.monotonic())
-
-    def _first(self) -> Client | None:
-        """A client of the driver that runs; None if one is about to. Raises CommandError if none is."""
-        try:
-            client = self._remote.connect()
-            client.get("/info")  # what does not run is not waited for
-        except RidgelineError as error:
-            reason = getattr(error.__cause__, "reason", error.__cause__)
-            is_silent = isinstance(reason, ConnectionError | TimeoutError)
-            if self._is_address or not self._is_coming(is_silent=is_silent):
-                raise
-            return None
-        return client
-
-    def _is_coming(self, *, is_silent: bool) -> bool:
-        """Whether its driver is at its start. `is_silent`: the listed one does not answer."""
-        target = self._target()
-        if target is None or target.how is None:
-            return False
-        entry = target.how.found.entry
-        return target.how.lives and entry is not None and (is_silent or not entry.address)
-
-    def _target(self) -> Target | None:
-        """The application as it is found now; None if there is none of this name."""
-        from ridgeline.cli.applications.resolving import locate
-
-        try:
-            return locate(self._remote.app, self._remote.store)
-        except CommandError:
-            return None
-
-    def _next(self) -> Client | None:
-        """A client of the driver that has the name now; None if none answers."""
-        try:
-            target = self._target()
-            if target is None:
-                return None
-            client = target.client(self._remote.token, self._remote.ca)
-            client.get("/info")
-        except RidgelineError:
-            return None
-        return client
-
-    def _has_ended(self) -> bool:
-        """Whether no driver of that name lives, and none is to follow."""
-        try:
-            target = self._target()
-            if target is None:
-                return True
-            if target.how is None:
-                return False  # it runs
-            entry = target.how.found.entry
-            if target.how.lives or entry is None:
-                self._unseen = None
-                return False
-            if entry.final:
-                return True
-        except RidgelineError:
-            return False  # the store does not answer
-        now = _CLOCK.monotonic()
-        self._unseen = now if self._unseen is None else self._unseen
-        on_yarn = entry.deploy_mode == "cluster"
-        return now - self._unseen >= (_YARN_SECONDS if on_yarn else _SUCCESSOR_SECONDS)
-
-
-__all__ = ["kill", "ps", "stop", "wait"]

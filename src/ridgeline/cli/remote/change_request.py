@@ -94,7 +94,7 @@ class ChangeSender:
         while row["state"] == "QUEUED" and not self.waiting.no_wait:
             left = deadline - _CLOCK.monotonic()
             if left <= 0:
-                again = f"`ridgeline withdraw-change {self.app} {row['id']}` takes it back"
+                again = f"`ridgeline changes {self.app} --withdraw {row['id']}` takes it back"
                 raise RidgelineError(
                     f"after {self.waiting.timeout:g} s {_outcome(row)}; `ridgeline changes {self.app}` shows "
                     f"what becomes of it, {again}"

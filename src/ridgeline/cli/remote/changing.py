@@ -73,33 +73,31 @@ def begin_logical_plan_change(context: typer.Context, remote: Change) -> None:
     PlanSession(remote.sender(), remote.note, interactive=typed, prompts=typed).run(sys.stdin)
 
 
-def changes(remote: Named) -> None:
+def changes(
+    remote: Named,
+    withdraw: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="ID", help="Take back this one, which waits.", show_default=False),
+    ] = None,
+) -> None:
     """List the changes that were asked for in this run, and what became of each.
 
-    Example: `ridgeline changes payments`
+    Example: `ridgeline changes payments --withdraw 3`
+
+    Exit codes: 0 done, 2 what is to be withdrawn waits no more.
     """
     from ridgeline.cli.remote import change_request
 
-    answer = remote.connect().get("/changes")
+    client = remote.connect()
+    if withdraw is not None:
+        row = client.post(f"/changes/{withdraw}/withdraw")
+        text = Text(f"change {withdraw} is withdrawn: {row['what']}")
+        remote.show(row, lambda _width: [text])
+        return
+    answer = client.get("/changes")
     rows = answer["changes"]
     none = [Text("nobody has asked for a change in this run")]
     remote.show(answer, lambda _width: change_request.changes_parts(rows) if rows else none)
-
-
-def withdraw_change(
-    remote: Named,
-    number: Annotated[int, typer.Argument(metavar="ID", min=1, help="Its id; see `changes`.")],
-) -> None:
-    """Take back a change that waits.
-
-    Example: `ridgeline withdraw-change payments 3`
-
-    Exit codes: 0 withdrawn, 2 it waits no more.
-    """
-    client = remote.connect()
-    row = client.post(f"/changes/{number}/withdraw")
-    text = Text(f"change {number} is withdrawn: {row['what']}")
-    remote.show(row, lambda _width: [text])
 
 
 def pause(remote: Change) -> None:
@@ -116,28 +114,6 @@ def resume(remote: Change) -> None:
     Example: `ridgeline resume payments`
     """
     remote.sender().act("/resume", remote.note, "begins windows again")
-
-
-def shutdown_app(remote: Change) -> None:
-    """End an application after the windows under way, as Ctrl-C does: all results are published.
-
-    Example: `ridgeline shutdown-app payments`
-
-    Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
-    """
-    remote.sender().end("/shutdown", remote.note)
-
-
-def kill_app(remote: Change) -> None:
-    """End an application at once; the windows under way are void.
-
-    A run with the same checkpoint runs them again. The killed `ridgeline run` ends with exit code 1.
-
-    Example: `ridgeline kill-app payments`
-
-    Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
-    """
-    remote.sender().end("/kill", remote.note)
 
 
 # What they read ---------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ class Client:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ConnectionRefusedError):
             return RidgelineError(
-                f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows "
+                f"nothing answers at `{self.url}`; has the application ended? `ridgeline ps` shows "
                 "those that run"
             )
         if problem := tls_problem(self.url, reason):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
@@ -14,37 +12,9 @@ import typer
 from rich.text import Text
 
 from ridgeline.cli import completing
-from ridgeline.cli.remote.options import AsJson, Named, Nearest
+from ridgeline.cli.remote.options import Nearest
 
 Watching = Annotated[bool, typer.Option("--watch", help="Go on, with every window, until Ctrl-C.")]
-
-
-def list_apps(
-    pattern: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PATTERN]", help="Only those whose name or id matches: `quote*`.", show_default=False
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the applications of yours that run on this machine. That there is none is no error.
-
-    Example: `ridgeline list-apps 'quote*'`
-    """
-    from ridgeline.cli.remote import shared
-    from ridgeline.cli.views.lists import apps_table
-    from ridgeline.service.registry import running
-
-    every = [shared.describe(entry) for entry in running()]
-    apps = [app for app in every if pattern is None or matches(app, pattern, ("name", "id"))]
-    empty = Text("no application of yours is running")
-    if every:
-        empty = Text(
-            f"no application of yours matches `{pattern}`; running are "
-            + ", ".join(f"`{app['name']}`" for app in every)
-        )
-    shared.show({"apps": apps}, lambda width: [apps_table(apps, width) if apps else empty], as_json=as_json)
 
 
 def get_app_info(remote: Nearest) -> None:
@@ -99,28 +69,6 @@ def list_containers(remote: Nearest) -> None:
 
     answer = remote.connect().get("/physicalPlan/containers")
     remote.show(answer, lambda width: [containers_table(answer["containers"], width)])
-
-
-def show_logical_plan(remote: Nearest) -> None:
-    """Show the application as its author wrote it: operators and streams.
-
-    Example: `ridgeline show-logical-plan quotes`
-    """
-    from ridgeline.cli.views.lists import logical_plan
-
-    answer = remote.connect().get("/logicalPlan")
-    remote.show(answer, lambda width: logical_plan(answer, width))
-
-
-def show_physical_plan(remote: Nearest) -> None:
-    """Show the application as it runs: partitions, unifiers, stages, containers and who reads from whom.
-
-    Example: `ridgeline show-physical-plan quotes`
-    """
-    from ridgeline.cli.views.lists import physical_plan
-
-    answer = remote.connect().get("/physicalPlan")
-    remote.show(answer, lambda width: physical_plan(answer, width))
 
 
 def critical_path(
@@ -339,39 +287,6 @@ def top(remote: Nearest) -> None:
     watching.top(remote.connect(), as_json=remote.as_json)
 
 
-def debug_dump(
-    remote: Nearest,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write it to this file; without it to standard output.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """Write the last events and instructions of the driver as JSON, for post-mortems of Ridgeline itself.
-
-    It has the windows in flight and their phases. It has no tuples, and secrets are masked.
-
-    Example: `ridgeline debug-dump quotes -o dump.json`
-    """
-    from ridgeline.cli.errors import CommandError, make_console
-    from ridgeline.cli.remote import shared
-
-    answer = remote.connect().get("/debugDump")
-    if output is None:
-        shared.print_json(answer)
-        return
-    try:
-        output.write_text(json.dumps(answer, indent=1), encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"`{output}` cannot be written: {error.strerror or error}") from error
-    make_console().print(f"{len(answer['events'])} events and what followed are in `{output}`")
-
-
 def matches(row: dict[str, object], pattern: str, names: Iterable[str]) -> bool:
     """True if one of the fields of these names is like the pattern."""
     return any(fnmatch.fnmatchcase(str(row[name]), escape(pattern)) for name in names)
@@ -386,22 +301,6 @@ def escape(pattern: str) -> str:
     return re.sub(r"\[(\d+\])", r"[[]\1", pattern)
 
 
-Region = Annotated[str, typer.Argument(metavar="REGION", help="Name of the region; see `regions`.")]
-_PATIENCE = 40
-
-
-def regions(remote: Nearest) -> None:
-    """List the regions that decoupled streams make of an application, and the queues between them.
-
-    Example: `ridgeline regions quotes`
-    """
-    from ridgeline.cli.views.lists import regions_parts
-
-    answer = remote.connect().get("/regions")
-    none = Text("the application is one region: no stream is decoupled")
-    remote.show(answer, lambda width: regions_parts(answer, width) if answer["regions"] else [none])
-
-
 def status(remote: Nearest) -> None:
     """Say in a sentence whether an application keeps up, how old records are, and who is to blame.
 
@@ -413,28 +312,47 @@ def status(remote: Nearest) -> None:
     remote.show(answer, lambda _width: [sentence_text(answer)])
 
 
-def stop_region(remote: Named, region: Region) -> None:
-    """End one region after the windows under way; queues keep what comes for it, and others continue.
+_PATIENCE = 40
 
-    Example: `ridgeline stop-region quotes store`
 
-    Exit codes: 0 it has ended, or will soon, 2 there is no such region, or it does not run.
+def regions(
+    remote: Nearest,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGION",
+            help="Start this one from its checkpoint, once it has failed or was stopped.",
+            show_default=False,
+        ),
+    ] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGION",
+            help="End this one after the windows under way; queues keep what comes for it.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """List the regions that decoupled streams make of an application, and the queues between them.
+
+    Or start or stop one of them; the others continue.
+
+    Example: `ridgeline regions quotes --stop store`
+
+    Exit codes: 0 done, or it will be soon, 2 there is no such region, it runs already or does not run.
     """
-    _act(remote, region, "stop")
+    from ridgeline.cli.views.lists import regions_parts
 
-
-def start_region(remote: Named, region: Region) -> None:
-    """Start a region from its checkpoint, once it has failed or was stopped.
-
-    Example: `ridgeline start-region quotes store`
-
-    Exit codes: 0 it has started, or will soon, 2 there is no such region, or it runs.
-    """
-    _act(remote, region, "start")
-
-
-def _act(remote: Named, region: str, verb: str) -> None:
-    answer = remote.connect().post(f"/regions/{quote(region, safe='')}/{verb}", wait=30, patience=_PATIENCE)
+    client = remote.connect()
+    region = start or stop
+    if region is None:
+        answer = client.get("/regions")
+        none = Text("the application is one region: no stream is decoupled")
+        remote.show(answer, lambda width: regions_parts(answer, width) if answer["regions"] else [none])
+        return
+    path = f"/regions/{quote(region, safe='')}/{'start' if start else 'stop'}"
+    answer = client.post(path, wait=30, patience=_PATIENCE)
     why = f": {answer['error']}" if answer["error"] else ""
     line = Text(f"region {answer['name']} is {answer['state'].lower()}{why}")
     remote.show(answer, lambda _width: [line])

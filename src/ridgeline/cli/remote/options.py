@@ -89,7 +89,7 @@ class Nearest(Elsewhere):
         str | None,
         typer.Argument(
             metavar="[APP]",
-            help="Name, id or URL of a running application. Not needed if only one runs; see `list-apps`.",
+            help="Name, id or URL of a running application. Not needed if only one runs; see `ps`.",
             show_default=False,
             autocompletion=completing.applications,
         ),

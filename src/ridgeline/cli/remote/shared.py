@@ -74,9 +74,3 @@ def show(answer: object, draw: Callable[[int], Iterable[RenderableType]], *, as_
 def print_json(answer: object, *, indent: int | None = 2) -> None:
     """Print JSON for other programs: no colours, no wrapping."""
     write(printable_json(json.dumps(answer, indent=indent, ensure_ascii=False)))
-
-
-def describe(entry: registry.Entry) -> dict[str, object]:
-    """A running application as `list-apps --json` gives it; its token stays where it is."""
-    names = ("id", "name", "url", "user", "host", "pid", "checkpoint")
-    return {**{name: getattr(entry, name) for name in names}, "startTime": entry.started}

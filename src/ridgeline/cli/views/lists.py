@@ -58,19 +58,6 @@ _LATENCY_COLUMNS = [
 ]
 
 
-def apps_table(apps: Rows, width: int) -> Table:
-    """Running applications, as the registry knows them."""
-    columns: Columns = {
-        "name": [Text(app["name"], "bold") for app in apps],
-        "id": [Text(app["id"]) for app in apps],
-        "url": [Text(app["url"]) for app in apps],
-        "user": [Text(app.get("user") or UNKNOWN) for app in apps],
-        "pid": [Text(str(app.get("pid") or UNKNOWN)) for app in apps],
-        "since": [Text(_time(app.get("startTime"))) for app in apps],
-    }
-    return fitted(columns, width, ("since", "user", "pid"), left=("name", "id", "url", "user"))
-
-
 def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
     """The application as a whole: a name and a value a line."""
     stats = info["stats"]

@@ -23,7 +23,7 @@ const ACTS = {
     word: "Stop",
     title: "Stop the application",
     action: "/shutdown",
-    command: "shutdown-app",
+    command: "stop",
     says: "It ends after the windows under way; all that is committed stays. This page ends with it. Its command starts it again, on the same checkpoint.",
   },
 };
