@@ -13,6 +13,7 @@ from ridgeline.engine.driver.checkpoint.run_description import identify
 from support.simulation.disk import Disk, SimulatedDisk
 from support.simulation.platform import simulated_platform
 from support.simulation.process import Killed, Process
+from support.simulation.region_world import RegionCase
 from support.simulation.search import failure
 from support.simulation.world import Case, Fault
 
@@ -169,5 +170,15 @@ def test_a_record_without_rows_does_not_outlive_the_marker_that_it_names():
     case = Case(
         seed=3714, burst=2, total=5, large=0.3, real=False, speculates=True, files="jsonl", roll_seconds=0.01,
         faults=faults,
+    )  # fmt: skip
+    assert failure(case) == ""
+
+
+def test_entries_of_a_queue_that_a_killed_driver_has_not_synced_outlive_a_power_cut():
+    """The next driver synced what it had appended itself, and noted that all is synced."""
+    faults = (Fault(393, "cut", 16314), Fault(650, "restart", 49226), Fault(1486, "power", 37698))
+    case = RegionCase(
+        seed=477280281, slots=1, in_flight=2, burst=2, total=10, large=0.3, interval=8, forgets=True,
+        reads=((), (0,), (0,)), sinks=(1,), parts=(1, 1, 1), roll_entries=1, queue_bytes=1, faults=faults,
     )  # fmt: skip
     assert failure(case) == ""

@@ -425,6 +425,9 @@ class LogWriter:
         if firsts:
             self.next = firsts[0]
             self._read(firsts, unsynced)
+        if unsynced is not None:  # a writer before has appended them, and has ended before it could sync
+            late = (first for first, file in self.files.items() if file.next > unsynced)
+            self._unsynced = {folder.log_file(first): [] for first in late}
 
     def _read(self, firsts: Sequence[int], unsynced: int | None) -> None:
         """Read all entries, and cut off what is none. Called by the constructor."""
