@@ -128,6 +128,24 @@ def test_a_restart_passes_over_what_was_processed(tmp_path: Path) -> None:
     assert first + rest.collected("sink") == NUMBERS
 
 
+def test_items_that_are_taken_come_once_though_a_run_dies_before_its_first_commit(tmp_path: Path) -> None:
+    """What is written to the checkpoint is processed, in order, before what comes later."""
+
+    def mapped(items: Iterator[Number], change: Callable[[Number], Number]) -> Application:
+        app = Application("items", window="50ms")
+        numbers = app.read("source", from_iterable(items, Number))
+        numbers.map("change", change, Number).write("sink", CollectorSink(Number))
+        return app
+
+    with pytest.raises(RidgelineError, match="ZeroDivisionError"):
+        run_local(mapped(iter(NUMBERS), lambda number: Number(1 // 0)), checkpoint=tmp_path)
+    found = run_local(mapped(iter([Number(-1)]), lambda number: number), checkpoint=tmp_path).collected(
+        "sink"
+    )
+    assert len(found) > 1
+    assert found == [*NUMBERS[: len(found) - 1], Number(-1)]
+
+
 def test_fewer_items_than_before(tmp_path: Path) -> None:
     first_window(100, tmp_path)
     with pytest.raises(RidgelineError, match=r"`source`: the items have ended .* before the place"):

@@ -252,6 +252,8 @@ class Counts:
 
 T = TypeVar("T", default=Any)
 _MOST_SEEN = 50
+_NOTHING = -(2**63) - 1
+"""Before all numbers: where a table without rows begins."""
 _SLOW_SECONDS, _QUICK_SECONDS, _CALL_SECONDS = 1.0, 0.2, 3.0
 _FIRST_STEP, _GREATEST_STEP = 1024, 1 << 16
 """So many rows are counted at once. Rows of one step are taken to be evenly spread."""
@@ -399,7 +401,7 @@ class IncreasingSource(Source):
                 threading.Event().wait(self.lag)
                 found = self.least()
                 found = None if found is None else found - 1
-            self._begin(found or 0)
+            self._begin(_NOTHING if found is None else found)
         return dict.fromkeys(partitions, self._safe)
 
     def _begin(self, number: int) -> None:
@@ -411,10 +413,12 @@ class IncreasingSource(Source):
         number, now = self.greatest(), self._context.clock.monotonic()
         safe = self._safe
         if safe is None:  # the positions at which it begins were given
-            least = self.least()
-            safe = 0 if least is None else least - 1
+            safe = _NOTHING
             self._begin(safe)
         if number is not None:
+            if safe == _NOTHING and (least := self.least()) is not None:  # these are its first rows
+                safe = self._safe = least - 1
+                self._counts.add(safe, 0)
             self._first = number if self._first is None else self._first
             newest = self._seen[-1].number if self._seen else safe
             if number > newest and len(self._seen) < _MOST_SEEN:

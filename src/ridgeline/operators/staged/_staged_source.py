@@ -193,29 +193,35 @@ class StagedSource(Source):
         if self._store is not None or _NAME not in positions:
             return positions
         number, folder, written = positions[_NAME]
+        begin = self._begin(number, written)
+        if begin != number:
+            self._context.warn(f"{begin - number} rows that were read after that window are gone")
+        return {_NAME: [begin, folder, written]}
+
+    def _begin(self, number: int, written: int) -> int:
+        """Make the folder, and take rows; those that drivers before have written come first.
+
+        Returns the number of the first row that is there.
+        """
         before = RowStore.all_in(self._parent)
         self._store, begin = RowStore.new(self._parent), number
         if self._keeps:
             begin, number = self._store.take_over(before, number)
             if number < written:
                 what = f"`{self._context.operator}`: rows {number} to {written - 1}, which it had taken, "
-                what += f"are gone: the last file in `{self._parent}/{folder}` is missing"
+                what += f"are gone: the last file in `{self._parent}` is missing"
                 raise RidgelineError(f"{what}; restore it from a copy, or begin on a fresh checkpoint")
         else:
             self._passed = number
         self._count, self._committed, self._before = number, begin, before
-        self._start()
-        if begin == positions[_NAME][0]:
-            return positions
-        gone = begin - positions[_NAME][0]
-        self._context.warn(f"{gone} rows that were read after that window are gone")
-        return {_NAME: [begin, folder, written]}
+        self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)
+        self._thread.start()
+        return begin
 
     def partitions(self) -> Sequence[str]:
         """There is one."""
         if self._store is None:
-            self._store = RowStore.new(self._parent)
-            self._start()
+            self._begin(0, 0)
         return [_NAME]
 
     def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Any]:
@@ -287,10 +293,6 @@ class StagedSource(Source):
             raise SchemaError(
                 f"`{self._context.operator}`: an item does not fit: {error}; mend it, or give `schema`"
             ) from error
-
-    def _start(self) -> None:
-        self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)
-        self._thread.start()
 
     def _take(self) -> None:
         """Take items, in a thread; wait while too many are not committed."""
