@@ -120,8 +120,8 @@ class Enumerator:
     def committed(self, window_id: int, offset: Any) -> None:
         """All windows up to this one are committed, which ends at `offset`: the source may forget them."""
 
-    def unreachable(self, offset: Any) -> str:
-        """Why windows could not be read again from an offset that was committed; empty if they can.
+    def unreachable(self, context: EnumeratorContext, offset: Any, last: Any) -> str:
+        """Why what was read after `offset`, up to `last`, cannot be read again; empty if it can.
 
         Asked before a rewind, of one that is not open: the rewind is refused then, and nothing has changed.
         """

@@ -98,7 +98,16 @@ class PartitionedEnumerator(Enumerator):
         """When each source partition had something new last."""
         self._remind_at: float | None = None
         """When to say next which ends are not known, if windows wait for them."""
-        surroundings = SourceContext(
+        self._watching.start(
+            self._surroundings(context, offset),
+            context.wake,
+            {} if offset is None else _positions(offset),
+            fresh=offset is None,
+            seconds=_FIRST_ANSWER_SECONDS,
+        )
+
+    def _surroundings(self, context: EnumeratorContext, offset: Any) -> SourceContext:
+        return SourceContext(
             context.application,
             context.operator,
             context.run_id,
@@ -109,13 +118,16 @@ class PartitionedEnumerator(Enumerator):
             None if offset is None else offset.get("memory"),
             context.windows_kept,
         )
-        self._watching.start(
-            surroundings,
-            context.wake,
-            {} if offset is None else _positions(offset),
-            fresh=offset is None,
-            seconds=_FIRST_ANSWER_SECONDS,
-        )
+
+    def unreachable(self, context: EnumeratorContext, offset: Any, last: Any) -> str:
+        """Ask the source. Raises what it does."""
+        if offset is None or last is None:
+            return ""
+        self._source.open(self._surroundings(context, offset))
+        try:
+            return self._source.unreachable(_positions(offset), _positions(last), last.get("memory"))
+        finally:
+            self._source.close()
 
     def advance(self, window_id: int, start: Any) -> Any:
         """The end of the window. Raises what the source has raised."""

@@ -149,6 +149,21 @@ class Source:
         """
         return positions
 
+    def unreachable(
+        self, positions: Mapping[str, Position], last: Mapping[str, Position], memory: Any
+    ) -> str:
+        """Why what was read after these positions cannot be read again; empty if it can.
+
+        Asked before a rewind, after `open`. `last`, `memory`: as committed last. The default asks `resume`.
+        """
+        try:
+            self.resume(positions)
+        except SourceUnavailableError:
+            raise
+        except RidgelineError as error:
+            return str(error)
+        return ""
+
     def committed(self, positions: Mapping[str, Position]) -> None:
         """All records before these positions are processed for good: the other side may forget them."""
 

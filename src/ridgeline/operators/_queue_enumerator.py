@@ -306,7 +306,7 @@ class QueueEnumerator(Enumerator):
         why = self._trouble.reading or self._trouble.registering
         return mask_text(f"queue `{self._settings.path}` cannot be read: {why}") if why else ""
 
-    def unreachable(self, offset: Any) -> str:
+    def unreachable(self, context: EnumeratorContext, offset: Any, last: Any) -> str:
         """Entries that were dropped are not there any more."""
         first = min(folder_of(self._settings.path).logs(), default=0)
         if offset is None or offset["next"] >= first:

@@ -212,6 +212,9 @@ def test_records_that_retention_has_taken(kafka, tmp_path):
     source = KafkaInput(topic, servers=kafka.servers, schema=Number, when_lost="skip")
     rows = rows_of(application(source, Number), tmp_path, 5)
     assert [row.number for row in rows] == list(range(15, 20))
+    source = KafkaInput(topic, servers=kafka.servers, schema=Number)
+    with pytest.raises(RidgelineError, match="cannot go back so far: records 10 to 14"):
+        run_local(application(source, Number), checkpoint=tmp_path, from_window=0)
 
 
 def test_a_topic_that_is_made_again_between_runs_with_more_messages(kafka, tmp_path):

@@ -64,6 +64,11 @@ class Seen:
     def __len__(self) -> int:
         return len(self._recent) + len(self._sorted)
 
+    @property
+    def names(self) -> set[int]:
+        """The hashes of all names."""
+        return {*self._recent, *(self._sorted["name"].tolist() if len(self._sorted) else ())}
+
     def add(self, entries: Iterable[tuple[int, int]]) -> None:
         """These files were read, by a committed window: hash of the name, identity."""
         self._recent.update(entries)
@@ -260,15 +265,28 @@ class FileSource(Source):
         if self._seen is None:
             self._context = context
             self._fresh = context.memory is None
-            folder = f"{context.staging}/inputs/{safe_name(context.operator)}-{context.run_id}"
-            self._seen = Seen(None if context.staging.startswith("memory:") else folder, context.memory)
+            self._seen = self._files_read(context.memory)
         self._listing = Listing(self._settings.entries)
+
+    def _files_read(self, memory: Any) -> Seen:
+        """As of a memory."""
+        context = self._context
+        folder = f"{context.staging}/inputs/{safe_name(context.operator)}-{context.run_id}"
+        return Seen(None if context.staging.startswith("memory:") else folder, memory)
 
     def resume(self, positions: Mapping[str, Place]) -> Mapping[str, Place]:
         """These files were being read."""
         for name, (_, size, entry) in positions.items():
             self._given.setdefault(name, Found(entry, name, size, 0))
         return positions
+
+    def unreachable(self, positions: Mapping[str, Place], last: Mapping[str, Place], memory: Any) -> str:
+        """Files that are gone, of those that were being read or were read since. Raises as `open`."""
+        then, now = (self._files_read(one).names for one in (self._context.memory, memory))
+        there = {hashed(found.path) for found in self._listing.look()}
+        begun = {hashed(name) for name, (passed, size, _) in positions.items() if passed < size}
+        gone = len((begun | now) - then - there)
+        return f"{gone} files that were read after that window are gone" if gone else ""
 
     def finished(self) -> bool:
         """With `until="end"`, once all files that were there at the start are given to windows."""

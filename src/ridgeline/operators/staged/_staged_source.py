@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections import deque
@@ -86,31 +87,29 @@ class RowStore:
             names = {name for name in files.names(files.root) if files.is_folder(f"{files.root}/{name}")}
         return [RowStore(f"{parent}/{name}") for name in sorted(names)]
 
-    def take_over(self, stores: Iterable[RowStore], first: int) -> tuple[int, int]:
-        """Copy the rows from number `first` on that other stores have; the number of the first, and the next.
+    def take_over(self, stores: Iterable[RowStore], first: int) -> int:
+        """Copy the rows from number `first` on that other stores have; the number of the one that follows.
 
         A row has one number in all of them.
         """
-        begin, following = None, first
-        for start, end, store, name in sorted(
-            (one for some in stores for one in some.segments()), key=_by_row
-        ):
-            if end > following:
-                at = max(start, following)
-                self.add(at, store.load(name).slice(at - start))
-                begin, following = at if begin is None else begin, end
-        return first if begin is None else begin, following
+        for start, end, store, name in _following(stores, first):
+            self.add(max(start, first), store.load(name).slice(max(start, first) - start))
+            first = end
+        return first
 
-    def drop(self, before: int) -> None:
-        """Delete segments of which all rows come before a number. Raises OSError."""
-        for name in self._names():
-            if _span(name)[1] <= before:
-                self._delete(name)
+    def drop(self, before: int, after: float = math.inf) -> bool:
+        """Delete segments that end by number `before`, and those from `after` on. True if none is left.
+
+        Raises OSError.
+        """
+        names = self._names()
+        old = [name for name in names if _span(name)[1] <= before or _span(name)[0] >= after]
+        for name in old:
+            self._delete(name)
+        return len(old) == len(names)
 
     def remove(self) -> None:
-        """Delete the folder with all that is in it. Raises OSError."""
-        for name in self._names():
-            self._delete(name)
+        """Delete the folder, which is empty. Raises OSError."""
         if self._files is not None:
             self._files.remove_folder(self._files.root)
 
@@ -133,8 +132,13 @@ class RowStore:
             self._files.delete(f"{self._files.root}/{name}")
 
 
-def _by_row(segment: tuple[int, int, RowStore, str]) -> tuple[int, int]:
-    return segment[:2]
+def _following(stores: Iterable[RowStore], first: int) -> Iterator[tuple[int, int, RowStore, str]]:
+    """The segments that have the rows from number `first` on, up to the first row that is missing."""
+    every = [one for store in stores for one in store.segments()]
+    for segment in sorted(every, key=lambda one: one[:2]):
+        if segment[0] <= first < segment[1]:
+            yield segment
+            first = segment[1]
 
 
 def _span(name: str) -> tuple[int, int]:
@@ -180,43 +184,49 @@ class StagedSource(Source):
         self._count = self._committed = 0
         self._passed = 0
         self._before: list[RowStore] = []
-        """Those of runs before, until what was taken over from them is committed here."""
+        """Those of drivers before, as long as a rewind needs their rows."""
+        self._first = 0
+        """The first row that was taken over from them."""
         self._thread: threading.Thread | None = None
 
     def open(self, context: SourceContext) -> None:
         """Make the folder; rows are taken once it is known where the run continues."""
         self._context = context
+        self._recent: deque[int] = deque(maxlen=context.windows_kept + 1)
+        """Where the last windows have ended: a rewind may begin there."""
         self._parent = f"{context.staging}/inputs/{safe_name(context.operator)}-{context.run_id}"
 
     def resume(self, positions: Mapping[str, Any]) -> Mapping[str, Any]:
         """Continue after these rows. Raises RidgelineError if the last rows that were written are gone."""
         if self._store is not None or _NAME not in positions:
             return positions
-        number, folder, written = positions[_NAME]
-        begin = self._begin(number, written)
-        if begin != number:
-            self._context.warn(f"{begin - number} rows that were read after that window are gone")
-        return {_NAME: [begin, folder, written]}
+        number, _, written = positions[_NAME]
+        self._begin(number, written)
+        return positions
 
-    def _begin(self, number: int, written: int) -> int:
-        """Make the folder, and take rows; those that drivers before have written come first.
+    def unreachable(self, positions: Mapping[str, Any], last: Mapping[str, Any], memory: Any) -> str:
+        """Rows that are not kept any more. Those that the outside gives again need not be."""
+        if not self._keeps:
+            return ""
+        number, (_, _, written) = positions[_NAME][0], last[_NAME]
+        *_, end = number, *(one[1] for one in _following(RowStore.all_in(self._parent), number))
+        return "" if end >= written else f"row {end} is not kept any more"
 
-        Returns the number of the first row that is there.
-        """
-        before = RowStore.all_in(self._parent)
-        self._store, begin = RowStore.new(self._parent), number
+    def _begin(self, number: int, written: int) -> None:
+        """Make the folder, and take rows; those that drivers before have written come first."""
+        self._before = RowStore.all_in(self._parent)
+        self._store, self._first = RowStore.new(self._parent), number
         if self._keeps:
-            begin, number = self._store.take_over(before, number)
+            number = self._store.take_over(self._before, number)
             if number < written:
                 what = f"`{self._context.operator}`: rows {number} to {written - 1}, which it had taken, "
                 what += f"are gone: the last file in `{self._parent}` is missing"
                 raise RidgelineError(f"{what}; restore it from a copy, or begin on a fresh checkpoint")
         else:
             self._passed = number
-        self._count, self._committed, self._before = number, begin, before
+        self._count = self._committed = number
         self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)
         self._thread.start()
-        return begin
 
     def partitions(self) -> Sequence[str]:
         """There is one."""
@@ -259,15 +269,18 @@ class StagedSource(Source):
         return [super().cut(partition, start[0], end[0], share), *end[1:]]
 
     def committed(self, positions: Mapping[str, Any]) -> None:
-        """Delete rows that are committed."""
+        """Delete rows that no rewind needs any more, and what this driver has taken over."""
         number, folder, _ = positions[_NAME]
         store = self._store
         if store is None or folder != self._folder:
             return
         self._committed = number
-        store.drop(number)
-        while self._before:
-            self._before.pop().remove()
+        self._recent.append(number)
+        oldest = self._recent[0] if len(self._recent) == self._recent.maxlen else 0
+        store.drop(oldest)
+        for one in [one for one in self._before if one.drop(oldest, self._first)]:
+            one.remove()
+            self._before.remove(one)
 
     def stop(self) -> None:
         """End the thread."""
@@ -296,7 +309,7 @@ class StagedSource(Source):
 
     def _take(self) -> None:
         """Take items, in a thread; wait while too many are not committed."""
-        taken = left = self._passed
+        taken, left = self._count, self._passed
         try:
             for item in self._pull(self._stop):
                 if self._stop.is_set():

@@ -22,12 +22,13 @@ from ridgeline import (
     PublisherContext,
     RidgelineError,
 )
+from ridgeline.api.clock import SystemClock
 from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of
 from ridgeline.engine.files.storage import LocalStorage
-from ridgeline.operators import ConsoleOutput, FileOutput
+from ridgeline.operators import ConsoleOutput, FileInput, FileOutput, from_iterable
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -37,7 +38,7 @@ from ridgeline.plan.edits import (
     ReplaceOperator,
     SetProperty,
 )
-from ridgeline.testing import CollectorSink, run_local
+from ridgeline.testing import CollectorSink, SteppingClock, run_local
 from support.rewound import LAST, Count, Numbers, application, rows, wanted
 
 
@@ -68,6 +69,60 @@ def test_outputs_that_cannot_take_back_refuse(tmp_path: Path) -> None:
     run_local(application(Show()), windows=4, checkpoint=tmp_path)
     with pytest.raises(RidgelineError, match=r"`sink` cannot take back .* after window 2; give `Shown` a"):
         run_local(application(Show()), checkpoint=tmp_path, from_window=2)
+
+
+class Reading:
+    """Runs of an application that reads what the test may take away: files, rows that are staged, a queue."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind, self.folder = kind, folder
+        self.items = iter([Count(0, number) for number in range(40)])
+        (folder / "files").mkdir()
+
+    def run(self, windows: int, **more: Any) -> None:
+        app = Application("reading", window="20ms", windows_kept=100)
+        source: Any = Numbers(most=400)
+        if self.kind == "files":
+            source = FileInput(f"{self.folder}/files/*.jsonl", Count, settle=0, discover_every=0)
+        elif self.kind == "items":
+            source = from_iterable(self.items, Count)
+        data = app.add_operator("source", source)
+        sink = app.add_operator("sink", FileOutput(str(self.folder), format="jsonl", roll_seconds=0))
+        apart = {sink.input} if self.kind == "queue" else set()
+        output = data.numbers if self.kind == "queue" else data.output
+        app.add_stream("counts", output, sink.input, decoupled=apart, keep="40ms")
+        if self.kind == "queue" and "from_window" in more:
+            more["region"] = "sink"
+        small = {"source.window_records": "4"} if self.kind == "items" else {}
+        clock = SystemClock() if self.kind == "files" else SteppingClock()
+        state = self.folder / "state"
+        run_local(app, windows=windows, checkpoint=state, properties=small, clock=clock, **more)
+
+    def take_away(self) -> None:
+        """What the first windows have read; of queues that has happened."""
+        for pattern in ("files/1.jsonl", "state/staging/inputs/*/*/*.rows"):
+            for path in sorted(self.folder.glob(pattern), key=lambda path: path.name)[:1]:
+                path.unlink()
+
+
+@pytest.mark.parametrize("kind", ["files", "items", "queue"])
+def test_an_input_says_how_far_it_can_go_back_before_anything_changes(kind: str, tmp_path: Path) -> None:
+    reading = Reading(kind, tmp_path)
+    for number in range(4):
+        lines = (f'{{"key": 0, "total": {10 * number + one}}}\n' for one in range(10))
+        (tmp_path / "files" / f"{number}.jsonl").write_text("".join(lines))
+        reading.run(3 if kind != "queue" else 20)
+    before = sorted(rows(tmp_path))
+    reading.take_away()
+    with pytest.raises(CheckpointError, match="cannot go back so far") as refused:
+        reading.run(1, from_window=0)
+    assert sorted(rows(tmp_path)) == before
+    named = re.search(r"rewind to window (\d+) or later", str(refused.value))
+    assert named is not None, refused.value
+    reading.run(20, from_window=int(named[1]))
+    after = sorted(rows(tmp_path))
+    assert all(row in after for row in before)
+    assert len(after) == len({tuple(row) for row in after})
 
 
 def test_the_console_says_what_does_not_count(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ After it, outputs carry out what the record says of them, at this start or at th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from ridgeline.api.clock import Clock
+from ridgeline.api.enumerator import EnumeratorContext
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.publisher import Publisher, PublisherContext
@@ -52,7 +53,7 @@ def rewind(
         plan = plan if settled is None else settled(target)
         going = Outputs(plan, clock)
     _check_outputs(checkpoint, target, outputs, going)
-    _check_inputs(going.plan, target, kept)
+    _check_inputs(checkpoint, going.plan, target, last, kept, clock)
     changed = outputs.changed(going.plan) if going is not outputs else {}
     if check is not None:
         check(plan, target)
@@ -101,23 +102,43 @@ def _check_outputs(checkpoint: Checkpoint, target: Manifest, outputs: Outputs, g
             break
 
 
-def _check_inputs(plan: Plan, target: Manifest, kept: Iterable[Manifest]) -> None:
+def _check_inputs(
+    checkpoint: Checkpoint,
+    plan: Plan,
+    target: Manifest,
+    last: Manifest,
+    kept: Sequence[Manifest],
+    clock: Clock,
+) -> None:
     """Raise CheckpointError if an input has not any more what came after the target."""
-    inputs = {
-        logical.name: enumerator
-        for logical in plan.logical.operators
-        if isinstance(logical.operator, InputOperator)
-        and (enumerator := logical.operator.enumerator()) is not None
-    }
+    operators = {one.name: one.operator for one in plan.logical.operators}
 
     def why(manifest: Manifest) -> str:
-        found = ((name, one.unreachable(manifest.inputs.get(name))) for name, one in inputs.items())
-        return next((f"`{name}` cannot go back so far: {text}" for name, text in found if text), "")
+        for name, operator in operators.items():
+            one = operator.enumerator() if isinstance(operator, InputOperator) else None
+            if one is None:
+                continue
+            context = EnumeratorContext(
+                application=plan.logical.application,
+                operator=name,
+                run_id=checkpoint.run_id,
+                clock=clock,
+                wake=lambda: None,
+                check_owner=checkpoint.check_owner,
+                warn=lambda _text: None,
+                partitions=lambda: 1,
+                staging=f"{checkpoint.storage.uri}/staging",
+                windows_kept=plan.logical.attributes["windows_kept"],
+            )
+            if text := one.unreachable(context, manifest.inputs.get(name), last.inputs.get(name)):
+                return f"`{name}` cannot go back so far: {text.removeprefix(f'`{name}`: ')}"
+        return ""
 
     if not (wrong := why(target)):
         return
-    works = [one.window_id for one in kept if one.window_id > target.window_id and not why(one)]
-    remedy = f"rewind to window {min(works)} or later" if works else "no kept window can be gone back to"
+    later = (one.window_id for one in reversed(kept) if target.window_id < one.window_id and not why(one))
+    works = next(later, None)
+    remedy = "no kept window can be gone back to" if works is None else f"rewind to window {works} or later"
     raise CheckpointError(f"cannot rewind to window {target.window_id}: {wrong}; {remedy}")
 
 
