@@ -107,6 +107,7 @@ class PartitionedEnumerator(Enumerator):
         )
 
     def _surroundings(self, context: EnumeratorContext, offset: Any) -> SourceContext:
+        """Those of the source, which continues at this offset."""
         return SourceContext(
             context.application,
             context.operator,
