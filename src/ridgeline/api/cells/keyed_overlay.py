@@ -117,12 +117,6 @@ class Overlay(MutableMapping[Any, Any]):
             self._held.setdefault(key, value) if type(value) not in IMMUTABLE and is_mutable(value) else value
         )
 
-    def put_back(self, key: object, value: object) -> None:
-        """Put what a mutable value was in its place, if it is held."""
-        for held in (self.values_set, self._held):
-            if key in held:
-                held[key] = value
-
     def __setitem__(self, key: object, value: object) -> None:
         self.scatter()
         if key not in self.values_set:

@@ -102,7 +102,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         "_put",
         "_removed",
         "_touched",
-        "_trial",
         "_watched",
         "stamp",
     )
@@ -120,7 +119,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     _changed: dict[Any, None]  # the keys of the streaming windows before, within one application window
     _changed_in: int  # which one: an earlier one if nothing was changed since
     _watched: dict[Any, Any]  # values that can change in place and were read, as they were
-    _trial: dict[Any, Any] | None  # the same since `begin_trial`
     stamp: object  # another one once entries were changed by others than the operator, as by a restore
 
     def __init__(self, kind: Kind, default: V | Callable[[], V]) -> None:
@@ -190,8 +188,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def _watch(self, key: K, value: V) -> None:
         """Keep what a value that can change in place was when the window first read it."""
-        if self._trial is not None and key not in self._trial and is_mutable(value):
-            self._trial[key] = copy.deepcopy(value)
         if key not in self._touched and key not in self._watched and is_mutable(value):
             self._watched[key] = copy.deepcopy(value)
 
@@ -490,23 +486,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._settle()
         return self._touched
 
-    def begin_trial(self) -> None:
-        """Keep what values that can change in place were, when they are first read from now on."""
-        self._trial = {}
-
-    def end_trial(self) -> Mapping[K, V]:
-        """End the trial: the mutable values read since `begin_trial`, as they were when first read."""
-        kept, self._trial = self._trial or {}, None
-        return kept
-
-    def put_back(self, values: Mapping[K, V]) -> None:
-        """Put what was kept in the place of the values of the same keys, as far as it holds these."""
-        for key, value in values.items():
-            if isinstance(self._data, Overlay):
-                self._data.put_back(key, value)
-            elif key in self._own:
-                self._own[key] = value
-
     def reset(self) -> None:
         """Back to no keys."""
         self._replace_data({})
@@ -518,7 +497,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def _start(self, application_window: int) -> None:
         self._application_window = application_window
-        self._touched, self._removed, self._watched, self._trial = {}, {}, {}, None
+        self._touched, self._removed, self._watched = {}, {}, {}
         self._known = self._kind.known
         self._put = []
         self.stamp = object()

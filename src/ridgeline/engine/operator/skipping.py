@@ -1,28 +1,21 @@
 """Operators with `on_error=SKIP`: tuples on which they fail are left out, with all effects of these tuples.
 
 Tuples and values that the operator emitted for it are undone. If the operator has state, or attributes
-that the window has set, all of a failed tuple's traces cannot be known afterwards. So the window continues to
-find what else fails, and is run again from the state before. There each suspect is tried once more, from a
-savepoint (`Savepoint`): if it fails again it is left out with all its effects. What one attempt finds
-costs one more attempt, however much it is. A batch that fails is delivered row by row.
+that the window has set, all of a failed tuple's traces cannot be known afterwards. So the window is run again
+from the state before, without that tuple, until none fails. After `_MOST_RUNS` attempts all are left out that
+fail in one. A batch that fails is delivered row by row.
 """
 
 from __future__ import annotations
 
-import copy
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ridgeline.api.cells.cell import is_mutable
-from ridgeline.api.cells.keyed_overlay import Overlay
-from ridgeline.api.cells.keyed_state import KeyedCell
-from ridgeline.api.cells.keyed_table import NumberTable
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
@@ -30,7 +23,6 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import OperatorError, SchemaError, described, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
-from ridgeline.api.state import ValueCell
 from ridgeline.api.support.masking import mask_text, masked_and_shortened, printable
 from ridgeline.api.times import Processing
 from ridgeline.engine.operator.delivery import Delivery, Place
@@ -38,6 +30,7 @@ from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 from ridgeline.engine.operator.progress import Handler
 
+_MOST_RUNS = 16
 _TEXT_LIMIT = 300
 _TUPLE_LIMIT = 1_000
 _TRACEBACK_LIMIT = 2_000
@@ -52,29 +45,32 @@ class Wrong:
     at: float
 
 
+_A_BATCH: Mapping[int, Wrong] = MappingProxyType({})
+
+
 @dataclass(slots=True)
 class Skips:
-    """The suspects of an operator's window, by sequence of tuples.
+    """The tuples that an operator's window leaves out, by sequence of tuples.
 
-    `suspects`: the positions that failed after others had left traces, or for the first time. A run that is
-    known here at all is delivered row by row. `wrong`: those that cannot be tried from a savepoint, and what
-    was wrong there. `failure`: the first failure of this attempt, which is to be run again.
+    `wrong`: their positions, and what was wrong there. A sequence that is known here at all is delivered row
+    by row. `failure`: the first one of this attempt, which is to be run again. `runs`: the attempts before.
     """
 
-    suspects: dict[Place, set[int]] = field(default_factory=dict)
     wrong: dict[Place, dict[int, Wrong]] = field(default_factory=dict)
     failure: OperatorError | None = None
+    runs: int = 0
 
-    def suspect(self, place: Place, position: int | None, failure: OperatorError) -> None:
-        """Note what failed; None: a whole batch."""
-        rows = self.suspects.setdefault(place, set())
-        if position is not None:
-            rows.add(position)
+    def add(self, place: Place, failure: OperatorError, wrong: Mapping[int, Wrong] = _A_BATCH) -> None:
+        """Note what failed. What fails after it may do so by the traces that it has left."""
+        rows = self.wrong.setdefault(place, {})
+        if self.failure is None or self.runs >= _MOST_RUNS:
+            rows.update(wrong)
         self.failure = self.failure or failure
 
     def run_again(self) -> bool:
-        """Whether the window is to be run again, since suspects were found in it."""
+        """Whether the window is to be run again, since something has failed in it."""
         found, self.failure = self.failure is not None, None
+        self.runs += 1
         return found
 
 
@@ -115,14 +111,14 @@ class SkippingDelivery(Delivery):
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]
     ) -> None:
         """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
-        if place not in self._skips.suspects:
+        if place not in self._skips.wrong:
             marks = self._marks()
             try:
                 super().deliver_batch(place, handler, tuples, inheriting)
             except OperatorError as error:
                 self._roll_back(marks)
                 if not self._instance.is_clean:
-                    self._skips.suspect(place, None if len(tuples) > 1 else 0, error)
+                    self._skips.add(place, error)
                     return
             else:
                 return
@@ -139,7 +135,7 @@ class SkippingDelivery(Delivery):
         self._context.engine.batch = None
 
     def check(self) -> None:
-        """All tuples were delivered. Raises OperatorError if suspects were found: the window runs again."""
+        """All tuples were delivered. Raises OperatorError if some have failed: the window runs again."""
         if self._skips.failure is not None:
             raise self._skips.failure
 
@@ -152,19 +148,11 @@ class SkippingDelivery(Delivery):
         value: object,
         row: object,
     ) -> None:
-        """Call a handler for one tuple; if it fails, take its effects back and leave the tuple out.
-
-        A suspect is tried from a savepoint, unless this attempt has failed already.
-        """
+        """Call a handler for one tuple; if it fails, leave it out, now or in the next attempt."""
         known = self._skips.wrong.get(place, {}).get(position)
         if known is not None:
             self._leave_out(place[0], row.rows[0] if isinstance(row, Tuples) else row, known)
             return
-        savepoint = None
-        tried = self._skips.failure is None and position in self._skips.suspects.get(place, ())
-        if tried:
-            with suppress(Exception):  # attributes of users may refuse to be copied
-                savepoint = Savepoint(self._instance)
         marks = self._marks()
         try:
             handler(value)
@@ -175,19 +163,11 @@ class SkippingDelivery(Delivery):
                 raise failure from error
             failure.__cause__ = error
             wrong = self._wrong(described(error, _TEXT_LIMIT), failure.failure.traceback)
-            clean = self._instance.is_clean
             self._roll_back(marks)
-            if savepoint is not None:
-                savepoint.roll_back()
-            elif not clean:
-                if tried:  # all before it was right: it is sure
-                    self._skips.wrong.setdefault(place, {})[position] = wrong
-                self._skips.suspect(place, position, failure)
-                return
-            self._leave_out(place[0], row, wrong)
-        else:
-            if savepoint is not None:
-                savepoint.release()
+            if self._instance.is_clean:
+                self._leave_out(place[0], row, wrong)
+            else:
+                self._skips.add(place, failure, {position: wrong})
 
     def _wrong(self, error: str, traceback: str) -> Wrong:
         return Wrong(error, traceback[-_TRACEBACK_LIMIT:], self._context.clock.wall())
@@ -293,92 +273,3 @@ def _takes(point: OutputPoint, schema: Schema) -> bool:
         return schema.difference(taken) is None and (taken.pickled or len(schema.arrow) == len(taken.arrow))
     except SchemaError:
         return False
-
-
-# What an operator holds in the middle of a window -----------------------------------------------------------
-
-_CONTAINERS = frozenset({dict, list, set, OrderedDict})
-_PARTS = frozenset({Overlay, NumberTable})
-
-
-class Savepoint:
-    """The states of an operator, and the attributes that the window has set.
-
-    To take it costs about as much as to copy what a state holds in memory, without its values. Values that
-    can change in place are copied when the next tuple first reads them. Use it once: `roll_back` or
-    `release`.
-    Raises whatever copying an attribute raises.
-    """
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
-        self._late = instance.context.engine.take_late()
-        instance.context.count_late(self._late)
-        names = instance.undeclared.set_in_window()
-        values = vars(instance.operator)
-        self._attributes = {name: _owned(values[name]) for name in names}
-        memo: dict[int, Any] = {}
-        self._cells = [(cell, _fields(cell, memo)) for cell in instance.cells.values()]
-        self._keyed = [cell for cell in instance.cells.values() if isinstance(cell, KeyedCell)]
-        for cell in self._keyed:
-            cell.begin_trial()
-
-    def release(self) -> None:
-        """The tuple did not fail."""
-        for cell in self._keyed:
-            cell.end_trial()
-
-    def roll_back(self) -> None:
-        """The tuple failed: all is as before."""
-        self._instance.context.engine.take_late()
-        self._instance.context.count_late(self._late)
-        values = vars(self._instance.operator)
-        for name in self._instance.undeclared.set_in_window():
-            if name not in self._attributes:
-                del values[name]
-        values.update(self._attributes)
-        read = [cell.end_trial() for cell in self._keyed]
-        for cell, fields in self._cells:
-            for name, value in fields.items():
-                setattr(cell, name, value)
-        for keyed, before in zip(self._keyed, read, strict=True):
-            keyed.put_back(before)
-
-
-def _fields(one: Any, memo: dict[int, Any]) -> dict[str, Any]:
-    """The fields of a cell, or of a part of it: those that change are copied."""
-    names = [name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
-    found = {name: getattr(one, name) for name in names if hasattr(one, name)} | getattr(one, "__dict__", {})
-    if isinstance(one, ValueCell):
-        return {name: _owned(value) for name, value in found.items()}
-    return {name: _copied(value, memo) for name, value in found.items()}
-
-
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """A copy of what changes in place; the same one for the same object."""
-    if id(value) in memo:
-        return memo[id(value)]
-    kind = type(value)
-    if kind in _CONTAINERS or kind is np.ndarray:
-        made = value.copy()
-    elif kind in _PARTS:
-        made = copy.copy(value)
-        memo[id(value)] = made
-        for name, part in _fields(value, memo).items():
-            setattr(made, name, part)
-    else:
-        return value
-    memo[id(value)] = made
-    return made
-
-
-def _owned(value: Any) -> Any:
-    """A deep copy; quick for plain containers of what cannot change."""
-    if not is_mutable(value):
-        return value
-    kind = type(value)
-    if kind is list:
-        return [_owned(item) for item in value]
-    if kind is dict:
-        return {key: _owned(item) for key, item in value.items()}
-    return copy.deepcopy(value)
