@@ -20,6 +20,7 @@ from ridgeline import (
     Timers,
     ValidationError,
 )
+from ridgeline.api.times import LATEST
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
@@ -312,3 +313,52 @@ def test_declarations_that_cannot_be_are_refused() -> None:
     for ttl in (0, "soon", -1, timedelta(0)):
         with pytest.raises(StateError, match="the `ttl` of a state is how long a key lives"):
             KeyedState(int, ttl=ttl)
+
+
+class Later(Operator):
+    """Emits each event when its timer expires, with the event's own time."""
+
+    events = InputPort(Event, key="key")
+    later = OutputPort(Event, timestamp="time")
+    holds: bool = True
+    held = KeyedState(Event, key=int)
+    due = Timers(key=int, by="record")
+
+    def setup(self, context):
+        if self.holds:
+            context.oldest_held = self.oldest
+
+    def oldest(self):
+        return min((round(1e6 * one.time.timestamp()) for one in self.held.values()), default=LATEST)
+
+    @events.process
+    def take(self, event):
+        self.held[event.key] = event
+        self.due.set(event.key, event.time + timedelta(seconds=event.delay))
+
+    @due.expired
+    def emit(self, key, when):
+        self.later.emit(self.held.pop(key))
+
+
+class InTime(Operator):
+    """Whether each event comes before the watermark has passed it."""
+
+    events = InputPort(Event)
+    output = OutputPort(object)
+
+    @events.process
+    def look(self, event):
+        self.output.emit(event.time >= self.context.watermark)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_watermark_is_held_until_timers_have_emitted_what_is_old(holds):
+    items = [one for second in range(60) for one in (Event(second, second % 7 + 5, at(second)), END_WINDOW)]
+    source = ListInput(Event, items, timestamp="time", lateness=0)
+    app = in_a_row(
+        Application("later"), source=source, later=Later(holds=holds), check=InTime(), sink=CollectorSink()
+    )
+    found = run_local(app).collected("sink")
+    assert len(found) == 60
+    assert all(found) is holds

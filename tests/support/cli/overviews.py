@@ -157,6 +157,7 @@ def running_progress():
         "consumed": 20,
         "active": 1,
         "inputRemaining": {"value": 39.0, "basis": "exact"},
+        "oldestInFlight": {},
         "remainingSeconds": {"value": 40.2, "basis": "estimated"},
     }
     waiting = {**summing, "operator": "console", "id": 4, "state": "waiting"}

@@ -310,10 +310,13 @@ def _silent(progress: ProgressAnswer) -> list[str]:
 
 
 def _operator(operator: OperatorProgressAnswer) -> Text:
-    """`summing 20 of 60, about 40 s left`."""
+    """`summing 20 of 60, about 40 s left, tentative watermark 12:30:59`."""
     line = Text("  ").append_text(_done(operator))
-    left = left_text(operator["remainingSeconds"]["value"], operator["remainingSeconds"]["basis"])
-    return line.append(f", {left}") if left else line
+    if left := left_text(operator["remainingSeconds"]["value"], operator["remainingSeconds"]["basis"]):
+        line.append(f", {left}")
+    if oldest := operator["oldestInFlight"].values():
+        line.append(f", tentative watermark {time_of_day(min(oldest))}")
+    return line
 
 
 def _done(operator: OperatorProgressAnswer) -> Text:

@@ -34,6 +34,9 @@ class OperatorProgressAnswer(InRegionAnswer, TypedDict):
     produced: Annotated[int, "Tuples emitted, over all ports."]
     consumedByPort: Annotated[dict[str, int], "Tuples consumed by input port, as the last heartbeat said."]
     producedByPort: Annotated[dict[str, int], "Tuples emitted by output port."]
+    activeProducedByPort: Annotated[
+        dict[str, int], "Of these, the tuples that are of tuples being processed, by output port."
+    ]
     secondsSpent: Annotated[float, "Seconds in its own callbacks."]
     averageSecondsPerElement: Annotated[
         float | None, "Seconds a tuple; of an input operator, seconds a window."
@@ -42,7 +45,8 @@ class OperatorProgressAnswer(InRegionAnswer, TypedDict):
     outputRemaining: Annotated[EstimateAnswer, "Tuples that it will still emit."]
     remainingSeconds: Annotated[EstimateAnswer, "Seconds that its callbacks will still take."]
     oldestInFlight: Annotated[
-        dict[str, float], "By output port, the oldest time of the records in flight in the running window."
+        dict[str, float],
+        "The tentative watermark by output port: the oldest time of the records in flight in the window.",
     ]
 
 

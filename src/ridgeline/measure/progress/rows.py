@@ -35,6 +35,7 @@ def operator_row(
         "produced": int(sum(figures.produced.values())),
         "consumedByPort": {} if report is None else {port: max(0, n) for port, n in report.consumed.items()},
         "producedByPort": {port: int(count) for port, count in figures.produced.items()},
+        "activeProducedByPort": _active(report),
         "secondsSpent": figures.seconds_spent,
         "averageSecondsPerElement": finite(figures.seconds_per_element),
         "inputRemaining": (figures.input_remaining if node.kind != "input" else NOTHING).to_json(),
@@ -99,6 +100,7 @@ def operator_rows(
                 for port, count in (reports[node.id].consumed if node.id in reports else none).items()
             },
             "producedByPort": by_port,
+            "activeProducedByPort": _active(reports.get(node.id)),
             "secondsSpent": spent,
             "averageSecondsPerElement": average,
             "inputRemaining": incoming,
@@ -109,6 +111,13 @@ def operator_rows(
         for node, state, consumed, queued, active, whole, by_port, spent, average, incoming, outgoing, left,
         times in columns
     ]  # fmt: skip
+
+
+def _active(report: RunningOperator | None) -> dict[str, int]:
+    """The tuples that are of tuples being processed, by output port; none of an operator that is done."""
+    if report is None or report.state == "done":
+        return {}
+    return {port: max(0, count) for port, count in report.active_produced.items()}
 
 
 def states_of(figures: ProgressColumns) -> dict[int, str]:
