@@ -21,7 +21,7 @@ VIEWS = [
     *(f"graph?operator=parse&tab={tab}" for tab in ("partitions", "ports", "settings", "stack", "logs")),
     *("graph?operator=parse&tab=metrics", "time", "time?window=12", "sources", "sources?source=orders"),
     *("sinks", "sinks?sink=ledger", "slots", "log", "changes", "changes?change=change-1"),
-    *("changes?edit=add-operator", "promises", "queries", "configuration?only=all"),
+    *("promises", "queries", "configuration?only=all"),
     *("checkpoints", "checkpoints?back=12"),
 ]
 LONG = "a_very_long_name_as_generators_make_them_" * 3

@@ -1,13 +1,12 @@
 """The page in trouble: a wrong clock, two who change the same, a run without windows, and one of a day."""
 
-import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
 from ridgeline.measure.events import WindowRetried
-from ridgeline.plan.edits import RenameOperator, SetProperty
+from ridgeline.plan.edits import SetProperty
 from ridgeline.stram.changes import EditPlan
 from support.page.browser import confirm
 from support.page.shop import shop
@@ -81,22 +80,20 @@ def test_two_who_change_the_same_see_what_the_other_has_done(open_page):
 
 @pytest.fixture
 def asking(open_page):
-    """`asking(application, edit)`: a page with the dialog of an edit; `route`: takes its requests."""
+    """`asking(application)`: a page with the dialog of a change of `parse.pause`; `route`: its requests."""
 
-    def ask(application, edit, route=None):
+    def ask(application, route=None, value="0.002"):
         page = open_page(application.server.page())
         page.get_by_text("live, ").wait_for()
         if route is not None:
             page.route("**/changes", route)
-        page.evaluate("location.hash = '#/changes?edit=json'")
-        page.get_by_label("Edits", exact=True).fill(json.dumps(edit))
+        page.evaluate("location.hash = '#/graph?operator=parse&tab=settings'")
+        page.get_by_role("button", name="Change pause").click()
+        page.get_by_label("New value of pause").fill(value)
         page.get_by_role("button", name="See what would change").click()
         return page
 
     return ask
-
-
-PAUSE = {"do": "set-property", "operator": "parse", "property": "pause", "value": 0.002}
 
 
 def test_an_answer_that_comes_late_does_not_hide_the_difference_of_the_plan_as_it_is(asking):
@@ -109,7 +106,7 @@ def test_an_answer_that_comes_late_does_not_hide_the_difference_of_the_plan_as_i
             else:
                 route.continue_()
 
-        page = asking(application, PAUSE, hold_the_first)
+        page = asking(application, hold_the_first)
         lines = page.get_by_role("dialog").locator(".change-lines")
         while not late:
             page.wait_for_timeout(20)
@@ -135,7 +132,7 @@ def test_a_change_whose_answer_is_lost_may_have_been_made_and_the_page_says_so(a
             else:
                 route.continue_()
 
-        page = asking(application, PAUSE, lose_the_answer)
+        page = asking(application, lose_the_answer)
         dialog = page.get_by_role("dialog")
         dialog.get_by_role("button", name="Confirm").click()
         expect(dialog.get_by_role("alert")).to_contain_text("It may have been made all the same")
@@ -143,15 +140,11 @@ def test_a_change_whose_answer_is_lost_may_have_been_made_and_the_page_says_so(a
         assert application.run.plan.logical.operator("parse").operator.pause == 0.002
 
 
-def test_what_cannot_be_made_any_more_cannot_be_confirmed(asking, open_page):
-    open_page.expected.append("409")
+def test_what_cannot_be_made_cannot_be_confirmed(asking, open_page):
+    open_page.expected.append("40\\d")
     with living(shop()) as application:
-        page = asking(application, {"do": "rename-operator", "name": "parse", "new": "read"})
-        dialog = page.get_by_role("dialog")
-        expect(dialog.get_by_role("button", name="Confirm")).to_be_enabled()
-        edit = RenameOperator("parse", "other")
-        application.run.changes.ask(EditPlan((edit,), ""), "another").done.wait(30)
-        expect(dialog.get_by_role("alert")).to_contain_text("parse")
+        dialog = asking(application, value="quick").get_by_role("dialog")
+        expect(dialog.get_by_role("alert")).to_contain_text("parse.pause")
         expect(dialog.get_by_role("button", name="Confirm")).to_be_disabled()
 
 

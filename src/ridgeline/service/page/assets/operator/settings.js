@@ -1,7 +1,6 @@
 // Properties and attributes: what they are, what was changed while it runs, and a change of them.
 
 import {timeOfDay} from "../format.js";
-import {href} from "../router.js";
 import {useReadOnly, useStore} from "../store.js";
 import {html, useState} from "../vendor/preact.js";
 import {useAnswer} from "./asking.js";
@@ -30,7 +29,6 @@ export function Settings({name}) {
     <${Values} title="Attributes" values=${attributes.answer} said=${said.attribute} none="It has no attributes."
       onChange=${(attribute, value) => setEdit(attribute === "partitions" ? {do: "repartition", operator: name, partitions: value}
         : {do: "set-attribute", operator: name, attribute, value})} />
-    ${!readOnly && html`<p class="operator-note"><a href=${href({view: "changes", edit: "rename-operator", on: name})}>Rename, replace or remove it</a></p>`}
     ${edit && html`<${ChangeDialog} edit=${edit} onClose=${close} />`}`;
 }
 

@@ -8,7 +8,6 @@ import { Detail, Facts, Split } from "../parts/facts.js";
 import { Words } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Table } from "../parts/table.js";
-import { PlanEdits } from "../edits/form.js";
 import { beforeAndAfter, beforeAndAfterSteps } from "../time/figures.js";
 import { useHours } from "../parts/hours.js";
 
@@ -32,10 +31,10 @@ function View() {
   );
   if (!changes.answer) return changes.problem ? html`<${Notice} problem=${changes.problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) {
-    return html`<${PlanEdits} /><${Empty}>Nothing was changed in this run, and no policy has decided anything. A change is asked for here, at an operator, or by <code>ridgeline set-operator-property</code>.</>`;
+    return html`<${Empty}>Nothing was changed in this run, and no policy has decided anything. A change is asked for at an operator, or by <code>ridgeline set-operator-property</code>.</>`;
   }
   const chosen = rows.find((row) => row.key === params.change);
-  return html`<${PlanEdits} /><${Split} detail=${chosen && html`<${One} row=${chosen} />`}>
+  return html`<${Split} detail=${chosen && html`<${One} row=${chosen} />`}>
     <${Table}
       label="Changes and decisions"
       columns=${chosen ? COLUMNS.filter((column) => !column.extra) : COLUMNS}
