@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ridgeline import Application, OperatorError, PublisherContext, RidgelineError
-from ridgeline.operators import QueueInput, QueueOutput, _queue_files, _queue_publisher
+from ridgeline.operators import QueueInput, QueueOutput, _queue_enumerator, _queue_files, _queue_publisher
 from ridgeline.operators._queue_files import LogWriter, QueueFolder
 from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
@@ -56,6 +56,15 @@ def test_keys_stay_in_order_where_the_writers_partitions_change(tmp_path, read_b
     assert sorted(read_all(tmp_path / "queue", tmp_path / "reader", read_by)) == sorted(rows)
 
 
+def test_a_window_of_the_writer_that_is_far_larger_than_the_budget_is_read_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(_queue_enumerator, "_WINDOW_ROWS", 6)
+    run_local(writer(tmp_path / "queue", rows := orders(3), 2))
+
+    run = run_local(reader(tmp_path / "queue", 2))
+    assert sorted(run.collected("sink")) == sorted(rows)
+    assert max(len(run.collected("sink", window=window)) for window in range(len(run.windows()))) <= 12
+
+
 def test_two_readers_have_it_all(tmp_path):
     rows = orders(4)
     run_local(writer(tmp_path / "queue", rows))
@@ -66,10 +75,12 @@ def test_two_readers_have_it_all(tmp_path):
 
 
 @settings(max_examples=deep(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2**32))
-def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
+@given(seed=st.integers(0, 2**32), most=st.sampled_from([3, 1_000_000]))
+def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed, most):
     folder = tmp_path / uuid4().hex
-    check_both_sides(folder / "queue", folder, Random(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_queue_enumerator, "_WINDOW_ROWS", most)  # those of the writer have 20
+        check_both_sides(folder / "queue", folder, Random(seed))
 
 
 # What dies where --------------------------------------------------------------------------------------------

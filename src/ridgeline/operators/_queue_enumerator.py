@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ _WRITER_SECONDS = 60.0
 """How long a reader waits at most until the writer, a region of its application, has opened the queue."""
 _WINDOW_ROWS = 1_000_000
 _WINDOW_BYTES = 64 * 2**20
+_WHOLE = 2
+"""An entry with more than so many times the budget is read in pieces."""
 _AT_ONCE = 4096
 _AHEAD = 65_536
 """The most entries that the driver holds in memory."""
@@ -63,13 +66,15 @@ class _Trouble:
 
 
 class QueueEnumerator(Enumerator):
-    """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
+    """Reads the log on the driver. A window takes what is there, up to its budget, a million rows or 64 MiB.
 
-    The offset of a window has nine values. `queue`: the id of the queue. `reader`: the name of the
-    registration. `first`: the first entry that it reads. `next`: the first one that it does not. `rows`: all
-    rows that were read up to its end. `ahead`: the rows that were left in the queue when it began. `ended`:
-    the writer has finished, and all is read. `marks`: the watermark of each partition of the writer at its
-    end, and whether that is idle. `last`: what the last entry was that was read, see `Entry.digest`.
+    The offset of a window has eleven values. `queue`: the id of the queue. `reader`: the name of the
+    registration. `first`: the first entry that it reads. `next`: the first one that it does not read to its
+    end. `skip`: the rows of `first` that were read before. `rest`: the rows of `next` that are read: of an
+    entry with far more than the budget a window reads a piece. `rows`: all rows that were read up to its end.
+    `ahead`: the rows that were left in the queue when it began. `ended`: the writer has finished, and all is
+    read. `marks`: the watermark of each partition of the writer at its end, and whether that is idle. `last`:
+    what the last entry was that was read, see `Entry.digest`.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -225,31 +230,48 @@ class QueueEnumerator(Enumerator):
         if first != self._position:  # windows that were begun are void: they are read again
             self._begin_at(first)
         self._unless_away(self._read_more)
-        read: list[Entry] = []
-        rows = size = 0
+        marks = self._marks if start is None else start.get("marks", ())
+        skip = 0 if start is None else int(start.get("rest", 0))
+        if self._waiting and self._waiting[0].number != first:  # what has come before was dropped
+            first, skip = self._waiting[0].number, 0
+        read, rows, rest = self._fitting(skip)
+        if not read and not rows:
+            if start is not None:
+                return {**start, "ahead": 0} if start["ahead"] else start
+            return self._offset(first, first, marks)  # a restart begins here, also at the latest one
+        self._position = read[-1].number + 1 if read else first
+        ahead = 0
+        if self._waiting:
+            ahead = self._waiting[-1].total - self._waiting[0].total + self._waiting[0].rows - rest
+        rows += 0 if start is None else start["rows"]
+        return {
+            **self._offset(first, self._position, _last_marks(read, marks), rows, ahead),
+            "skip": skip,
+            "rest": rest,
+            "ended": bool(read) and read[-1].end and not self._waiting,
+            "last": read[-1].digest if read else None if start is None else start["last"],
+        }
+
+    def _fitting(self, skip: int) -> tuple[list[Entry], int, int]:
+        """The entries that a window reads, all their rows, and those of a piece that it reads in their place.
+
+        `skip`: so many rows of the first one are read. One with far more than the budget is read in pieces.
+        """
         most = min(_WINDOW_ROWS, self._context.budget())
+        read: list[Entry] = []
+        rows, size = -skip, 0
         while self._waiting and rows < most and size < _WINDOW_BYTES:
-            if read and self._waiting[0].begins:
+            entry = self._waiting[0]
+            if read and (entry.begins or rows + entry.rows > _WHOLE * most):
                 break
-            entry = self._waiting.popleft()
-            read.append(entry)
-            rows += sum(part.rows for part in entry.parts)
+            if rows + entry.rows > _WHOLE * most:
+                return read, math.ceil(most), skip + math.ceil(most)
+            read.append(self._waiting.popleft())
+            rows += entry.rows
             size += entry.size
             if entry.closes:
                 break
-        ahead = self._waiting[-1].total - read[-1].total if self._waiting and read else 0
-        marks = _last_marks(read, self._marks if start is None else start.get("marks", ()))
-        if not read and start is None:  # a restart begins at the same place, also at the latest one
-            return self._offset(first, first, marks)
-        if not read:
-            return {**start, "ahead": 0} if start["ahead"] else start
-        self._position = read[-1].number + 1
-        rows += 0 if start is None else start["rows"]
-        return {
-            **self._offset(read[0].number, self._position, marks, rows, ahead),
-            "ended": read[-1].end and not self._waiting,
-            "last": read[-1].digest,
-        }
+        return read, max(0, rows), 0
 
     def _offset(
         self,
@@ -265,6 +287,8 @@ class QueueEnumerator(Enumerator):
             "reader": self._name,
             "first": first,
             "next": end,
+            "skip": 0,
+            "rest": 0,
             "rows": rows,
             "ahead": ahead,
             "ended": False,

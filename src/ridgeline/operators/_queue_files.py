@@ -111,6 +111,11 @@ class Entry(NamedTuple):
         return checksum("entry", json.dumps([self.number, self.window, self.parts]).encode())
 
     @property
+    def rows(self) -> int:
+        """Those of all partitions."""
+        return sum(part.rows for part in self.parts)
+
+    @property
     def begins(self) -> bool:
         """A reader's window begins with it: a control tuple comes before its rows, or keys have moved.
 

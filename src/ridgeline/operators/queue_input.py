@@ -74,7 +74,7 @@ class QueueInput(PushInput, Emits[T]):
     Partition `i` of the writer is read by partition `i` modulo their number here. All partitions
     are at the same window of the writer. So tuples of a key stay in order, whatever the numbers of partitions
     are on both sides, and when they change. A window takes whole windows of the writer, as many as are there,
-    up to a million rows or 64 MiB.
+    up to its budget, a million rows or 64 MiB. One with far more rows is read in pieces.
 
     Rows have the times that they had at the writer, and the watermark is the writer's. `timestamp` names a
     column, a `datetime`, that holds the times instead. `lateness` ("5s", or seconds) promises that no record
@@ -191,19 +191,28 @@ class QueueInput(PushInput, Emits[T]):
         if self.lateness is None:
             marks = offsets.end.get("marks", ())
             self.context.engine.marks_read = marks[self.context.partition :: self.context.partitions]
-        if offsets.start is not None and offsets.end["next"] == offsets.start["next"]:
+        end, start = offsets.end, offsets.start
+        rest = end.get("rest", 0)
+        if start is not None and (end["next"], rest) == (start["next"], start.get("rest", 0)):
             return
-        entries = self._waiting(lambda: self._place.entries(offsets.end["first"], offsets.end["next"]))
-        self._pass_on_controls(entries)
-        own = [
-            part
-            for entry in entries
-            for part in entry.parts
-            if part.partition % self.context.partitions == self.context.partition
-        ]
-        for part, batch in self._rows(own):
-            self._emit(batch, part)
-        if offsets.end["ended"]:
+        entries = self._waiting(lambda: self._place.entries(end["first"], end["next"] + (rest > 0)))
+        controls, wanted = [], {}
+        for entry in entries:
+            begin = end.get("skip", 0) if entry.number == end["first"] else 0
+            stop = rest if entry.number == end["next"] else entry.rows
+            controls += [one for one in entry.controls if (stop == entry.rows if one[0] else begin == 0)]
+            for part in entry.parts:
+                if part.rows and part.partition % self.context.partitions == self.context.partition:
+                    wanted[part] = part.rows * begin // entry.rows, part.rows * stop // entry.rows
+        self._pass_on_controls(controls)
+        at, before = 0, None
+        for part, batch in self._rows([part for part, (begin, stop) in wanted.items() if begin < stop]):
+            at = at if part == before else 0
+            begin, stop = (min(max(0, number - at), batch.num_rows) for number in wanted[part])
+            at, before = at + batch.num_rows, part
+            if begin < stop:
+                self._emit(batch.slice(begin, stop - begin), part)
+        if end["ended"]:
             self.finish()
 
     def _waiting(self, operation: Callable[[], _Result]) -> _Result:
@@ -228,9 +237,8 @@ class QueueInput(PushInput, Emits[T]):
                 del left[: left.index(found[0]) + 1]
             yield found
 
-    def _pass_on_controls(self, entries: Sequence[Entry]) -> None:
+    def _pass_on_controls(self, controls: Sequence[tuple[bool, str]]) -> None:
         """Send the control tuples on; all partitions do, and each is delivered once."""
-        controls = [control for entry in entries for control in entry.controls]
         if controls:
             folder = self._place.folder
             self._place.trust.check(CONTROLS, *(str(folder.log_file(first)) for first in folder.logs()))
