@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from ridgeline.measure.deciding.capacity import bottleneck
+from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.policies.advice import advise, unknown
 from support.policies.model_application import Model, Step
 
@@ -129,3 +134,22 @@ def test_of_an_operator_that_is_full_few_windows_say_what_keeps_up(slots, comman
     assert all(one.before == 500 and one.after >= 1000 for one in found)
     figures.seconds = 5.0
     assert advise(figures) == []
+
+
+def test_of_a_source_that_stood_still_as_much_arrives_as_before():
+    steps = [Step("source", 1e-5, is_input=True), Step("parse", 0.002)]
+    figures = Model(steps, load=lambda _: 1000.0, backlog=9_000.0).figures(1)
+    figures.sources = (replace(figures.sources[0], unit="records", taken_per_second=5.0),)
+    found = bottleneck(figures)
+    assert (found.wanted_per_second, found.enough) == (1000, 3)
+
+
+def test_no_division_is_advised_for_one_key_that_has_most_of_the_tuples():
+    steps = [Step("source", 1e-5, is_input=True), Step("count", 0.002, partitions=2, hot=0.9)]
+    figures = Model(steps, load=lambda _: 1000.0, backlog=9_000.0).figures(1)
+    heavy = (HeavyKey("ann", 1, 0.9, 0.01),)
+    keys = KeyLoad(1, np.ones(2) / 2, heavy, 100, 9.0, 2, np.zeros(2, int), {}, alone="it has state by key")
+    figures.operators["count"].keys = keys
+    [found] = advise(figures)
+    assert "the key `ann` has 90% of its tuples" in found.why
+    assert "SkewPolicy" not in found.what

@@ -126,7 +126,7 @@ def test_an_input_without_work_is_not_held_up_by_one_that_is_behind():
 
 def test_few_windows_are_under_way_where_they_are_long():
     model = Model()
-    assert not model.budgets.enough_under_way(0, 0.0)
+    assert [model.budgets.enough_under_way(number, 0.0) for number in (0, 1)] == [False, True]
     model.windows(20, 0.002, rate=750)  # all work is in one slot
     assert [model.budgets.enough_under_way(number, 0.0) for number in (1, 2, 3)] == [False, True, True]
     model = Model()

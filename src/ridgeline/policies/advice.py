@@ -231,6 +231,9 @@ def _for_skew(figures: ApplicationFigures) -> Iterator[Advice]:
                 f"divide the keys of `{name}` otherwise: `ridgeline keys` shows them, `SkewPolicy` evens "
                 "them out, or take another key"
             )
+            if (share := hottest_share(one)) * one.partitions > _CROWDED and one.keys and one.keys.alone:
+                why = f"the key `{one.keys.heavy[0].key}` has {share:.0%} of its tuples, in one partition"
+                what = f"take another key for `{name}`, or sum up by part of it before: no division helps"
             yield Advice(what, why, "imbalance", one.imbalance, None, name)
 
 

@@ -161,7 +161,7 @@ def test_a_change_waits_in_the_queue_while_the_application_is_paused(ridgeline_c
     assert result.exit_code == 1
     assert "change 2 waits" in result.stderr
     result = ridgeline_command("set-operator-property", "numbers", "sums", "factor", 6, "--no-wait")
-    assert (result.exit_code, result.stdout) == (0, "change 3 waits: set `sums.factor` to 6\n")
+    assert (result.exit_code, result.stdout) == (0, "change 3 waits to be prepared: set `sums.factor` to 6\n")
     result = ridgeline_command("changes", "numbers", "--withdraw", 2)
     assert (result.exit_code, result.stdout) == (0, "change 2 is withdrawn: set `sums.factor` to 5\n")
     refused(ridgeline_command("changes", "numbers", "--withdraw", 1), "change 1 does not wait any more")

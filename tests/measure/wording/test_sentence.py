@@ -139,7 +139,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
         (
             "stuck",
             {"progress": progress(stuckOutputs=["`table` is stuck: the server is unavailable"])},
-            f"keeping up: `table` is stuck: the server is unavailable; {REST}",
+            f"stuck: `table` is stuck: the server is unavailable; {REST}",
         ),
         (
             "stuck",

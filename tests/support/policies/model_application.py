@@ -14,6 +14,7 @@ from ridgeline.measure.deciding.figures import (
     SourceFigures,
     Spread,
 )
+from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies import Decision, Policy
 
@@ -38,6 +39,8 @@ class Step:
 
 
 class _Operator(OperatorFigures):
+    keys: KeyLoad | None = None
+
     def for_seconds(self, seconds: float) -> OperatorFigures:
         return self
 

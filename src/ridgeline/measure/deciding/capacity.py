@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +14,8 @@ ENOUGH = 0.8
 LEAST_SECONDS = 2.0
 """Over less time nothing is said of how full operators are."""
 _LEAST_BUSY = 0.5  # no operator that is less busy is what the others wait for
-_MOST_PARTITIONS = 64
-_ALIKE = 0.3
+_TUPLES = "records", "tuples"
+"""Units of sources of which each becomes a tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,9 @@ def arriving_load(figures: ApplicationFigures, name: str) -> float | None:
     for source in figures.sources:
         if source.operator not in above or source.arriving_per_second is None:
             continue
-        taken, emitted = source.taken_per_second, figures.operators[source.operator].tuples_out_per_second
-        if abs(taken - emitted) < _ALIKE * emitted:  # a tuple for each record: these are counted exactly
-            taken = emitted
+        taken = source.taken_per_second
+        if source.unit in _TUPLES:  # one for each: counted over the same time as what the operator does
+            taken = figures.operators[source.operator].tuples_out_per_second
         if taken > 0:
             known.append(source.arriving_per_second / taken)
     return max(known, default=None)
@@ -102,11 +103,15 @@ def hottest_share(operator: OperatorFigures) -> float:
 
 
 def partitions_enough(operator: OperatorFigures, load: float) -> int | None:
-    """The fewest partitions that keep up with `load` times as much, each in a slot; None: skew forbids it."""
-    hottest = hottest_share(operator)
-    for wanted in range(operator.partitions, _MOST_PARTITIONS + 1):
-        even = divided(busy_share(operator) * load, crowding(operator), lanes(operator), wanted)
-        if max(even, hottest * busy_share(operator) * lanes(operator) * load) <= ENOUGH:
+    """The fewest partitions that keep up with `load` times as much, each in a slot; None: skew forbids it.
+
+    That is where it needs more than twice as many as it did if tuples were divided evenly.
+    """
+    hottest, busy = hottest_share(operator), busy_share(operator) * load
+    most = 2 * math.ceil(busy * lanes(operator) / ENOUGH)
+    for wanted in range(operator.partitions, most + 1):
+        divides = divided(busy, crowding(operator), lanes(operator), wanted)
+        if max(divides, hottest * busy * lanes(operator)) <= ENOUGH:
             return wanted
     return None
 

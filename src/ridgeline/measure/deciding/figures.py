@@ -122,7 +122,7 @@ class OperatorFigures(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SourceFigures:
-    """An input over a period: arrivals and records taken, a second; None: not known.
+    """An input lately: what arrives and what is taken, a second, in its `unit`; None: not known.
 
     `backlog`: records that wait there. `grows_per_second`: by how much the backlog grows. `backlog_seconds`:
     the time to work it off, were nothing to arrive.
@@ -135,6 +135,7 @@ class SourceFigures:
     grows_per_second: float | None
     backlog_seconds: float | None
     verdict: str
+    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

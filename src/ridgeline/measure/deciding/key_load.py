@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from datasketches import frequent_items_error_type, frequent_strings_sketch
 
 from ridgeline.api.partitioner import Partitioner
 
@@ -94,22 +92,25 @@ def levelled(levels: npt.NDArray[np.float64], more: float) -> npt.NDArray[np.flo
 
 KEPT_SECONDS = 300.0
 _SLICE_SECONDS = 1.0
-_MAP_BITS = 7
-"""A sketch holds 3/4 of 2^7 keys."""
+_MOST_KEYS = 200
+"""A slice has no more keys than this; of those beyond it the rarer half is left out."""
 _SHOWN = 20
 _TWO_SIGMA = 2.0
-_HASH_DIGITS = 16
 
 
 @dataclass(slots=True)
 class _Slice:
-    """The tuples of one operator in the windows committed since `begin`. `keys`: sampled keys, by weight."""
+    """The tuples of one operator in the windows committed since `begin`.
+
+    `keys`: the weights of sampled keys, by hash and text. A key that was left out had at most `missed`.
+    """
 
     begin: float
     cells: npt.NDArray[np.int64]
     tuples: int = 0
     sampled: int = 0
-    keys: Any = field(default_factory=lambda: frequent_strings_sketch(_MAP_BITS))
+    keys: Counter[tuple[int, str]] = field(default_factory=Counter)
+    missed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,11 @@ class KeyFold:
         present.tuples += tuples
         present.sampled += sampled
         for number, text, many in heavy:  # each sampled tuple stands for as many
-            weight = max(1, round(many * tuples / sampled))
-            present.keys.update(f"{number:0{_HASH_DIGITS}x}{text}", weight)
+            present.keys[number, text] += max(1, round(many * tuples / sampled))
+        if len(present.keys) > _MOST_KEYS:
+            known = present.keys.most_common()
+            present.keys = Counter(dict(known[: _MOST_KEYS // 2]))
+            present.missed += known[_MOST_KEYS // 2][1]
 
     def counted(self, operator: str, since: float) -> Counted | None:
         """The tuples of an operator since a time; None if nothing was counted."""
@@ -161,17 +165,15 @@ class KeyFold:
         tuples = sum(one.tuples for one in slices)
         if not tuples:
             return None
-        keys, sampled = frequent_strings_sketch(_MAP_BITS), sum(one.sampled for one in slices)
+        keys: Counter[tuple[int, str]] = Counter()
         for one in slices:
-            keys.merge(one.keys)
-        found = keys.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES)
+            keys.update(one.keys)
+        sampled, missed = sum(one.sampled for one in slices), sum(one.missed for one in slices)
         heavy = []
-        for item, estimate, low, high in found[:_SHOWN]:
-            share = min(estimate / tuples, 1.0)
-            error = _TWO_SIGMA * math.sqrt(share * (1 - share) / max(sampled, 1)) + (high - low) / tuples
-            key, number = item[_HASH_DIGITS:], int(item[:_HASH_DIGITS], 16)
+        for (number, key), weight in keys.most_common(_SHOWN):
+            share = min(weight / tuples, 1.0)
+            error = _TWO_SIGMA * math.sqrt(share * (1 - share) / max(sampled, 1)) + missed / tuples
             heavy.append(HeavyKey(key, number, share, error))
-        heavy.sort(key=lambda one: -one.share)
         return Counted(np.sum([one.cells for one in slices], axis=0), tuples, tuple(heavy))
 
     def forget(self, operators: Iterable[str]) -> None:

@@ -413,6 +413,7 @@ def _source(row: SourceAnswer) -> SourceFigures:
         grows_per_second=None if arriving is None else arriving - taken,
         backlog_seconds=row["backlogSeconds"],
         verdict=str(row["verdict"]),
+        unit=row["unit"],
     )
 
 
