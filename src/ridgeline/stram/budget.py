@@ -56,13 +56,14 @@ class Budgets:
         """The seconds of work that a window may have."""
         self._depth = 1
         """How many windows under way keep the slot busy that has most to do."""
-        self._long = False
         self._inputs = _inputs(plan) if bounded else {}
         self._stages = {container.id: container.stage for container in plan.execution.containers}
         self._budgets = {
             name: Budget(max(1.0, before[name].records / _CAUTION) if name in before else FIRST_RECORDS)
             for name in self._inputs
         }
+        self._long = bool(self._inputs)
+        """Whether windows are so long that one more would wait; until one is known, they are taken to be."""
 
     @property
     def next(self) -> Mapping[str, Budget]:
@@ -104,8 +105,8 @@ class Budgets:
         if not full and share < 1 / (2 * len(self._inputs)):
             return budget  # others have made the work
         fits = read * self.target / work
-        if fits > budget.records:  # slowly, so that it does not swing
-            fits = (budget.records + fits) / 2
+        if fits > budget.records:  # slowly, so that it does not swing; the more work, the better it is known
+            fits = budget.records + (fits - budget.records) * work / (work + LEAST_SECONDS)
         return Budget(max(1.0, fits), measured=budget.measured or work > self.target)
 
     def enough_under_way(self, windows: int, seconds: float) -> bool:

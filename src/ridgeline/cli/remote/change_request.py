@@ -165,8 +165,8 @@ def _outcome(row: Any) -> str:
     if row["state"] == "APPLIED":
         window = "" if row["window"] is None else f" with window {row['window']}"
         return f"change {row['id']} is committed{window}: {row['what']}"
-    window = "" if row["window"] is None else f" for window {row['window']}"
-    return f"change {row['id']} waits{window}: {row['what']}"
+    what = "to be prepared" if row["window"] is None else f"for window {row['window']}"
+    return f"change {row['id']} waits {what}: {row['what']}"
 
 
 def changes_parts(rows: Iterable[Any]) -> Iterable[Table | Text]:

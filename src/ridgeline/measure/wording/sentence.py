@@ -86,6 +86,7 @@ def _running(overview: OverviewAnswer, promises: list[Phrase], *, broken: bool) 
     stuck = stuck_phrases(overview)
     if stuck:
         state = "stuck"
+        verdict = state if _STATES.get(verdict) == "ok" else verdict
     elif broken and state == "ok":
         state = "behind"
     because = [Phrase().show(one_line(text), "graph") for text in overview["progress"].get("because", ())]

@@ -255,7 +255,7 @@ def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
             phrases.append(phrase.say(")"))
         if len(silent) > _SHOWN:
             phrases.append(Phrase().show(plural(len(silent) - _SHOWN, "more source"), "sources").say(" too"))
-    if application["verdict"] == "stuck":
+    if application["verdict"] == "stuck" and not progress.get("because"):
         phrases.append(_does_not_move(overview))
     stores = application.get("stuckStores", ())
     phrases += [Phrase().show(one_line(why), "slots") for why in stores[:_SHOWN]]

@@ -248,7 +248,7 @@ class Requests:
             else:
                 self._control(asked, what)
         if self._live.is_sure:
-            self._live.changes.turn(self._live.plan, self._live.master.next_window, wait=wait)
+            self._live.changes.turn(self._live.plan, wait=wait)
 
     def _control(self, asked: Asked, what: Control) -> None:
         """Pause, resume, or end. Raises ApplicationKilledError."""

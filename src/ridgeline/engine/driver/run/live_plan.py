@@ -115,7 +115,7 @@ class ChangePlanner:
         """A change of the plan waits from now on."""
         self._asked.append(asked)
 
-    def turn(self, plan: Plan, next_window: int, *, wait: bool = False) -> None:
+    def turn(self, plan: Plan, *, wait: bool = False) -> None:
         """Take in what was planned, and begin to plan the next one. Costs nothing if there is none.
 
         `wait`: until it is planned, for runs in process.
@@ -124,16 +124,16 @@ class ChangePlanner:
             self._next = None
             self._executor.abandon()
         if self._next is None and self._planning is not None and self._planning[1].done():
-            self._take(next_window)
+            self._take()
         while self._next is None and self._planning is None and self._asked:
             asked = self._asked.popleft()
             if not asked.done.is_set():
                 self._planning = asked, self._thread.submit(self._plan, asked, plan)
                 if wait:
                     futures.wait([self._planning[1]])
-                    self._take(next_window)
+                    self._take()
 
-    def _take(self, next_window: int) -> None:
+    def _take(self) -> None:
         """Have the executor prepare what was planned, or refuse it."""
         assert self._planning is not None  # noqa: S101  the caller has looked
         asked, future = self._planning
@@ -147,7 +147,6 @@ class ChangePlanner:
             self._refuse(asked, refusal_text(error))
         else:
             self._next = planned
-            asked.window = -(-next_window // planned.aligned) * planned.aligned
 
     def preview(
         self, edits: tuple[Edit, ...], plan: Plan, check: Callable[[Transition], None]
@@ -172,9 +171,10 @@ class ChangePlanner:
     def due(self, window_id: int) -> PlannedChange | None:
         """The change that takes effect with this window, which is the next one to begin; None: none does."""
         planned = self._next
-        if planned is None or window_id % planned.aligned or not self._executor.prepared:
+        if planned is None or not self._executor.prepared:
             return None
-        return planned if self._changes.claim(planned.asked) else None
+        planned.asked.window = -(-window_id // planned.aligned) * planned.aligned
+        return planned if planned.asked.window == window_id and self._changes.claim(planned.asked) else None
 
     @property
     def comes(self) -> bool:
