@@ -13,7 +13,7 @@ from ridgeline.testing import CollectorSink, run_local
 from support.depth import deep
 
 COUNT = 60
-NAMES = re.compile("damaged|corrupt|is no |belongs to|holds")
+NAMES = re.compile("damaged|corrupt|is no |belongs to|holds|older copy")
 """An error that says what is wrong with a file."""
 SMALL_BYTES = 16_384
 
