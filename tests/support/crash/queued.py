@@ -1,4 +1,4 @@
-"""Numbered rows of many keys, and a check that fails if one of a key is missing, comes twice or out of order."""
+"""Numbered rows of many keys, and a check that fails if one is missing, comes twice or out of order."""
 
 from typing import NamedTuple
 
