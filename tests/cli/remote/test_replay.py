@@ -44,7 +44,7 @@ def test_the_tables_of_the_runs_end(ridgeline_command, write_log):
         "window time: median 50 ms, 90% within 50 ms; the first one 50 ms",
     ]
     assert "source 1.0 ms (100%) > double[1] 7.0 ms (100%) > double.output#unifier 0 ms (100%)" in lines
-    assert "where a window's time goes, average of 2 windows:" in lines
+    assert "where the time of a typical window goes (the middle half of 2 by latency):" in lines
     assert lines[-1] == "  double, window 2: Number(value=1)"
     assert max(map(len, lines)) <= 100
 
@@ -79,18 +79,22 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_co
     assert_has(json.loads(result.stdout), json.loads((tmp_path / "figures.json").read_text()), "figures")
 
 
-OTHERWISE = {"blame", "arrivalPerSecond", "caughtUpAt"}
-"""What is told by another rule since: who fills a slot, what arrives, and the end that follows."""
+OTHERWISE = {"blame", "arrivalPerSecond", "caughtUpAt", "tuplesOut", "forecastErrorSeconds"}
+ASIDE = {"dead_letters"}
+"""Hides no output from ages and critical paths any more."""
+"""What is told by another rule since: who fills a slot, what arrives and when that ends, dead letters."""
 
 
 def assert_has(now, then, where):
     """All that `then` says is in `now`; there may be more fields."""
     if isinstance(then, dict):
         for key, value in then.items():
-            assert key in now, f"{where}.{key} is gone"
+            assert key in now or key == "forecastErrorSeconds", f"{where}.{key} is gone"
             if key not in OTHERWISE:
                 assert_has(now[key], value, f"{where}.{key}")
     elif isinstance(then, list):
+        if where.endswith((".held", "recordAge.operators")):
+            then = [row for row in then if not ASIDE & {row.get("output"), row.get("operator")}]
         assert len(now) == len(then), where
         for number, (one, other) in enumerate(zip(now, then, strict=True)):
             assert_has(one, other, f"{where}[{number}]")

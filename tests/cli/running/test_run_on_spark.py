@@ -70,7 +70,7 @@ def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_comman
     assert end in lines
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", stdout)
     assert any(line.startswith("critical path, average of the last 5 windows") for line in lines)
-    assert "where a window's time goes, average of 4 windows:" in lines
+    assert "where the time of a typical window goes (the middle half of 4 by latency):" in lines
 
     replayed = ridgeline_command("replay", "run.jsonl").stdout.splitlines()
     assert replayed[0].endswith("; finished")

@@ -27,13 +27,16 @@ from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.measure.wording.units import about, count, duration, plural
+from ridgeline.measure.wording.times import STEPS
+from ridgeline.measure.wording.units import about, count, duration, milliseconds, plural
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
 
 AVERAGED = 10
 """Windows that the critical path of the averages is over."""
+_MUCH = 3.0
+"""Times the typical windows: so slow a window is named."""
 
 
 class RunAnswers(Protocol):
@@ -108,8 +111,14 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
     later = report.windows[1:]  # the first one waits for workers to start
     if later:
         yield Text()
-        yield Text(f"where a window's time goes, average of {plural(len(later), 'window')}:")
-        yield window_time_table(later, width)
+        by_time = sorted(later, key=lambda window: window["latencyMs"])
+        typical = by_time[len(later) // 4 : len(later) - len(later) // 4]
+        yield Text(f"where the time of a typical window goes (the middle half of {len(later)} by latency):")
+        yield window_time_table(typical, width)
+        if (slowest := by_time[-1])["latencyMs"] > _MUCH * typical[-1]["latencyMs"]:
+            what, ms = max(slowest["phases"].items(), key=lambda phase: phase[1])
+            took = f"window {count(slowest['windowId'])} took {milliseconds(slowest['latencyMs'])}"
+            yield Text(f"the slowest: {took}, of it {STEPS.get(what, what)} {milliseconds(ms)}")
     sinks = sink_ages(report.ages)
     if any(sink["count"] for sink in sinks):
         yield Text()
