@@ -103,8 +103,7 @@ class ContainerWindow:
     - `written`: the state file is written
     - `sent`: its messages were handed to Spark (the report's last clock reading)
 
-    `received`: STRAM's clock when the report arrived. `worker_began`, `daemon_began`: the task's process and
-    the daemon that it was forked from began to run. 0: not known.
+    `received`: STRAM's clock when the report arrived.
 
     `ready`: in a slot, when END_WINDOW of all its producers had come. From then to `began` it waited for the
     slot, which ran earlier windows or other containers. 0: it was no slot's, and waited for a whole stage.
@@ -129,8 +128,6 @@ class ContainerWindow:
     received: float
     bytes_out: int = 0
     sent: HostTime = 0.0
-    worker_began: HostTime = 0.0
-    daemon_began: HostTime = 0.0
     ready: HostTime = 0.0
     busy: tuple[float, ...] = ()
 
@@ -205,7 +202,6 @@ class OperatorWindow:
     - `wait_seconds`: from the restored state to its turn (its siblings ran)
     - `compute_seconds`: in its own callbacks
     - `transfer_seconds`: the rest between `began` and `ended` (decode, encode, route)
-    - `encode_seconds`: the part of the transfer spent on blocks of its output
     - `state_seconds`: the part of the transfer spent on changes of its state
 
     `state_written`: when its container had written what this operator's state has changed, 0 if nothing. That
@@ -238,7 +234,6 @@ class OperatorWindow:
     dropped: str = ""
     error_tuples: tuple[str, ...] = ()
     ages: tuple[AgeSample, ...] = ()
-    encode_seconds: float = 0.0
     state_seconds: float = 0.0
     end_seconds: float = 0.0
     held_bytes: int = 0

@@ -340,7 +340,7 @@ class Container:
             for runtime, ran in zip(chain.operators, turns, strict=True):
                 own = ran.report.window
                 if not own.dropped:
-                    self._route(runtime, request, ran, delivered, outgoing, timeline)
+                    self._route(runtime, request, ran, delivered, outgoing)
                 routed = timeline.now()
                 self._states.note_changes(runtime, ran.report, changes)
                 written = timeline.now()
@@ -520,7 +520,6 @@ class Container:
         ran: Ran,
         delivered: Emitted,
         outgoing: Outgoing,
-        timeline: Timeline,
     ) -> None:
         """Route what an operator has emitted."""
         if request.samples:
@@ -532,9 +531,7 @@ class Container:
             ran.report.samples = {
                 port: last_tuples(ran.emitted.get(port, ()), count) for port, count in asked.items()
             }
-        began = timeline.now()
         runtime.route(outgoing, ran.emitted, delivered)
-        ran.report.window.encode_seconds = timeline.now() - began
 
     def _run_callbacks(
         self,

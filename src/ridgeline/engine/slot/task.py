@@ -473,7 +473,6 @@ class Containers:
             outgoing, report = working.run(request, messages, rows or (), self._tag, place)
         collect_again()
         report.window.ready = ready
-        report.window.worker_began, report.window.daemon_began = worker_process()
         if rows is not None:
             report.task_attempt = rows.task_attempt
         return outgoing, report
@@ -521,31 +520,3 @@ class Containers:
 
 
 # When this process began ------------------------------------------------------------------------------------
-
-
-def _started() -> float:
-    """When Linux started this process (wall clock, to 10 ms); elsewhere, when this module was imported."""
-    now = CLOCK.wall()
-    try:
-        _, _, fields = Path("/proc/self/stat").read_text().rpartition(")")
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-        return now - max(0.0, uptime - int(fields.split()[19]) / os.sysconf("SC_CLK_TCK"))
-    except (OSError, ValueError, IndexError):
-        return now
-
-
-_daemon_began = _started()
-_worker_began = 0.0
-
-
-def worker_process() -> tuple[float, float]:
-    """When this worker was forked, and when its daemon was started (wall clock); 0 and 0 without a fork."""
-    return (_worker_began, _daemon_began) if _worker_began else (0.0, 0.0)
-
-
-def _note_fork() -> None:
-    global _worker_began  # noqa: PLW0603  a process has one beginning
-    _worker_began = CLOCK.wall()
-
-
-os.register_at_fork(after_in_child=_note_fork)
