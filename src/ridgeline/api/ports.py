@@ -5,7 +5,19 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NoReturn,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 import typing_extensions
 
@@ -80,6 +92,14 @@ class Port(PerInstance):
         raise AttributeError(f"`{type(instance).__name__}.{self.name}` is a port; it cannot be assigned")
 
 
+class _OfInput(TypedDict, total=False):
+    key: Key | None
+    codec: StreamCodec | None
+    optional: bool
+    parallel: bool
+    order: Order | OrderName | None
+
+
 class InputPort(Port, Generic[T]):
     """Where tuples of type `T` enter an operator: `payments = InputPort(Payment)`.
 
@@ -108,37 +128,12 @@ class InputPort(Port, Generic[T]):
 
     @overload
     def __init__(
-        self: InputPort[dict[str, Any]],
-        schema: ArrowSchema,
-        *,
-        key: Key | None = None,
-        codec: StreamCodec | None = None,
-        optional: bool = False,
-        parallel: bool = False,
-        order: Order | OrderName | None = None,
+        self: InputPort[dict[str, Any]], schema: ArrowSchema, **options: Unpack[_OfInput]
     ) -> None: ...
     @overload
-    def __init__(
-        self: InputPort[Struct],
-        schema: type[Struct],
-        *,
-        key: Key | None = None,
-        codec: StreamCodec | None = None,
-        optional: bool = False,
-        parallel: bool = False,
-        order: Order | OrderName | None = None,
-    ) -> None: ...
+    def __init__(self: InputPort[Struct], schema: type[Struct], **options: Unpack[_OfInput]) -> None: ...
     @overload
-    def __init__(
-        self,
-        schema: object,
-        *,
-        key: Key | None = None,
-        codec: StreamCodec | None = None,
-        optional: bool = False,
-        parallel: bool = False,
-        order: Order | OrderName | None = None,
-    ) -> None: ...
+    def __init__(self, schema: object, **options: Unpack[_OfInput]) -> None: ...
     def __init__(
         self,
         schema: object,
@@ -246,6 +241,16 @@ class InputPort(Port, Generic[T]):
         return InputPoint(instance, self)
 
 
+class _OfOutput(TypedDict, total=False):
+    unifier: Unifier | type[Unifier] | Literal["self"] | None
+    optional: bool | None
+    error: bool
+    late: bool
+    timestamp: str | None
+    lateness: float | str | None
+    divided_by: str | Sequence[str]
+
+
 class OutputPort(Port, Generic[T]):
     """Where tuples of type `T` leave an operator: `valid = OutputPort(Payment)`.
 
@@ -279,43 +284,12 @@ class OutputPort(Port, Generic[T]):
 
     @overload
     def __init__(
-        self: OutputPort[dict[str, Any]],
-        schema: ArrowSchema,
-        *,
-        unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
-        optional: bool | None = None,
-        error: bool = False,
-        late: bool = False,
-        timestamp: str | None = None,
-        lateness: float | str | None = None,
-        divided_by: str | Sequence[str] = (),
+        self: OutputPort[dict[str, Any]], schema: ArrowSchema, **options: Unpack[_OfOutput]
     ) -> None: ...
     @overload
-    def __init__(
-        self: OutputPort[Struct],
-        schema: type[Struct],
-        *,
-        unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
-        optional: bool | None = None,
-        error: bool = False,
-        late: bool = False,
-        timestamp: str | None = None,
-        lateness: float | str | None = None,
-        divided_by: str | Sequence[str] = (),
-    ) -> None: ...
+    def __init__(self: OutputPort[Struct], schema: type[Struct], **options: Unpack[_OfOutput]) -> None: ...
     @overload
-    def __init__(
-        self,
-        schema: object,
-        *,
-        unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
-        optional: bool | None = None,
-        error: bool = False,
-        late: bool = False,
-        timestamp: str | None = None,
-        lateness: float | str | None = None,
-        divided_by: str | Sequence[str] = (),
-    ) -> None: ...
+    def __init__(self, schema: object, **options: Unpack[_OfOutput]) -> None: ...
     def __init__(
         self,
         schema: object,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import reduce
 from operator import add
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +112,15 @@ def _microseconds(ttl: Duration) -> int:
     return microseconds
 
 
+class _Options(TypedDict, total=False):
+    scope: StateScope
+    ttl: Duration | None
+    ttl_by: TimeBase
+    merge: Callable[[Any, Any], Any] | None
+    moves_by: Callable[[Any], Any] | None
+    moves_to: MovesTo | None
+
+
 class KeyedState(Declaration, Generic[K, V]):
     """A value per key: `totals = KeyedState(int, key=str, default=0)`.
 
@@ -160,39 +169,15 @@ class KeyedState(Declaration, Generic[K, V]):
         *,
         key: type[K],
         default: V | Callable[[], V] = ...,
-        scope: StateScope = ...,
-        ttl: Duration | None = ...,
-        ttl_by: TimeBase = ...,
-        merge: Callable[[Any, Any], Any] | None = ...,
-        moves_by: Callable[[Any], Any] | None = ...,
-        moves_to: MovesTo | None = ...,
+        **options: Unpack[_Options],
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        type: type[V],
-        *,
-        default: V | Callable[[], V] = ...,
-        scope: StateScope = ...,
-        ttl: Duration | None = ...,
-        ttl_by: TimeBase = ...,
-        merge: Callable[[Any, Any], Any] | None = ...,
-        moves_by: Callable[[Any], Any] | None = ...,
-        moves_to: MovesTo | None = ...,
+        self, type: type[V], *, default: V | Callable[[], V] = ..., **options: Unpack[_Options]
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        type: UnionType,
-        *,
-        key: type[K] = ...,
-        default: object = ...,
-        scope: StateScope = ...,
-        ttl: Duration | None = ...,
-        ttl_by: TimeBase = ...,
-        merge: Callable[[Any, Any], Any] | None = ...,
-        moves_by: Callable[[Any], Any] | None = ...,
-        moves_to: MovesTo | None = ...,
+        self, type: UnionType, *, key: type[K] = ..., default: object = ..., **options: Unpack[_Options]
     ) -> None: ...
     def __init__(  # noqa: PLR0913  each says one thing
         self,
