@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, cast
+
+from typing_extensions import TypeVar
 
 from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.codec import StreamCodec
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     Key = str | Sequence[str]
 
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 
 
 class InputPortAttributes(TypedDict, total=False):
@@ -142,14 +144,13 @@ class ApplicationAttributes(TypedDict, total=False):
 class Queries(Protocol):
     """`Application.sql`: options and attributes have names and types, all other keywords are streams."""
 
-    @overload
-    def __call__(  # noqa: D418  a signature of 25 lines
+    def __call__(  # noqa: PLR0913  names are what it is for
         self,
         name: str,
         sql: str,
         /,
         *,
-        schema: SchemaType[T],
+        schema: SchemaType[T] = ...,
         windows: Sliding | None = ...,
         key: Key | Mapping[str, Key] | None = ...,
         timestamp: str | None = ...,
@@ -176,42 +177,7 @@ class Queries(Protocol):
         speculation: float | None = ...,
         **streams: Stream[Any],
     ) -> Queried[T]:
-        """With the type of the result."""
-
-    @overload
-    def __call__(  # noqa: D418  a signature of 25 lines
-        self,
-        name: str,
-        sql: str,
-        /,
-        *,
-        windows: Sliding | None = ...,
-        key: Key | Mapping[str, Key] | None = ...,
-        timestamp: str | None = ...,
-        partitions: int = ...,
-        partitioner: Partitioner | None = ...,
-        application_window_count: int = ...,
-        application_window: float | str | None = ...,
-        slide_by_window_count: int | None = ...,
-        processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
-        keep_state: bool = ...,
-        on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
-        callback_timeout: float | str | None = ...,
-        timeout_window_count: int = ...,
-        recovery_attempts: int = ...,
-        unifier_limit: int | Sequence[int] | None = ...,
-        partition_parallel: bool = ...,
-        time_ahead_limit: float | str = ...,
-        error_tuples_kept: int = ...,
-        memory_mb: int | None = ...,
-        vcores: int | None = ...,
-        gpus: int | None = ...,
-        locality_host: str | None = ...,
-        locality_rack: str | None = ...,
-        speculation: float | None = ...,
-        **streams: Stream[Any],
-    ) -> Queried[Any]:
-        """Without it: rows are dictionaries."""
+        """With the type of the result; without a schema rows are dictionaries."""
 
 
 def queries(method: Callable[..., Any]) -> Queries:
