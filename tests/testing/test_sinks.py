@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, RidgelineError
+from ridgeline import Application
 from ridgeline.operators import Filter
 from ridgeline.testing import (
     END_WINDOW,
     CountSink,
-    ExpectedSink,
     Faults,
     FirstLastSink,
     HashSink,
@@ -60,21 +59,6 @@ def test_first_and_last_over_windows_and_drivers():
     assert run(FirstLastSink(Sold), [END_WINDOW, *sold], faults=faults).result("sink") == (SOLD[0], SOLD[2])
     assert run(FirstLastSink(Sold), []).result("sink") is None
     assert run(NullSink(), SOLD).tuples_in("sink") == len(SOLD)
-
-
-def test_what_is_expected_comes_in_any_order_within_the_tolerance():
-    run(ExpectedSink(Sold, reversed(SOLD)), SOLD, faults=Faults(1, rate=0.5, quiet=True))
-    run(ExpectedSink(Sold, [("a", 1.0 + 1e-12), *SOLD[1:]], tolerance=1e-9), SOLD)
-    with pytest.raises(RidgelineError) as found:
-        run(ExpectedSink(Sold, [SOLD[0], SOLD[1], Sold("d", 4.0)]), SOLD)
-    assert str(found.value).splitlines() == [
-        "`sink` did not get what it expected",
-        "  did not come: shop='d', amount=4.0",
-        "  not expected: shop='a', amount=1.0",
-        "  not expected: shop='c', amount=nan",
-    ]
-    with pytest.raises(RidgelineError, match=r"another order: first shop='a', amount=1.0 was expected where"):
-        run(ExpectedSink(Sold, SOLD, ordered=True), [SOLD[1], SOLD[0], *SOLD[2:]])
 
 
 def test_a_sink_without_a_result_is_named():

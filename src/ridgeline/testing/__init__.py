@@ -17,8 +17,6 @@ from ridgeline.testing.run_local import run_local
 from ridgeline.testing.sinks import (
     CollectorSink,
     CountSink,
-    ExpectedSink,
-    FailOn,
     FirstLastSink,
     HashSink,
     NullSink,
@@ -35,8 +33,6 @@ __all__ = [
     "ConnectorTarget",
     "CountSink",
     "Difference",
-    "ExpectedSink",
-    "FailOn",
     "Fault",
     "Faults",
     "FirstLastSink",

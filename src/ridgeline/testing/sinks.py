@@ -1,22 +1,21 @@
-"""Sinks for tests: all tuples, none, a count, a hash, the first and last, expected ones, a condition."""
+"""Sinks for tests: all tuples, none, a count, a hash, the first and last."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import pyarrow as pa
-from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.columns.struct_types import SchemaType
-from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
+from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import Operator, port_schema
 from ridgeline.api.ports import InputPort
-from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.testing.matching import Tolerance, changes, match, row_of
+from ridgeline.api.publisher import Publisher
+from ridgeline.testing.matching import row_of
 
 T = TypeVar("T", default=Any)
 
@@ -149,9 +148,6 @@ def collected(publishers: Mapping[str, Publisher], operator: str, window: int | 
 def schema_of(batch: pa.RecordBatch) -> Schema:
     """The schema of a batch on a port of `Any`: `object` for pickled values, else the batch's columns."""
     return Schema(object) if holds_pickles(batch) else Schema(batch.schema)
-
-
-_MOST_SHOWN = 10
 
 
 class NullSink(Operator):
@@ -318,116 +314,6 @@ class FirstLast(Collector):
         """The first and the last tuple."""
         found = self.tuples(None)
         return (found[0], found[-1]) if found else None
-
-
-class ExpectedSink(CollectorSink[Any]):
-    """Fails the run at its end unless exactly the expected tuples have come; says what is different.
-
-    `expected`: tuples of `schema`, or dictionaries of a stream without one. `ordered`: also in this order.
-    `tolerance`: floats are equal if they are apart by at most so much, or by this part of the larger one.
-
-    Example:
-        >>> from typing import NamedTuple
-        >>> from ridgeline import Application
-        >>> from ridgeline.testing import ExpectedSink, ListInput, run_local
-        >>> class Sold(NamedTuple):
-        ...     shop: str
-        ...     count: int
-        >>> app = Application("sold")
-        >>> sold = app.add_operator("sold", ListInput(Sold, [("a", 1), ("b", 2)]))
-        >>> sink = app.add_operator("sink", ExpectedSink(Sold, [Sold("a", 1), Sold("b", 3)]))
-        >>> app.add_stream("sold", sold.output, sink.input)
-        >>> run_local(app)
-        Traceback (most recent call last):
-        ridgeline.api.errors.RidgelineError: `sink` did not get what it expected
-          shop='b': count 3 expected, 2 came
-    """
-
-    def __init__(
-        self,
-        schema: Any = Any,
-        expected: Iterable[Any] = (),
-        *,
-        ordered: bool = False,
-        tolerance: float = 0.0,
-    ) -> None:
-        super().__init__(schema)
-        self.expected = [_of(schema, value) for value in expected]
-        self.ordered = ordered
-        self.tolerance = tolerance
-
-    def publisher(self) -> Expected:
-        """The part that runs on the driver."""
-        return Expected(port_schema(self, "input"), self.expected, self.tolerance, ordered=self.ordered)
-
-
-def _of(schema: Any, value: Any) -> Any:
-    """A plain tuple as one of the schema."""
-    return schema._make(value) if type(value) is tuple and hasattr(schema, "_make") else value
-
-
-class Expected(Collector):
-    """Compares at the end."""
-
-    def __init__(
-        self, schema: Schema | None, expected: Sequence[Any], tolerance: float, *, ordered: bool
-    ) -> None:
-        super().__init__(schema)
-        self._expected = expected
-        self._tolerance = tolerance
-        self._ordered = ordered
-        self._name = ""
-
-    def open(self, context: PublisherContext, state: object) -> None:
-        """Know its name."""
-        self._name = context.operator
-
-    def close(self) -> None:
-        """Compare. Raises RidgelineError that says what is different."""
-        expected, came = list(map(row_of, self._expected)), list(map(row_of, self.tuples(None)))
-        left, right, moved = match(
-            expected, came, Tolerance(self._tolerance, self._tolerance), ordered=self._ordered
-        )
-        lines = []
-        for one, other in changes(left, right):
-            if one is not None and other is not None:
-                lines.append(one.beside(other, "expected", "came"))
-            else:
-                lines.append(f"did not come: {one}" if one is not None else f"not expected: {other}")
-        if moved is not None:
-            lines.append(f"another order: first {moved[0]} was expected where {moved[1]} came")
-        if lines:
-            more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
-            shown = "".join(f"\n  {line}" for line in [*lines[:_MOST_SHOWN], *more])
-            raise RidgelineError(f"`{self._name}` did not get what it expected{shown}")
-
-
-class FailOn(Operator):
-    """Fails the run at the first tuple for which a condition is true, which the error names.
-
-    Example:
-        >>> from ridgeline import Application
-        >>> from ridgeline.testing import FailOn, ListInput, run_local
-        >>> app = Application("numbers")
-        >>> numbers = app.add_operator("numbers", ListInput(object, [1, -2]))
-        >>> sink = app.add_operator("sink", FailOn(lambda number: number < 0))
-        >>> app.add_stream("numbers", numbers.output, sink.input)
-        >>> run_local(app)
-        Traceback (most recent call last):
-        ridgeline.api.errors.OperatorError: ...: `sink` got -2, for which its condition is true...
-    """
-
-    input = InputPort(Any)
-
-    condition: Callable[[Any], bool] = Field()
-
-    @input.process
-    def check(self, value: Any) -> None:
-        """Raise RidgelineError for a tuple that must not come."""
-        if self.condition(value):
-            raise RidgelineError(
-                f"`{self.context.name}` got {shorten(value)}, for which its condition is true"
-            )
 
 
 def result_of(publishers: Mapping[str, Publisher], operator: str) -> Any:
