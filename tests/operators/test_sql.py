@@ -181,23 +181,6 @@ class Sum(NamedTuple):
     cents: int
 
 
-def test_columns_that_cannot_be_null_fit_a_port_without_nulls() -> None:
-    sql = """select kind, count(*) as n, sum(cents) as s0, max(time) as t, max(weight) as w, min(user) as u,
-        sum(cents) filter (where cents > 1) as f, coalesce(min(user), '?') as c, kind || '!' as k,
-        case when kind = 'x' then 1 else 2 end as s, row_number() over () as r, try_cast(kind as int) as i
-        from orders group by kind"""
-    app = Application("nulls")
-    source = app.read("orders", ListInput(Order, []))
-    schema = app.sql("sums", sql, orders=source).schema
-    assert [field.name for field in schema if field.nullable] == ["w", "u", "f", "i"]
-    users_ = app.read("users", ListInput(User, []))
-    left = "select o.kind, u.country from orders o left join users u on o.user = u.user"
-    schema = app.sql("left", left, orders=source, users=users_).schema
-    assert [field.nullable for field in schema] == [False, True]
-    assert app.sql("star", "select * from orders", orders=source).schema.field("user").nullable
-    assert not app.sql("star2", "select * from orders", orders=source).schema.field("kind").nullable
-
-
 FAULTS = {
     "select cent from orders": "there is no column `cent`; did you mean `cents`?",
     "select o.cent from orders o": "there is no column `cent`; did you mean `cents`?",

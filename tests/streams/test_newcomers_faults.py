@@ -15,7 +15,8 @@ from ridgeline import Application, OperatorAttributes, RidgelineError, Stream
 from ridgeline.operators import absence, rolling, session, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.validation import find_faults
-from ridgeline.streams.aggregating import AggregatesAll, AggregatesWindows
+from ridgeline.streams.aggregating import AggregatesAll
+from ridgeline.streams.expressing import Keywords
 from ridgeline.testing import CollectorSink, ListInput
 
 
@@ -255,7 +256,7 @@ def test_what_a_sink_does_not_take_names_the_column() -> None:
     assert "cents" in fault
 
 
-@pytest.mark.parametrize("method", [AggregatesWindows.__call__, AggregatesAll.__call__])
+@pytest.mark.parametrize("method", [Keywords.__call__, AggregatesAll.__call__])
 def test_aggregate_is_typed_with_each_attribute(method: Any) -> None:
     named = inspect.get_annotations(method)
     forward = inspect.get_annotations(OperatorAttributes)

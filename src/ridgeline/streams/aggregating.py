@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Never, Protocol, cast
 
 from typing_extensions import TypeVar
 
 from ridgeline.api import OnError, Partitioner, ProcessingMode
 from ridgeline.operators.aggregate import Aggregate
+from ridgeline.streams.expressing import Keywords
 
 Made_co = TypeVar("Made_co", covariant=True, default=Any)
-
-
-class AggregatesWindows(Protocol[Made_co]):
-    """`aggregate` of windows: `aggregate("counts", clicks=agg.count(), partitions=2)`."""
-
-    def __call__(  # noqa: PLR0913  each attribute
-        self,
-        name: str,
-        /,
-        *,
-        partitions: int = ...,
-        partitioner: Partitioner | None = ...,
-        application_window_count: int = ...,
-        application_window: float | str | None = ...,
-        slide_by_window_count: int | None = ...,
-        processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
-        on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
-        callback_timeout: float | str | None = ...,
-        timeout_window_count: int = ...,
-        recovery_attempts: int = ...,
-        unifier_limit: int | Sequence[int] | None = ...,
-        partition_parallel: bool = ...,
-        time_ahead_limit: float | str = ...,
-        error_tuples_kept: int = ...,
-        memory_mb: int | None = ...,
-        vcores: int | None = ...,
-        gpus: int | None = ...,
-        locality_host: str | None = ...,
-        locality_rack: str | None = ...,
-        **aggregates: Aggregate,
-    ) -> Made_co:
-        """See `WindowedStream.aggregate`."""
 
 
 class AggregatesAll(Protocol[Made_co]):
@@ -62,6 +31,7 @@ class AggregatesAll(Protocol[Made_co]):
         application_window: float | str | None = ...,
         slide_by_window_count: int | None = ...,
         processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
+        keep_state: bool = ...,
         on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
         callback_timeout: float | str | None = ...,
         timeout_window_count: int = ...,
@@ -80,7 +50,7 @@ class AggregatesAll(Protocol[Made_co]):
         """See `GroupedStream.aggregate`."""
 
 
-def aggregates_windows(method: Callable[..., Made_co]) -> AggregatesWindows[Made_co]:
+def aggregates_windows(method: Callable[..., Made_co]) -> Keywords[Never, Aggregate, Made_co]:
     """The method, as type checkers see it on an instance."""
     return cast("Any", method)
 

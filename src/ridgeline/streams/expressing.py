@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -15,25 +15,29 @@ if TYPE_CHECKING:
     from ridgeline.streams.connecting import Steps
     from ridgeline.streams.outputs import Outputs
 
+    Expression: TypeAlias = str | pl.Expr
+
 T = TypeVar("T", default=Any)
-T_co = TypeVar("T_co", covariant=True, default=Any)
+Unnamed_contra = TypeVar("Unnamed_contra", contravariant=True, default=Any)
+Named_contra = TypeVar("Named_contra", contravariant=True, default=Any)
 Made_co = TypeVar("Made_co", covariant=True, default=Any)
 
 
-class Computes(Protocol[T_co, Made_co]):
-    """`select` and `with_columns`: `with_columns("euros", euros="cents / 100", partitions=2)`."""
+class Keywords(Protocol[Unnamed_contra, Named_contra, Made_co]):
+    """A step that takes values by name: `with_columns("euros", euros="cents / 100", partitions=2)`."""
 
     def __call__(  # noqa: PLR0913  each attribute
         self,
         name: str,
         /,
-        *columns: str | pl.Expr,
+        *unnamed: Unnamed_contra,
         partitions: int = ...,
         partitioner: Partitioner | None = ...,
         application_window_count: int = ...,
         application_window: float | str | None = ...,
         slide_by_window_count: int | None = ...,
         processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
+        keep_state: bool = ...,
         on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
         callback_timeout: float | str | None = ...,
         timeout_window_count: int = ...,
@@ -47,59 +51,31 @@ class Computes(Protocol[T_co, Made_co]):
         gpus: int | None = ...,
         locality_host: str | None = ...,
         locality_rack: str | None = ...,
-        **named: str | pl.Expr | Callable[[T_co], Any],
+        **named: Named_contra,
     ) -> Made_co:
-        """See `Stream.select` and `Stream.with_columns`."""
-
-
-class Branches(Protocol[T_co]):
-    """`branch`: `branch("size", large="cents > 1000", partitions=2)`."""
-
-    def __call__(  # noqa: PLR0913  each attribute
-        self,
-        name: str,
-        /,
-        *,
-        partitions: int = ...,
-        partitioner: Partitioner | None = ...,
-        application_window_count: int = ...,
-        application_window: float | str | None = ...,
-        slide_by_window_count: int | None = ...,
-        processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
-        on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
-        callback_timeout: float | str | None = ...,
-        timeout_window_count: int = ...,
-        recovery_attempts: int = ...,
-        unifier_limit: int | Sequence[int] | None = ...,
-        partition_parallel: bool = ...,
-        time_ahead_limit: float | str = ...,
-        error_tuples_kept: int = ...,
-        memory_mb: int | None = ...,
-        vcores: int | None = ...,
-        gpus: int | None = ...,
-        locality_host: str | None = ...,
-        locality_rack: str | None = ...,
-        **named: str | pl.Expr | Callable[[T_co], bool],
-    ) -> Outputs:
-        """See `Stream.branch`."""
+        """See the method of the stream."""
 
 
 class ComputingStep(Protocol[Made_co]):
-    """A method of streams that is `Computes` of the stream's tuples."""
+    """`select` and `with_columns`."""
 
     @overload
     def __get__(self, instance: None, owner: object) -> Self: ...
     @overload
-    def __get__(self, instance: Steps[T], owner: object) -> Computes[T, Made_co]: ...
+    def __get__(
+        self, instance: Steps[T], owner: object
+    ) -> Keywords[Expression, Expression | Callable[[T], Any], Made_co]: ...
 
 
 class BranchingStep(Protocol):
-    """A method of streams that is `Branches` of the stream's tuples."""
+    """`branch`."""
 
     @overload
     def __get__(self, instance: None, owner: object) -> Self: ...
     @overload
-    def __get__(self, instance: Steps[T], owner: object) -> Branches[T]: ...
+    def __get__(
+        self, instance: Steps[T], owner: object
+    ) -> Keywords[Never, Expression | Callable[[T], bool], Outputs]: ...
 
 
 def computes(method: Callable[..., Made_co]) -> ComputingStep[Made_co]:

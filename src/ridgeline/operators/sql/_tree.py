@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 Node = dict[str, Any]
 _FILLED = {
     "INNER": (False, False),
@@ -160,19 +158,8 @@ def starred(node: Node, tables: Mapping[str, Table]) -> list[str] | None:
     return [one for one in tables if alias in ("", one)]
 
 
-def arguments(node: Node) -> list[Node]:
-    """The arguments of a function or an operator."""
-    found = node.get("children")
-    return list(found) if found is not None else [one["expression"] for one in node.get("arguments", [])]
-
-
 def columns_read(node: Node | None, function: str) -> list[str]:
     """The columns that calls of a function read, in order."""
     calls = [one for one in nodes(node) if one.get("function_name") == function]
     found = [one["column_names"][-1] for call in calls for one in nodes(call) if column(one)]
     return list(dict.fromkeys(found))
-
-
-def lower_schemas(schemas: Mapping[str, pa.Schema]) -> dict[str, dict[str, pa.Field]]:
-    """By the names of tables the columns by name, all in small letters."""
-    return {name.lower(): {one.name.lower(): one for one in schema} for name, schema in schemas.items()}

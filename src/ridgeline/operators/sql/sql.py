@@ -33,7 +33,6 @@ from ridgeline.operators._windows import Sliding
 from ridgeline.operators.frames._columns import columns_of as known_columns
 from ridgeline.operators.sql._division import division_fault
 from ridgeline.operators.sql._duck import Duck
-from ridgeline.operators.sql._nulls import never_null
 from ridgeline.operators.sql._tree import select_of
 
 T = TypeVar("T", default=Any)
@@ -57,8 +56,8 @@ class Sql(DividedOperator, Generic[T]):
     has them. Results have the time of the window's end. Without `windows` it is the (application) window of
     the operator. `timestamp`: the column of the result that has its times.
 
-    `schema`: the type of the result. Default: the columns that DuckDB says; one may be null unless it follows
-    from the SQL that it cannot. With `schema` a null where none may be fails.
+    `schema`: the type of the result; a null where none may be fails. Default: the columns that DuckDB says,
+    each of which may be null.
 
     The SQL is checked before anything runs. It reads no file and no network, loads no extension and changes
     no setting. DuckDB may take `memory_mb` megabytes of each partition. `random()` and `now()` are run again
@@ -194,26 +193,20 @@ class Sql(DividedOperator, Generic[T]):
         duck = Duck(self.memory_mb)
         try:
             found, kinds = duck.columns(self.sql, tables)
-            select = select_of(duck.tree(self.sql), list(tables))
             keys = self.keys_of(vars(self))
             if any(keys.values()):
                 by_table = {
                     name.lower(): [column.lower() for column in keys[f"input_{place}"]]
                     for place, name in enumerate(self.tables, 1)
                 }
+                select = select_of(duck.tree(self.sql), list(tables))
                 fault = division_fault(select, by_table, duck.aggregates())
                 if fault is not None:
                     what = f"partitions by `key` would change the result: {fault}"
                     raise SchemaError(f"{what}; change the SQL, or leave `key` out")
         finally:
             duck.close()
-        sure = never_null(select, tables, len(found))
-        return pa.schema(
-            [
-                field_of(field, kind).with_nullable(not never)
-                for field, kind, never in zip(checked(found), kinds, sure, strict=True)
-            ]
-        )
+        return pa.schema([field_of(*column) for column in zip(checked(found), kinds, strict=True)])
 
     def _with_borders(self, schema: pa.Schema) -> pa.Schema:
         """The columns of a table, with those of the window."""
