@@ -56,7 +56,7 @@ METRICS = "_metrics"
 HELD = "_held"
 """The name under which it is kept what an input has emitted beyond the budget of a window."""
 PLATFORM = frozenset({ENDED, HELD, METRICS, WATERMARK})
-"""The states that an operator may have without declaring them: values, None if it has not."""
+"""The states that an operator may have without declaring them; (None,) if it has not."""
 
 
 class State(Declaration, Generic[T]):

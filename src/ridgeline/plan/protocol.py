@@ -101,7 +101,7 @@ class OperatorReport:
     `recorded`: by port, how many tuples, and their file or its name; or why there is none.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
-    delay operator has tuples for the next window.
+    delay operator has tuples for the next window. `holds`: tuples that an input keeps for the next windows.
     `metrics`: the values of those that the operator declares, by name, if an application window has ended.
     `changed`: the states that it changed, and the names of the classes that their values have.
     """
@@ -115,6 +115,7 @@ class OperatorReport:
     recorded: dict[str, tuple[int, bytes, str, str]] = field(default_factory=dict)
     idle: bool = False
     delays: bool = False
+    holds: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

@@ -88,17 +88,19 @@ class Budgets:
         for name, found in self._inputs.items():
             if records[name] and name in window.budgets:
                 work = _longest(report for report in reports if report.window.container in found.reached)
-                share = records[name] / sum(records.values())
+                share, most = records[name] / sum(records.values()), window.budgets[name].records
+                full = records[name] >= most / 2 or not found.operators.isdisjoint(window.holding)
                 self._budgets[name] = self._following(
-                    self._budgets[name], window.budgets[name].records, records[name], share, work
+                    self._budgets[name], most, records[name], share, work, full=full
                 )
 
-    def _following(self, budget: Budget, most: float, read: float, share: float, work: float) -> Budget:
+    def _following(
+        self, budget: Budget, most: float, read: float, share: float, work: float, *, full: bool
+    ) -> Budget:
         """The budget after a window that might read `most` records, and has read some that made `work`.
 
-        `share`: the part that they are of what all inputs read. `work`: in seconds.
+        `share`: the part that they are of what all inputs read. `work`: in seconds. `full`: more waited.
         """
-        full = read >= most / 2
         if work < _SHORT * self.target:
             growth = min(_GROWTH, self.target / (2 * work)) if work else _GROWTH
             return budget._replace(records=max(budget.records, read, growth * most)) if full else budget

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputOperator, Operator, OutputPort, State
-from ridgeline.engine.state.moving import merged_held
+from ridgeline.engine.state.held import Chunk, HeldCell
+from ridgeline.engine.state.moving import put_held
 from ridgeline.plan.protocol import Budget
 from ridgeline.testing import CollectorSink
 from support.engine.applications import Number
@@ -76,7 +78,15 @@ def test_a_slow_start_holds_nothing_back_that_is_emitted():
 
 
 def test_what_waits_in_several_partitions_is_that_of_one_after_a_repartition():
-    first, second = (False, {"numbers": [("a", None)]}), (True, {"numbers": [("b", None)], "other": []})
-    merged = merged_held([(first,), (None,), (second,)])
-    assert merged == (False, {"numbers": [("a", None), ("b", None)], "other": []})
-    assert merged_held([(None,)]) is None
+    chunks = [Chunk("numbers", pa.record_batch({"value": [n, n + 1, n + 2]}), None) for n in (0, 3, 6)]
+    held = [HeldCell() for _ in range(3)]
+    held[0].keep(chunks[0])
+    held[0].keep(chunks[1])
+    held[0].go(2)
+    held[2].keep(chunks[2])
+    put_held(held, into := HeldCell())
+    copy = HeldCell()
+    copy.apply(into.snapshot())
+    assert [value for one in copy for value in one.batch["value"].to_pylist()] == [*range(2, 9)]
+    assert copy.rows == 7
+    assert HeldCell().snapshot() == (None,)

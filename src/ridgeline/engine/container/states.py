@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ridgeline.api.errors import Failure, OperatorError, StateError, described
-from ridgeline.api.state import PLATFORM, ValueCell
+from ridgeline.api.state import PLATFORM, StateCell, ValueCell
 from ridgeline.api.support.loops import delayed_classes, has_delayed
 from ridgeline.api.support.pickling import Classes, dumps
 from ridgeline.engine.files.storage import Storage
@@ -81,7 +81,7 @@ class ContainerStates:
         if changed and runtime.spec.attributes["keep_state"]:
             changes[runtime.spec.id] = changed
             report.replaces = all(
-                isinstance(cell, ValueCell) and (name in changed or _is_nothing(name, cell))
+                (isinstance(cell, ValueCell) and name in changed) or _is_nothing(name, cell)
                 for name, cell in runtime.cells.items()
             )
 
@@ -148,7 +148,7 @@ class ContainerStates:
         self.versions[report.window.operator] = version
 
 
-def _is_nothing(name: str, cell: ValueCell) -> bool:
+def _is_nothing(name: str, cell: StateCell) -> bool:
     """True for a state that an operator need not have, and has not: a version without it says as much."""
     return name in PLATFORM and cell.snapshot() == (None,)
 

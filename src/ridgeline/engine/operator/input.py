@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-
-import pyarrow as pa
+from operator import itemgetter
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
@@ -20,11 +19,12 @@ from ridgeline.api.operator import (
 )
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.state import HELD, ValueCell
+from ridgeline.api.state import HELD
 from ridgeline.api.support.loops import DelayHead
 from ridgeline.api.times import Times
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
+from ridgeline.engine.state.held import Chunk, HeldCell
 from ridgeline.measure.events import SourceProgress, SourceTaken
 from ridgeline.plan.protocol import Budget
 
@@ -53,7 +53,7 @@ class InputTuples(TurnPart):
         instance, request = self.instance, turn.request
         self.forget()
         if request.states is not None:
-            instance.running.held = self._excess.restored()
+            instance.running.held = self._excess.rows
         work = None if request.states is None else instance.running.work()
         instance.running.before = work[0] if work is not None else None
         self._idle = False
@@ -62,18 +62,15 @@ class InputTuples(TurnPart):
     def before_tuples(self, turn: Turn) -> None:
         """Ask it for its tuples, unless it has finished before. Raises OperatorError."""
         operator, instance = self._operator, self.instance
-        if isinstance(operator, SparkSource):
-            instance.timed("emit_batch", operator.emit_rows, turn.batches)
-        elif instance.spec.id not in turn.request.finished:
-            budget = turn.request.budgets.get(instance.spec.name, NO_BUDGET)
-            self._idle = self._excess.poll(operator, budget, turn.request.ends)
+        if isinstance(operator, SparkSource) or instance.spec.id not in turn.request.finished:
+            self._idle = self._excess.poll(operator, turn)
 
     def report(self, turn: Turn, emitted: Emitted) -> None:
         """Say whether it has finished, whether it had nothing, and its progress. Raises OperatorError."""
         operator, instance, report = self._operator, self.instance, turn.report
         if has_finished(operator):
             report.window.finished = True
-        report.idle = self._idle
+        report.idle, report.holds = self._idle, self._excess.rows
         if (work := instance.call("progress", operator.progress)) is None:
             return
         consumed, remaining = instance.running.without_held(work)
@@ -117,82 +114,90 @@ class InputTuples(TurnPart):
 
 NO_BUDGET = Budget(math.inf)
 _Work = tuple[float, float | None] | None
-_Held = tuple[bool, dict[str, list[tuple[pa.RecordBatch, Times | str | None]]]]
-"""Whether the input has finished, and by port the batches that wait, with their times."""
+_CHUNK_ROWS = 4096
 
 
 class Excess:
     """What an input has emitted beyond the budget of its window: it waits for the next windows, in order.
 
     Inputs that read what they are told to (`Enumerator`), that have a pace or ask for their budget have none.
+    Of a Spark source it is the rest of a micro-batch.
     """
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._cell: ValueCell | None = None
-        if not (reads_ranges(instance.operator) or isinstance(instance.operator, _BOUNDED)):
-            self._cell = instance.cells[HELD] = ValueCell(None)
-        self._points = [point for point in instance.outputs.values() if not point.port.error]
+        self._cell = HeldCell()
+        self.may_hold = not (reads_ranges(instance.operator) or isinstance(instance.operator, DelayHead))
+        if self.may_hold:
+            instance.cells[HELD] = self._cell
+        self._points = {point.name: point for point in instance.outputs.values() if not point.port.error}
 
-    def poll(self, operator: InputOperator, budget: Budget, ends: float) -> bool:
-        """Emit what waits, and what the input has as far as that goes; True if a `PushInput` had nothing.
+    @property
+    def rows(self) -> int:
+        """How many tuples wait."""
+        return self._cell.rows
 
-        `ends`: when the window's width is over (monotonic).
-        """
-        instance, engine = self._instance, self._instance.context.engine
+    def poll(self, operator: InputOperator, turn: Turn) -> bool:
+        """Emit what waits, and what the input has as far as that goes; True if a `PushInput` had nothing."""
+        instance, engine, cell = self._instance, self._instance.context.engine, self._cell
+        budget = turn.request.budgets.get(instance.spec.name, NO_BUDGET)
         engine.budget, engine.emitted, engine.keeps_budget = budget.records, self._emitted, False
-        most = budget.records / instance.context.partitions if budget.measured else math.inf
-        # Not `get`, which copies what could be changed in place: batches cannot.
-        held: _Held | None = None if self._cell is None else self._cell.snapshot()[0]
-        finished, parts = held or (False, {})
-        for point in self._points:
-            for batch, times in parts.get(point.name, ()):
-                point.pass_on(Tuples.of_batch(point.schema, batch, times))
-        before = None if self._cell is None else instance.running.work()
+        bound = budget.measured or isinstance(operator, SparkSource)
+        most = budget.records / instance.context.partitions if bound else math.inf
+        waited = cell.rows
+        while cell.rows and (room := math.ceil(most - self._emitted())) > 0:
+            chunk = cell.first
+            point = self._points[chunk.port]
+            rows = min(room, len(chunk.batch))
+            point.pass_on(Tuples.of_batch(point.schema, chunk.batch, chunk.times).slice(0, rows))
+            cell.go(rows)
+        before = instance.running.work() if self.may_hold else None
         idle = False
-        if finished:
-            mark_finished(operator, finished=True)
-        elif not held or self._emitted() < most:
-            idle = poll_input(operator, instance.outputs.values(), instance.timed, ends, most)
-        if self._cell is not None:
-            self._hold(operator, self._cell, most, before)
-        return idle and not held
-
-    def restored(self) -> int:
-        """The tuples that wait, as of the state."""
-        held: _Held | None = None if self._cell is None else self._cell.snapshot()[0]
-        return sum(len(batch) for parts in (held[1].values() if held else ()) for batch, _ in parts)
+        if isinstance(operator, SparkSource):
+            instance.timed("emit_batch", operator.emit_rows, turn.batches)
+        elif not cell.finished and (not waited or self._emitted() < most):
+            idle = poll_input(operator, instance.outputs.values(), instance.timed, turn.request.ends, most)
+        if self.may_hold:
+            self._hold(operator, most)
+            self._count(before, self._emitted() + cell.rows)
+            if cell.finished:
+                mark_finished(operator, finished=not cell.rows)
+        return idle and not waited
 
     def _emitted(self) -> int:
-        return sum(point.pending for point in self._points)
+        return sum(point.pending for point in self._points.values())
 
-    def _hold(self, operator: InputOperator, cell: ValueCell, most: float, before: _Work) -> None:
-        """Keep what is too much as state; nothing in a window with control tuples: they have their place.
+    def _count(self, before: _Work, total: int) -> None:
+        """Note the work that waits, in the input's unit. `before`: its progress before it was asked.
 
-        `before`: the input's progress before it was asked.
+        `total`: all that waited or came in this window.
         """
-        total, held, running = self._emitted(), 0, self._instance.running
-        bound = not (self._instance.context.engine.keeps_budget or any(one.controls for one in self._points))
-        if not bound or total <= most or self._instance.call("is_paced", operator.is_paced):
+        running = self._instance.running
+        if not self._cell.rows:
             running.held = 0.0
-            if cell.snapshot() != (None,):
-                cell.set(None)
+        elif before is not None and (work := running.work()) is not None:
+            running.held = (work[0] + running.held - before[0]) * self._cell.rows / total
+
+    def _hold(self, operator: InputOperator, most: float) -> None:
+        """Keep what is too much as state; nothing in a window with control tuples: they have their place."""
+        total, points = self._emitted(), self._points.values()
+        bound = not (self._instance.context.engine.keeps_budget or any(one.controls for one in points))
+        if not bound or total <= most or self._instance.call("is_paced", operator.is_paced):
             return
-        parts = {}
-        for point in self._points:
+        chunks: list[tuple[float, Chunk]] = []
+        for point in points:
             rest = self._instance.call("emit", point.hold, math.ceil(point.pending * most / total))
-            held += sum(map(len, rest))
-            parts[point.name] = [(part.batch, part.time_column or part.times) for part in rest]
-        cell.set((has_finished(operator), parts))
-        if before is not None and (work := running.work()) is not None:
-            running.held = (
-                (work[0] + running.held - before[0]) * held / total
-            )  # in its unit, whatever that is
-        mark_finished(operator, finished=False)  # once all is emitted
-
-
-_BOUNDED = SparkSource, DelayHead
-"""Inputs whose tuples are given by others."""
+            place, rows = 0, sum(map(len, rest))
+            for part in rest:
+                for start in range(0, len(part), _CHUNK_ROWS):
+                    some = part.slice(start, min(len(part), start + _CHUNK_ROWS))
+                    span = some.times.span() if some.timed and some.times is not None else None
+                    chunk = Chunk(point.name, some.batch, some.time_column or some.times, span)
+                    chunks.append((place / rows, chunk))
+                    place += len(some)
+        for _, chunk in sorted(chunks, key=itemgetter(0)):  # of several ports alike
+            self._cell.keep(chunk)
+        self._cell.finished = has_finished(operator)
 
 
 _MACHINE = SystemClock()

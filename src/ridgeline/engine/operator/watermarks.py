@@ -15,12 +15,13 @@ from ridgeline.api.operator import (
     lateness_seconds,
     makes_watermark,
 )
-from ridgeline.api.state import ENDED, WATERMARK, ValueCell
+from ridgeline.api.state import ENDED, HELD, WATERMARK, ValueCell
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark, Times
 from ridgeline.engine.operator.application_window import gathers
 from ridgeline.engine.operator.input import emitted_times
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
+from ridgeline.engine.state.held import HeldCell
 from ridgeline.measure.events import OperatorWindow, WatermarkReading
 
 
@@ -128,9 +129,15 @@ class Watermark(TurnPart):
             return
         limit = round((context.clock.wall() + context.attributes["time_ahead_limit"]) * 1_000_000)
         newest, self._ahead = _newest(parts, min(limit, LATEST - 1))
-        if newest != NO_TIME:
+        held = self.instance.cells.get(HELD)
+        spans = [] if not isinstance(held, HeldCell) else [one.span for one in held if one.span is not None]
+        if isinstance(held, HeldCell) and spans:
+            held.newest = max(held.newest, newest, *(one.newest for one in spans if one.newest <= limit))
+        known = max(newest, held.newest) if isinstance(held, HeldCell) else newest
+        if known != NO_TIME:
             lateness = lateness_seconds(operator) or 0.0
-            left = max(left, newest - round(lateness * 1_000_000))
+            mark = known - round(lateness * 1_000_000)
+            left = max(left, min([mark, *(one.oldest for one in spans)]))
         self._keep(LATEST if finished else left, LATEST if finished else left, idle=False)
         silence = operator.idle_seconds()
         if silence is not None and not finished:

@@ -13,8 +13,9 @@ from typing import Any
 
 from ridgeline.api.cells.cell import Change, StateCell
 from ridgeline.api.operator import operator_type
-from ridgeline.api.state import PLATFORM, KeyedCell, ValueCell
+from ridgeline.api.state import HELD, PLATFORM, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files
+from ridgeline.engine.state.held import HeldCell
 from ridgeline.engine.state.keyed_segments import Segment, compact
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.slides import SLIDES, SlidesCell
@@ -84,7 +85,7 @@ def cells_of(operator: PhysicalOperator) -> dict[str, StateCell]:
         name: declaration.cell()
         for name, declaration in operator_type(type(operator.operator)).states.items()
     }
-    cells |= {name: ValueCell(None) for name in PLATFORM}
+    cells |= {name: HeldCell() if name == HELD else ValueCell(None) for name in PLATFORM}
     if operator.slides:
         cells[SLIDES] = SlidesCell()
     return cells

@@ -8,7 +8,7 @@ default in all partitions needs no word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, KeyedCell, Valu
 from ridgeline.api.support.pickling import loads, pickled_classes
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
+from ridgeline.engine.state.held import HeldCell
 from ridgeline.engine.state.keyed_columns import VaryingLeaf
 from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource
 from ridgeline.engine.state.keyed_segments import SegmentsChange
@@ -139,7 +140,7 @@ def _divided(
         elif name == METRICS:
             continue  # of an application window, which has ended
         elif name == HELD:
-            into[0].apply((merged_held(cell.snapshot() for cell in held),))
+            put_held(held, into[0])
         elif any(differs(cell.snapshot(), into[0].snapshot()) for cell in held):
             if name == SLIDES:
                 _divide_slides(operator, held, into, keyed)
@@ -148,13 +149,15 @@ def _divided(
     return list(zip(after, changes, strict=True))
 
 
-def merged_held(values: Iterable[tuple[Any]]) -> tuple[bool, dict[str, list[Any]]] | None:
-    """What several partitions of an input hold back, see `Excess`, as that of one."""
-    merged: dict[str, list[Any]] = {}
-    for (held,) in values:
-        for port, parts in held[1].items() if held else ():
-            merged.setdefault(port, []).extend(parts)
-    return (False, merged) if merged else None
+def put_held(held: Sequence[StateCell], into: StateCell) -> None:
+    """What several partitions of an input hold back, see `Excess`, becomes that of one."""
+    assert isinstance(into, HeldCell)  # noqa: S101  as the platform's own are
+    for cell in held:
+        assert isinstance(cell, HeldCell)  # noqa: S101  as above
+        into.newest = max(into.newest, cell.newest)
+        while cell.rows:
+            into.keep(cell.first)
+            cell.go(len(cell.first.batch))
 
 
 def _divide_state(

@@ -166,7 +166,7 @@ def test_a_log_ahead_of_the_commits_is_reported(files, checkpoint, spark_context
     assert "what follows was written and synced, but is gone or damaged" in error
     (checkpoint / "committed" / "last").unlink()
     error = go_on(files, checkpoint, spark_context, CheckpointError)
-    said = f"is at window {planned}, but the last commit is that of window 10"
+    said = f"is at micro-batch {planned}, but the last commit is of micro-batch 10"
     assert error == f"Spark's log `{checkpoint}/spark` {said}; {REMEDY}"
 
 

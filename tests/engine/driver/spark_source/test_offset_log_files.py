@@ -56,7 +56,7 @@ def whole(tmp_path_factory):
 
 
 def is_right(checkpoint, manifest):
-    """Whether Spark goes on with window 12 right behind the commit, or repeats window 11 as it was."""
+    """Whether Spark goes on with window 12 right behind the commit, or repeats micro-batch 11 as it was."""
     spark = checkpoint / "spark"
     known = manifest.offsets
     assert (spark / "offsets" / "11").read_text() == known.entry
@@ -155,7 +155,7 @@ def test_before_the_first_commit_all_is_planned_anew_from_where_sources_began(be
         try:
             SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], lambda _: None).check(None)
         except CheckpointError as error:
-            assert "is at window 99, but nothing is committed" in str(error)  # noqa: PT017
+            assert "is at micro-batch 99, but nothing is committed" in str(error)  # noqa: PT017
         else:
             left = [path for path in (checkpoint / "spark").rglob("*/*") if path.name.isdecimal()]
             left = [path.relative_to(checkpoint / "spark").as_posix() for path in left if path.is_file()]
@@ -193,9 +193,11 @@ def test_manifests_behind_the_log_are_reported(whole, gone):
     last = None if gone == 12 else replace(manifest, window_id=10)
     with pytest.raises(CheckpointError) as error:
         log.check(last)
-    newest = "the last commit is that of window 10" if last else "nothing is committed"
+    newest = "the last commit is of micro-batch 10" if last else "nothing is committed"
     remedy = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
-    assert str(error.value) == f"Spark's log `{folder}/whole/spark` is at window 12, but {newest}; {remedy}"
+    assert (
+        str(error.value) == f"Spark's log `{folder}/whole/spark` is at micro-batch 12, but {newest}; {remedy}"
+    )
 
 
 def test_other_sources_are_reported(whole):
@@ -223,12 +225,12 @@ def test_a_repeated_window_must_be_the_last_one(whole, tmp_path):
     log.check_repeated(11)
     with pytest.raises(
         CheckpointError,
-        match=r"repeats window 10 with other offsets than those of its commit, so rows would be "
+        match=r"repeats micro-batch 10 with other offsets than those of its commit, so rows would be "
         r"passed over; ",
     ):
         log.check_repeated(10)
     (checkpoint / "spark" / "offsets" / "11").write_text("v1")
-    with pytest.raises(CheckpointError, match="repeats window 11 with other offsets"):
+    with pytest.raises(CheckpointError, match="repeats micro-batch 11 with other offsets"):
         log.check_repeated(11)
 
 

@@ -72,7 +72,7 @@ def windows(reported):
 
 def test_a_window_is_reported_once(progress, reported):
     query = Query(account(0))
-    progress.committed(0, 1)
+    progress.committed(0, 0, 1)
     assert progress.read(query)
     assert progress.read(query)
 
@@ -87,12 +87,12 @@ def test_a_window_is_reported_once(progress, reported):
 def test_windows_come_in_order_and_old_accounts_are_not_read_again(progress, reported):
     query = Query(*(account(window) for window in range(10)))
     for window in range(10):
-        progress.committed(window, 1)
+        progress.committed(window, window, 1)
     progress.read(query)
     query.reads = 0
     query.accounts += [account(10), account(11)]
-    progress.committed(10, 1)
-    progress.committed(11, 1)
+    progress.committed(10, 10, 1)
+    progress.committed(11, 11, 1)
     progress.read(query)
 
     assert windows(reported) == list(range(12))
@@ -105,15 +105,15 @@ def test_windows_come_in_order_and_old_accounts_are_not_read_again(progress, rep
 def test_accounts_of_triggers_without_a_batch_and_of_windows_of_an_earlier_run_are_passed_over(
     progress, reported
 ):
-    progress.committed(3, 0)
-    progress.committed(4, 1)
+    progress.committed(3, 3, 0)
+    progress.committed(4, 4, 1)
     assert progress.read(Query(account(3), account(4), account(5, batch=False), account(5, batch=False)))
     assert windows(reported) == [4]
 
 
 def test_records_of_a_window_that_two_jobs_have_read_count_once(progress, reported):
     for window, jobs in enumerate([1, 2]):
-        progress.committed(window, jobs)
+        progress.committed(window, window, jobs)
     second = account(1)
     second["sources"][0]["numInputRows"] = 20
     progress.read(Query(account(0), second))
@@ -121,14 +121,14 @@ def test_records_of_a_window_that_two_jobs_have_read_count_once(progress, report
 
 
 def test_sources_that_are_not_the_operators_are_not_guessed(progress, reported):
-    progress.committed(0, 1)
+    progress.committed(0, 0, 1)
     assert progress.read(Query(account(0, sources=2)))
     assert [type(event) for event in reported] == [SparkTrigger]
 
 
 def test_windows_whose_accounts_spark_has_dropped_are_given_up(progress, reported):
     for window in range(4):
-        progress.committed(window, 1)
+        progress.committed(window, window, 1)
     assert progress.read(Query(account(2), account(3)))
     assert windows(reported) == [2, 3]
 
@@ -139,11 +139,11 @@ def test_the_last_window_is_waited_for_but_not_for_ever(progress, reported):
             self.asked = getattr(self, "asked", 0) + 1
             return super().recentProgress() if self.asked > 5 else []
 
-    progress.committed(0, 1)
+    progress.committed(0, 0, 1)
     progress.finish(Late(account(0)))
     assert windows(reported) == [0]
 
-    progress.committed(1, 1)
+    progress.committed(1, 1, 1)
     progress.finish(Query(account(0)))
     assert windows(reported) == [0]
 
@@ -159,7 +159,7 @@ def test_the_last_window_is_waited_for_but_not_for_ever(progress, reported):
     ],
 )
 def test_accounts_in_another_form_cost_the_figures_alone(progress, reported, broken):
-    progress.committed(0, 1)
+    progress.committed(0, 0, 1)
     progress.finish(Query(broken))
     assert reported == []
 
@@ -171,5 +171,5 @@ def test_a_query_that_is_gone(progress):
         def recentProgress(self):  # noqa: N802  Spark's
             raise RuntimeError
 
-    progress.committed(0, 1)
+    progress.committed(0, 0, 1)
     progress.finish(Gone())

@@ -95,9 +95,10 @@ NOTHING_KEPT = KeptProperties()
 class SourceOffsets:
     """Where the Spark sources of a window ended: what Spark's own log must say after it (`offset_log`).
 
-    `sources`: the operators' names in the query's order. `entry`: the text of the window's file in Spark's
-    `offsets`. `metadata`: that of Spark's `metadata`. `files`: checksums, by name, of the files in Spark's
-    `sources` that the next window depends on. `texts`: contents of the small ones of them.
+    `batch`: Spark's number of the micro-batch; a large one is cut into several windows. `waiting`: rows of it
+    that are in none yet. `sources`: the operators' names in the query's order. `entry`: the text of its file
+    in Spark's `offsets`. `metadata`: that of Spark's `metadata`. `files`: checksums, by name, of the files in
+    Spark's `sources` that the next window depends on. `texts`: contents of the small ones of them.
     """
 
     sources: Sequence[str]
@@ -105,6 +106,8 @@ class SourceOffsets:
     metadata: str
     files: Mapping[str, int]
     texts: Mapping[str, str]
+    batch: int
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,9 @@ def rewind(
     if check is not None:
         check(plan, target)
     at = _number(plan, target.window_id, last.window_id)
+    offsets = target.offsets
+    if offsets is not None and last.offsets is not None:  # as of windows: the numbers of Spark only grow
+        offsets = replace(offsets, batch=last.offsets.batch + 1)
     publishers = dict[str, object]()
     try:
         outputs.open(context, last.publishers, last.window_id)
@@ -73,6 +76,7 @@ def rewind(
         window_id=at,
         epoch=checkpoint.epoch,
         publishers=publishers,
+        offsets=offsets,
         rewound_to=window_id,
         passed_over=target.passed_over + at - window_id,
     )

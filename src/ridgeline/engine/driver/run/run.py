@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.clock import Clock, Timeline
@@ -124,6 +125,8 @@ class ApplicationRun:
         self.keys = KeyCounting(plan, clock)
         self.recordings = Recordings(plan, checkpoint, clock)
         self.compactions = compactions(plan, checkpoint)
+        self.waiting: Mapping[int, int] = {}
+        """The tuples that inputs keep for the next windows, by physical id, as of the last commit."""
         self.properties = NOTHING_KEPT
         """The properties and edits that windows keep which are committed from now on."""
         self._reporter = Reporter(plan, clock, observe)
@@ -547,6 +550,10 @@ class ApplicationRun:
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
         keys = record.state_keys
+        self.waiting = {
+            one.window.operator: one.holds for report in last.reports for one in report.operators if one.holds
+        }
+        offsets = last.offsets and replace(last.offsets, waiting=sum(self.waiting.values()))
         manifest = Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
@@ -556,7 +563,7 @@ class ApplicationRun:
             publishers=publishers,
             ended=commit.ends,
             reports=digest(last.reports),
-            offsets=last.offsets,
+            offsets=offsets,
             properties=self.properties if self._planner is None else self._planner.kept,
             edits=() if self._planner is None else self._planner.kept_edits,
             divided=record.divisions,

@@ -122,7 +122,9 @@ class TickTrigger:
 class QueryTrigger:
     """Begins a window with each micro-batch of one query over all Spark sources.
 
-    Python inputs of the application run in the same windows.
+    Its containers keep what is beyond the window's budget. Windows without a micro-batch follow until none of
+    it is left, and only then Spark plans the next one. Python inputs of the application run in the same
+    windows.
     """
 
     def __init__(self, run: ApplicationRun, session: SparkSession, checkpoint: str, clock: Clock) -> None:
@@ -136,7 +138,14 @@ class QueryTrigger:
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
         self._first_partitions = first_partitions
-        self._lag_monitor = SourceLagMonitor(run.observe, clock, run.master.committed, run.checkpoint.storage)
+        last = run.checkpoint.last()
+        self._lag_monitor = SourceLagMonitor(
+            run.observe,
+            clock,
+            -1 if last is None or last.offsets is None else last.offsets.batch,
+            run.checkpoint.storage,
+            self._left,
+        )
         self._log = SparkLog(
             run.checkpoint.storage,
             [logical.name for logical in self._sources],
@@ -169,16 +178,10 @@ class QueryTrigger:
             if limits.reached or errors:
                 raise _StopQueryError
             self._wait_while_paused(limits)
-            batch = SourceBatch(rows, schema, self._containers)
-            with self._lag_monitor.window(batch_id):
-                if not self._run.window(batch_id, batch, self._offsets(batch_id), limits.over):
-                    raise _StopQueryError
-            batch.finish()
-            self._progress.committed(batch_id, batch.jobs)
+            self._run_windows(SourceBatch(rows, schema, self._containers), batch_id, limits)
 
         trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
-        self._log.check(self._run.checkpoint.last())
-        self._run.open()
+        self._resume(limits)
         frame = _union(frames := self._frames())
         schema: bytes = to_arrow_schema(frame.schema, timezone="UTC").serialize().to_pybytes()
         writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
@@ -196,14 +199,26 @@ class QueryTrigger:
         self._progress.finish(query)
         failure = None if errors or query.isActive else query.exception()
         self._end(query)
-        real = [error for error in errors if not isinstance(error, _StopQueryError)]
-        if real:
-            raise real[0]
+        self._raise(errors, failure)
+
+    def _raise(self, errors: list[BaseException], failure: Exception | None) -> None:
+        """Raise what has ended the query, if that was no limit."""
+        for error in errors:
+            if not isinstance(error, _StopQueryError):
+                raise error
         if failure is not None:
             remedy = "mend the source and run again with the same `--checkpoint`"
             raise RidgelineError(
                 f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
             )
+
+    def _resume(self, limits: Limits) -> None:
+        """Compare Spark's log with the last commit, and work off what was left of its micro-batch."""
+        self._log.check(self._run.checkpoint.last())
+        self._run.open()
+        if self._log.last is not None:
+            self._run.waiting = {self._first_partitions[0]: self._log.last.waiting}
+            self._work_off(limits)
 
     def _start(self, writer: DataStreamWriter, frames: list[DataFrame]) -> StreamingQuery:
         """Start the query, and ask its sources beside it."""
@@ -215,6 +230,37 @@ class QueryTrigger:
         """Stop the query; Spark may have done a window last."""
         _stop(query)
         self._log.note_done()
+
+    def _run_windows(self, batch: SourceBatch, batch_id: int, limits: Limits) -> None:
+        """Run the windows of a micro-batch. Raises _StopQueryError if the limits are over before."""
+        window_id, offsets = self._run.next_window, self._offsets(batch_id)
+        if offsets is not None:
+            with self._lag_monitor.window(batch_id, window_id):
+                if not self._run.window(window_id, batch, offsets, limits.over):
+                    raise _StopQueryError
+        if not self._work_off(limits):
+            raise _StopQueryError
+        batch.finish()
+        self._progress.committed(batch_id, window_id, batch.jobs)
+
+    def _work_off(self, limits: Limits) -> bool:
+        """Run windows until nothing is left of the last micro-batch; False if the limits are over before."""
+        run, sources = self._run, range(len(self._sources))
+        while any(left := list(map(self._left, sources))) or run.master.under_way:
+            if limits.over():
+                return False
+            run.take_changes()
+            if any(left) and limits.may_begin and run.may_begin:
+                run.begin(run.master.next_window, offsets=self._log.last)
+            elif any(left) or not run.commit_held():
+                self._progress.left(run.master.committed, left)
+                run.poll_windows(_READ_SECONDS)
+        return True
+
+    def _left(self, number: int) -> int:
+        """How many rows of a source's last micro-batch are in no window yet. Any thread may ask."""
+        waiting = self._run.waiting
+        return sum(waiting.get(one, 0) for one in _partitions(self._run.plan, self._sources[number].name))
 
     def _containers(self) -> tuple[tuple[int, ...], ...]:
         """The containers that read each source, in the plan of now."""
@@ -248,9 +294,10 @@ class QueryTrigger:
 
     def _offsets(self, batch_id: int) -> SourceOffsets | None:
         """Where a micro-batch ends; None for the last one committed. Raises CheckpointError for any other."""
-        following = self._run.next_window
+        last = self._log.last
+        following = 0 if last is None else last.batch + 1
         if batch_id > following:
-            found = f"Spark's offset log is at window {batch_id}, the journal at {following}"
+            found = f"Spark's offset log is at micro-batch {batch_id}, the journal at {following}"
             raise CheckpointError(f"{found}; restore the whole checkpoint folder from a copy")
         if batch_id == following:
             self._log.note_done()

@@ -60,27 +60,35 @@ class _Asked:
 class SourceLagMonitor:
     """Emits a `SourceAsked` for each source that can be asked, every second, from a thread of its own.
 
-    `committed`: the last committed window; `storage`: of the checkpoint, in which Spark notes where a query
-    begins.
+    `committed`: the last micro-batch that is in committed windows; `storage`: of the checkpoint, in which
+    Spark notes where a query begins. `left`: how many rows of the last micro-batch of a source, by its place,
+    are in no window yet.
     """
 
     def __init__(
-        self, observe: Callable[[RunEvent], None], clock: Clock, committed: int, storage: Storage
+        self,
+        observe: Callable[[RunEvent], None],
+        clock: Clock,
+        committed: int,
+        storage: Storage,
+        left: Callable[[int], int],
     ) -> None:
         self._observe = observe
         self._clock = clock
         self._committed = committed
         self._storage = storage
+        self._left = left
         self._running: int | None = None
+        self._window_id = -1
         self._stop = threading.Event()
 
     @contextlib.contextmanager
-    def window(self, window_id: int) -> Iterator[None]:
-        """A window of the query runs; committed if nothing is raised."""
-        self._running = window_id
+    def window(self, batch: int, window_id: int) -> Iterator[None]:
+        """The window with a micro-batch runs; committed if nothing is raised."""
+        self._running, self._window_id = batch, window_id
         try:
             yield
-            self._committed = window_id
+            self._committed = batch
         finally:
             self._running = None
 
@@ -127,15 +135,16 @@ class SourceLagMonitor:
         An answer during which a window began or ended is dropped.
         """
         start, end = batch[1][number] if batch is not None and number < len(batch[1]) else (None, None)
-        window = batch[0] if batch is not None else -1
-        running = self._running
-        held = 0.0
-        if window == 0 and start is None:
+        planned = batch[0] if batch is not None else -1
+        running, held, left = self._running, 0.0, 0
+        if planned == 0 and start is None:
             start = self._first(one, number)
-        if window == running and start is not None:
+        if planned == running and start is not None:
             held = (distance(start, end) or 0.0) * one.rows_per_unit
-        elif window != running and window > self._committed:
+        elif planned != running and planned > self._committed:
             end = start  # planned, but not begun
+        elif running is None:
+            left = self._left(number)
         try:
             latest = self._latest(one, end or start, self._clock.wall())
         except Exception as error:  # noqa: BLE001  the broker is away, or a form that a new Spark gives
@@ -145,12 +154,12 @@ class SourceLagMonitor:
             one.problem = True
             self._emit(
                 SourceAsked(
-                    self._clock.wall(), running if running is not None else -1, one.operator, problem=text
+                    self._clock.wall(), -1 if running is None else self._window_id, one.operator, problem=text
                 )
             )
             return
         waiting = distance(end, latest)
-        if waiting is None or end is None or (window == running and start is None):
+        if waiting is None or end is None or (planned == running and start is None):
             if one.problem:  # it answers again
                 self._emit(SourceAsked(self._clock.wall(), -1, one.operator))
             one.problem = False
@@ -160,11 +169,11 @@ class SourceLagMonitor:
         one.taken = max(one.taken, (distance(one.base, end) or 0.0) * one.rows_per_unit)
         event = SourceAsked(
             self._clock.wall(),
-            -1 if running is None else running,
+            -1 if running is None else self._window_id,
             one.operator,
-            one.taken,
+            max(0.0, one.taken - left),
             held,
-            waiting * one.rows_per_unit,
+            waiting * one.rows_per_unit + left,
         )
         if (
             self._running == running

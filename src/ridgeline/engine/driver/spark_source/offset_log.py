@@ -46,13 +46,22 @@ class SparkLog:
         self._storage = storage
         self._sources = list(sources)
         self._warn = warn
-        self._window = self._done = -1
+        self._done = -1
         self._ran = self._stateless = self._rewound = False
         """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark.
 
         `_rewound`: Spark's log is to be made that of a window to which the run was rewound.
         """
         self._last: SourceOffsets | None = None
+
+    @property
+    def last(self) -> SourceOffsets | None:
+        """Where the last micro-batch ends whose rows are in windows."""
+        return self._last
+
+    @property
+    def _batch(self) -> int:
+        return -1 if self._last is None else self._last.batch
 
     def check(self, last: Manifest | None) -> None:
         """Before the query starts: compare its log with the last commit, and mend what can be mended.
@@ -61,19 +70,20 @@ class SparkLog:
         """
         with self._explained():
             planned, done = self._newest("offsets"), self._newest("commits")
-            committed = last.window_id if last else -1
+            known = self._comparable(last) if last else None
+            committed = known.batch if known else -1
             if done > committed or planned > committed + 1:
-                newest = f"the last commit is that of window {committed}" if last else "nothing is committed"
-                found = f"Spark's log `{self._where()}` is at window {max(done, planned)}, but {newest}"
+                newest = f"the last commit is of micro-batch {committed}" if last else "nothing is committed"
+                found = f"Spark's log `{self._where()}` is at micro-batch {max(done, planned)}, but {newest}"
                 raise CheckpointError(f"{found}; {_RESTORE}")
-            if last is None:
+            if last is None or known is None:
                 self._restart_log()
                 return
-            self._window, self._last = committed, self._comparable(last)
+            self._last = known
             self._rewound = last.rewound_to is not None and done < committed
-            self._mend_files(self._last)
-            self._drop_planned(self._last)
-            self._mend_entries(self._last, done)
+            self._mend_files(known)
+            self._drop_planned(known)
+            self._mend_entries(known, done)
 
     def check_back(self, known: SourceOffsets, what: str) -> None:
         """Before a rewind: check that sources can begin again where a window with these offsets ended.
@@ -93,38 +103,38 @@ class SparkLog:
                         f"{what}: {why}; rewind to a later window, or start anew with another `--checkpoint`"
                     )
 
-    def offsets(self, window_id: int) -> SourceOffsets:
+    def offsets(self, batch: int) -> SourceOffsets:
         """Where the sources of a window end that Spark is about to run.
 
         Raises CheckpointError if its log does not say.
         """
         with self._explained():
-            entry, metadata = self._text(f"offsets/{window_id}"), self._text("metadata")
+            entry, metadata = self._text(f"offsets/{batch}"), self._text("metadata")
             if entry is None or metadata is None:
-                what = "metadata" if metadata is None else f"offsets/{window_id}"
+                what = "metadata" if metadata is None else f"offsets/{batch}"
                 raise CheckpointError(
                     f"Spark's log `{self._where(what)}` of a window that is running is gone; {_RESTORE}"
                 )
             files, texts = self._source_files(_lines(entry))
             if self._last is None:
                 self._note_beside(_BEGIN, {"texts": texts})
-            self._last = SourceOffsets(self._sources, entry, metadata, files, texts)
-            self._window, self._ran = window_id, True
+            self._last = SourceOffsets(self._sources, entry, metadata, files, texts, batch)
+            self._ran = True
             return self._last
 
-    def check_repeated(self, window_id: int) -> None:
-        """Spark runs a window again that is committed.
+    def check_repeated(self, batch: int) -> None:
+        """Spark runs a micro-batch again that is committed.
 
         Raises CheckpointError unless it is the last one, with the same offsets.
         """
         with self._explained():
             if (
                 self._last is None
-                or window_id != self._window
-                or self._text(f"offsets/{window_id}") != self._last.entry
+                or batch != self._batch
+                or self._text(f"offsets/{batch}") != self._last.entry
             ):
                 log = f"Spark's log `{self._where()}`"
-                found = f"repeats window {window_id} with other offsets than those of its commit"
+                found = f"repeats micro-batch {batch} with other offsets than those of its commit"
                 raise CheckpointError(f"{log} {found}, so rows would be passed over; {_RESTORE}")
 
     # At the start -------------------------------------------------------------------------------------------
@@ -165,17 +175,17 @@ class SparkLog:
 
         `done`: the newest window in `commits`. Raises CheckpointError where Spark's own state is lost.
         """
-        window_id = self._window
-        if self._text(f"offsets/{window_id}") != known.entry:
-            self._rewrite(f"offsets/{window_id}", known.entry)
+        batch = known.batch
+        if self._text(f"offsets/{batch}") != known.entry:
+            self._rewrite(f"offsets/{batch}", known.entry)
         noted = self._noted(_DONE)
-        if done == window_id and noted.get("window") == window_id and self._has_state():
+        if done == batch and noted.get("batch") == batch and self._has_state():
             text = str(noted.get("text"))
             if self._text(f"commits/{done}") != text:
                 self._rewrite(f"commits/{done}", text)
         readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
-        before = self._text(f"offsets/{window_id - 1}")
-        startable = window_id == 0 or _is_entry(before, known.entry)
+        before = self._text(f"offsets/{batch - 1}")
+        startable = batch == 0 or _is_entry(before, known.entry)
         if self._rewound:  # Spark asks once more for the last window, from where the one before it ended
             startable = before == known.entry
         if readable and startable:
@@ -183,14 +193,14 @@ class SparkLog:
         if (
             not startable
         ):  # Spark wants to know where the last window began; nobody reads it once that is done
-            self._rewrite(f"offsets/{window_id - 1}", known.entry)
-        if readable and done == window_id:
+            self._rewrite(f"offsets/{batch - 1}", known.entry)
+        if readable and done == batch:
             return
         if self._has_state():
-            log = f"Spark's log `{self._where(f'commits/{window_id}')}`"
+            log = f"Spark's log `{self._where(f'commits/{batch}')}`"
             why = "the state of a `transform` depends on it"
             raise CheckpointError(f"{log} is missing or damaged, and {why}; {_RESTORE}")
-        self._rewrite(f"commits/{window_id}", _COMMIT)
+        self._rewrite(f"commits/{batch}", _COMMIT)
 
     # What Spark has planned beyond the last commit ----------------------------------------------------------
 
@@ -199,7 +209,7 @@ class SparkLog:
 
         Spark plans that window again. Nothing of it was seen by anybody.
         """
-        later = [name for name in self._numbers("offsets") if int(name) > self._window]
+        later = [name for name in self._numbers("offsets") if int(name) > known.batch]
         self._delete("offsets", later)
         for source, line in enumerate(_lines(known.entry)):
             last = _file_number(line)
@@ -243,15 +253,15 @@ class SparkLog:
 
         Cheap if there is nothing new.
         """
-        if self._window < 0 or self._done == self._window or self._stateless:
+        if self._batch < 0 or self._done == self._batch or self._stateless:
             return
         with self._explained():
-            text = self._text(f"commits/{self._window}")
+            text = self._text(f"commits/{self._batch}")
             if text is None:
                 return
-            self._done = self._window
+            self._done = self._batch
             if self._has_state():
-                self._note_beside(_DONE, {"window": self._window, "text": text})
+                self._note_beside(_DONE, {"batch": self._batch, "text": text})
             else:
                 self._stateless = self._ran
 

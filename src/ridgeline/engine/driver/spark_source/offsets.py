@@ -146,6 +146,8 @@ def _kafka_lag(metrics: Mapping[str, object], end: object) -> float | None:
 
 _PATIENCE_SECONDS = 2.0
 _RETRY_SECONDS = 0.02
+_LEFT_SECONDS = 0.5
+"""How often is said how much is left of a micro-batch."""
 
 
 class QueryProgress:
@@ -161,15 +163,41 @@ class QueryProgress:
         self._clock = clock
         self._sources = sources
         self._readings = [SourceReading() for _ in sources]
-        self._unreported: dict[int, int] = {}
+        self._unreported: dict[int, tuple[int, int]] = {}
+        self._left: dict[int, int] = {}
+        self._left_at = -math.inf
 
-    def committed(self, window_id: int, jobs: int) -> None:
-        """A window is committed; `jobs` Spark jobs have read its micro-batch (0: it was committed before).
+    def left(self, window_id: int, rows: Sequence[int]) -> None:
+        """So many rows of each source's micro-batch are in no window yet; windows up to this one have others.
 
-        Thread-safe.
+        Spark's account comes later. It does not always say whether there was more than the micro-batch.
         """
+        at = self._clock.wall()
+        if at - self._left_at < _LEFT_SECONDS:
+            return
+        self._left_at = at
+        for operator, reading, left in zip(self._sources, self._readings, rows, strict=True):
+            first = self._left[operator] = max(left, self._left.get(operator, 0))
+            whole = reading.remaining == 0 or not reading.consumed
+            self._observe(
+                SourceProgress(
+                    at,
+                    window_id,
+                    operator,
+                    reading.consumed + first - left,
+                    float(left) if whole else None,
+                    whole=True,
+                )
+            )
+
+    def committed(self, batch: int, window_id: int, jobs: int) -> None:
+        """All windows of a micro-batch are committed, from this one on. Thread-safe.
+
+        `jobs`: how many Spark jobs have read it; 0: it was committed before.
+        """
+        self._left, self._left_at = {}, -math.inf
         if jobs:
-            self._unreported[window_id] = jobs
+            self._unreported[batch] = window_id, jobs
 
     def read(self, query: StreamingQuery) -> bool:
         """Report the windows that Spark has accounts of by now; True if no committed one is left."""
@@ -202,18 +230,16 @@ class QueryProgress:
 
     def _forget(self, accounts: list[dict[str, Any]]) -> None:
         """Drop the windows before Spark's oldest account: Spark keeps a hundred, theirs will not come."""
-        for window_id in sorted(self._unreported):
-            if len(accounts) > 1 and window_id < accounts[-1]["batchId"]:
-                del self._unreported[window_id]
+        for batch in sorted(self._unreported):
+            if len(accounts) > 1 and batch < accounts[-1]["batchId"]:
+                del self._unreported[batch]
 
     def _report(self, progress: dict[str, Any]) -> None:
         """Report one of Spark's accounts, if it is of a committed window that is not reported yet."""
-        window_id, milliseconds = progress["batchId"], progress["durationMs"]
-        if (
-            window_id not in self._unreported or "addBatch" not in milliseconds
-        ):  # triggers without a batch are accounted for, too
-            return
-        jobs = self._unreported.pop(window_id)
+        batch, milliseconds = progress["batchId"], progress["durationMs"]
+        if batch not in self._unreported or "addBatch" not in milliseconds:
+            return  # triggers without a batch are accounted for, too
+        window_id, jobs = self._unreported.pop(batch)
         at = self._clock.wall()
         triggered = datetime.fromisoformat(progress["timestamp"]).timestamp()
         self._observe(
