@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 APPLICATION = SUPPORT / "crash" / "from_spark.py"
 POINTS = ("before", "in", "after")
 ROUNDS = deep(1)
-KEYS, A_FILE, TOKEN = 8, 20, "secret-of-the-test"
+KEYS, A_FILE, TOKEN = 8, 2_500, "secret-of-the-test"
+# A file is more than the first windows of a run may have: its micro-batch is cut into several.
 
 
 class Run:

@@ -85,6 +85,10 @@ class Policy(BaseModel, ABC):
         It is not asked while a change of its own waits, or while it is not seen yet what came of one.
         """
 
+    def latency_limit(self) -> float | None:
+        """How late results may be, in seconds, if that is what it keeps: windows have the less work then."""
+        return None
+
     def told(self, decision: Decision, state: str) -> None:
         """Receive the outcome of a decision: `APPLIED`, `REFUSED`, `HELPED` or `MISSED`."""
 
@@ -131,6 +135,10 @@ class Promise(BaseModel):
         """Its name in tables, metrics and alerts: no two promises of an application share it."""
         quantile = f"_p{self.percent}" if self.kind in QUANTILES else ""
         return ":".join(part for part in (f"{self.kind}{quantile}", self.operator) if part)
+
+    def latency_limit(self) -> float | None:
+        """As of a `Policy`."""
+        return self.limit if self.kind in {"latency", "window_latency", "record_age"} else None
 
     @property
     def unit(self) -> str:

@@ -80,10 +80,10 @@ from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
-from ridgeline.measure.progress.backlog import BEHIND
 from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
+from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
 from ridgeline.measure.registry.scrape import Labels, Whose
 from ridgeline.measure.run_counts import RunCounts

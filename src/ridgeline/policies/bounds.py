@@ -71,6 +71,10 @@ class LatencyBounds(OneOperatorPolicy):
             )
         return self
 
+    def latency_limit(self) -> float:
+        """Its upper bound."""
+        return self.at_most
+
     def decide(self, figures: ApplicationFigures) -> Decision | None:
         """One partition more or fewer, or nothing."""
         settled = self.ready(figures)

@@ -45,7 +45,7 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent
-from ridgeline.measure.progress.backlog import Verdict
+from ridgeline.measure.progress.verdict import Verdict
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import MetricNode, OperatorNode, StreamEdge, Topology
 from ridgeline.observe.watch import Subscriber

@@ -16,7 +16,7 @@ from ridgeline.measure.answers.progress import (
 )
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
-from ridgeline.measure.progress.backlog import Verdict, worst
+from ridgeline.measure.progress.verdict import Verdict, worst
 from ridgeline.regions.paths import sinks_of
 from ridgeline.regions.sums import failure_of, state_of
 from ridgeline.regions.view import RegionView

@@ -24,6 +24,10 @@ LEAST_SECONDS = 0.5
 """The work of a window is bounded to no less by itself: each window costs something, however narrow."""
 UNBOUNDED_SECONDS = 3_600.0
 """Windows that may have so much work have no bound."""
+_NARROWEST_SECONDS = 0.05
+"""No latency that is asked for bounds it to less."""
+_UNDER_WAY = 3.0
+"""A record waits for the window before its own, is in one, and waits for the commit."""
 _GROWTH = 16.0
 """A short window that took all it might is followed by one that is larger by so much at most."""
 _CAUTION = 4.0
@@ -50,9 +54,9 @@ class Budgets:
         After a change of the plan budgets begin at a part of what they were.
         """
         asked = plan.logical.attributes["window_work"]
-        least = max(LEAST_SECONDS, plan.logical.window_seconds) if asked is None else float(asked)
-        bounded = bounded and least < UNBOUNDED_SECONDS
-        self.target = least if bounded else math.inf
+        target = _target(plan) if asked is None else float(asked)
+        bounded = bounded and target < UNBOUNDED_SECONDS
+        self.target = target if bounded else math.inf
         """The seconds of work that a window may have."""
         self._depth = 1
         """How many windows under way keep the slot busy that has most to do."""
@@ -127,6 +131,13 @@ class Budgets:
         longest = _longest(reports)
         self._depth = 1 + math.ceil(sum(stages.values()) / longest - _SHORT) if longest else 1
         self._long = longest > self.target / 2
+
+
+def _target(plan: Plan) -> float:
+    """The work of a window: less where results may not be so late, as one waits while another runs."""
+    limits = [one.latency_limit() for one in (*plan.logical.promises, *plan.logical.policies)]
+    target = max(LEAST_SECONDS, plan.logical.window_seconds)
+    return min([target, *(max(_NARROWEST_SECONDS, one / _UNDER_WAY) for one in limits if one is not None)])
 
 
 def busy_seconds(report: WindowReport) -> float:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.progress.backlog import ScheduleBacklog, SourceBacklog, Verdict, worst
+from ridgeline.measure.progress.backlog import ScheduleBacklog, SourceBacklog
 from ridgeline.measure.progress.estimate import Basis, Estimate
+from ridgeline.measure.progress.verdict import Verdict, worst
 from support.depth import deep
 
 CAPACITY = 1000.0  # records a second that the application can drain

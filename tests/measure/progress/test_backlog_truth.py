@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from ridgeline.measure.progress.backlog import SourceBacklog, Verdict
+from ridgeline.measure.progress.backlog import SourceBacklog
+from ridgeline.measure.progress.verdict import Verdict
 from support.depth import deep
 
 ARRIVALS = 100.0  # a second

@@ -3,8 +3,9 @@
 import pytest
 
 from ridgeline.measure.events import SourceProgress
-from ridgeline.measure.progress.backlog import SourceBacklog, Verdict
+from ridgeline.measure.progress.backlog import SourceBacklog
 from ridgeline.measure.progress.sources import Done, PartitionedSource
+from ridgeline.measure.progress.verdict import Verdict
 
 WINDOW = 0.05
 LATE = Done({}, late=True)

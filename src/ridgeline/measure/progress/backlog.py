@@ -11,31 +11,28 @@ A source is watched through samples (at, consumed, remaining), `consumed` cumula
   cover the time since the catching up began, where that is less than an interval ago. They cover three
   intervals where they scatter by more than 2 % otherwise.
 
-A verdict follows the evidence (`ridgeline.measure.progress.trend`): a change shows as soon as it stands out
-of the noise, without noise at the next sample. The growth counts as 0 (`holding`) as soon as it is within 5 %
-of the drain rate. It also does within 1.5 times its own standard error, which follows from the scatter of its
-samples. `holding` ends when it is beyond 7.5 % and beyond 4 standard errors. A direct change from falling to
-catching up takes 2 standard errors. Likewise `keeping up` begins when what is left is at most what two
-windows drain, and ends at four. While windows are late it begins at one, if what is left does not grow, and
-ends at two.
+The trend of what remains is in `ridgeline.measure.progress.trend`: a change shows as soon as it stands out of
+the noise, without noise at the next sample. The words are in `ridgeline.measure.progress.verdict`.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
 from ridgeline.measure.progress.trend import LEAST_SECONDS, Sample, Samples, Trend
+from ridgeline.measure.progress.verdict import (
+    KEEPS_UP_WINDOWS,
+    LEAVES_WINDOWS,
+    Evidence,
+    Verdict,
+    by_samples,
+)
 
-_HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
-_LEAVES, _LEAVES_ERRORS = 0.075, 4.0  # ... beyond which it no longer holds
-_TURNS_ERRORS = 2.0  # ... beyond which falling turns into growing, and the reverse
-_KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
-_LATE = 0.5  # of these while windows are late
+_FALLS = 0.05  # of the drain rate: a backlog that falls by less has no end
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _RECENT, _ALIKE = 4, 0.1  # the last part of an interval; rates that differ by less are one
 _LONG_INTERVALS = 3.0
@@ -44,43 +41,6 @@ _MOST = 1e18  # amounts above are read as this: their squares do not overflow
 _ROUNDING = 1e-9  # of what was consumed
 _KEPT_ARRIVALS = 600  # moments
 _SLICES = 100  # samples of an interval are merged to about this number
-
-
-class Verdict(StrEnum):
-    """Whether an application keeps up with what arrives, the best first.
-
-    `keeping up`: nothing is left, or what two windows drain. `paced`: the rest is not due yet. `catching up`:
-    the backlog falls. `holding`: it neither falls nor grows. `settling`: the run or its plan has just begun.
-    `falling behind`: it grows. `stuck`: there is a backlog and nothing has been taken or consumed for three
-    windows, at least 5 seconds. (If the samples' distance is longer than a window, three of these count.) Or
-    windows are under way, and nothing was committed or has moved for two windows, at least 5 seconds.
-    `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or was not seen for
-    long enough.
-    """
-
-    KEEPING_UP = "keeping up"
-    PACED = "paced"
-    CATCHING_UP = "catching up"
-    HOLDING = "holding"
-    SETTLING = "settling"
-    FALLING_BEHIND = "falling behind"
-    STUCK = "stuck"
-    UNREACHABLE = "unreachable"
-    UNKNOWN = "unknown"
-
-
-BEHIND = frozenset({Verdict.CATCHING_UP, Verdict.HOLDING, Verdict.FALLING_BEHIND, Verdict.STUCK})
-"""The verdicts of an application that has a backlog."""
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of those that are known; `unknown` if none is."""
-    order = tuple(Verdict)
-    return max(
-        (verdict for verdict in verdicts if verdict is not Verdict.UNKNOWN),
-        key=order.index,
-        default=Verdict.UNKNOWN,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +197,8 @@ class SourceBacklog:
             self._unjudged = at, late
         elif self._backlog.value == 0 and basis is Basis.EXACT:
             self._verdict = Verdict.KEEPING_UP
-        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._small(
-            _LEAVES_WINDOWS
+        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > max(
+            self.fewest, LEAVES_WINDOWS * self._window * (self._drain(self._trend) or 0.0)
         ):
             self._verdict = Verdict.UNKNOWN  # more waits than it was ever seen to work off in that time
 
@@ -248,28 +208,38 @@ class SourceBacklog:
             self._arrivals.add(at, self._consumed or 0.0, amount)
 
     def _judge_last(self) -> None:
-        """Judge the last sample that counts, unless that was done: once for all samples of a slice."""
+        """Note the verdict on the last sample that counts: once for all samples of a slice."""
         if self._unjudged is not None:
-            (at, late), self._unjudged = self._unjudged, None
-            self._trend = self._samples.trend(self._samples.since(self._began_at))
-            self._verdict = self._judge(at, late=late)
+            self._trend, self._verdict = self._judged()
+            if self._trend is not None and self._trend.changed:
+                self._samples.changed_at = self._trend.since
+            self._unjudged = None
 
-    def _does_not_grow(self) -> bool:
-        """True if the backlog is seen not to grow, though a window is late."""
-        growth, drain = self._trend, self._drain()
-        if growth is None or not drain:
-            return False
-        return growth.rate <= max(_HOLDS * drain, _HOLDS_ERRORS * growth.error)
+    def _judged(self) -> tuple[Trend | None, Verdict]:
+        """The trend, and the verdict on the last sample. Changes nothing."""
+        if self._unjudged is None:
+            return self._trend, self._verdict
+        at, late = self._unjudged
+        trend = self._samples.trend(self._samples.since(self._began_at))
+        drain, left = self._drain(trend), self._backlog
+        evidence = Evidence(
+            before=self._verdict,
+            waits=None if left.infinite else left.value,
+            at_least=left.basis is Basis.LOWER_BOUND,
+            a_window=self._window * (drain or 0.0),
+            fewest=self.fewest,
+            late=late,
+            still=self._stuck(at),
+            trend=trend,
+            drain=drain,
+            arrival=self._steady(self._arrivals.rate, 0.0),
+        )
+        return trend, by_samples(evidence)
 
     @property
     def drain_per_second(self) -> float | None:
         """Consumed per second over the last interval, or since the growth has changed; None if unknown."""
-        self._judge_last()
-        return self._drain()
-
-    def _small(self, windows: float) -> float:
-        """How much is drained in this number of windows, or else `fewest`."""
-        return max(self.fewest, windows * self._window * (self._drain() or 0.0))
+        return self._drain(self._judged()[0])
 
     def restart(self, at: float) -> None:
         """From now on the backlog's trend is another one: earlier samples do not count for it."""
@@ -287,23 +257,22 @@ class SourceBacklog:
         return self._as_of if math.isfinite(self._as_of) else None
 
     def state(self, now: float) -> BacklogState:
-        """The backlog as of the last sample, judged at `now`."""
-        self._judge_last()
-        drain, growth = self._drain(), self._trend
-        arrival = self._steady(self._arrivals.rate, 0.0)
+        """The backlog as of the last sample, judged at `now`. Changes nothing."""
+        growth, verdict = self._judged()
+        drain, arrival = self._drain(growth), self._steady(self._arrivals.rate, 0.0)
         if arrival is None and drain is not None and growth is not None:
             arrival = max(0.0, drain + growth.rate)
-        verdict = Verdict.STUCK if self._stuck(now) else self._verdict
+        verdict = Verdict.STUCK if self._stuck(now) else verdict
         caught_up_at = self._caught_up_at(now, drain, arrival) if verdict is Verdict.CATCHING_UP else None
         seconds = self._seconds(drain)
         oldest = UNKNOWN if self._consumed is None else self._arrivals.oldest(now, self._consumed)
         return BacklogState(self._backlog, seconds, drain, arrival, caught_up_at, verdict, oldest)
 
-    def _drain(self) -> float | None:
-        """Consumed per second; None if unknown."""
-        return self._steady(
-            lambda since: self._samples.rate(self._samples.since(since)), self._lately_error()
-        )
+    def _drain(self, trend: Trend | None) -> float | None:
+        """Consumed per second; None if unknown. `trend`: whose noise counts."""
+        lately = self._interval / _RECENT
+        error = 0.0 if trend is None else trend.error * math.sqrt(trend.seconds / lately)
+        return self._steady(lambda since: self._samples.rate(self._samples.since(since)), error)
 
     def _steady(self, rate: Callable[[float], float | None], error: float) -> float | None:
         """A rate over the last interval, or less if it was another one before.
@@ -321,65 +290,14 @@ class SourceBacklog:
                 return longer
         return recent
 
-    def _lately_error(self) -> float:
-        """The standard error of a rate over the last part of an interval."""
-        trend, lately = self._trend, self._interval / _RECENT
-        return 0.0 if trend is None else trend.error * math.sqrt(trend.seconds / lately)
-
     def _caught_up_at(self, now: float, drain: float | None, arrival: float | None) -> float | None:
         if drain is None or arrival is None or self._backlog.value is None:
             return None
         falls = drain - arrival
-        if falls < _HOLDS * drain:
+        if falls < _FALLS * drain:
             return None
         end = self._as_of + self._backlog.value / falls
         return max(now, end) if math.isfinite(end) else None
-
-    def _judge(self, at: float, *, late: bool) -> Verdict:
-        """The verdict on the sample just taken. `late`: a window runs that is or will be late."""
-        backlog, growth = self._backlog.value, self._trend
-        if backlog is None or self._backlog.infinite:
-            return Verdict.UNKNOWN
-        kept_up = self._verdict is Verdict.KEEPING_UP
-        windows = (_LEAVES_WINDOWS if kept_up else _KEEPS_UP_WINDOWS) * (_LATE if late else 1.0)
-        small = backlog <= self._small(windows)
-        if backlog == 0 or (small and (not late or kept_up or self._does_not_grow())):
-            return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
-        if self._stuck(at):
-            return Verdict.STUCK
-        drain = self._drain()
-        if (
-            growth is None
-            or (growth.steps < 2 and not growth.changed)  # noqa: PLR2004
-            or (drain == 0 and not self._seen_draining())
-        ):
-            return Verdict.UNKNOWN if late and self._verdict is Verdict.KEEPING_UP else self._verdict
-        return self._direction(growth, drain or 0.0)
-
-    def _direction(self, growth: Trend, drain: float) -> Verdict:
-        """Whether a backlog above 0 falls, grows or holds.
-
-        Nothing changes while the rates of arrival and of work, which lag a little, still say otherwise.
-        """
-        before = self._verdict
-        found = Verdict.FALLING_BEHIND if growth.rate > 0 else Verdict.CATCHING_UP
-        if before is Verdict.HOLDING:
-            return found if growth.beyond(_LEAVES * drain, _LEAVES_ERRORS) else Verdict.HOLDING
-        turns = before in {Verdict.FALLING_BEHIND, Verdict.CATCHING_UP} and before is not found
-        if not growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS):
-            found = Verdict.HOLDING
-        arrival = self._steady(self._arrivals.rate, 0.0)
-        if found is not before and arrival is not None:
-            clear = abs(arrival - drain) > _LEAVES * drain
-            said = Verdict.FALLING_BEHIND if arrival > drain else Verdict.CATCHING_UP
-            unsaid = before is Verdict.KEEPING_UP and found is not Verdict.HOLDING and said is not found
-            if (clear and said is before) or unsaid:
-                return before
-        return found
-
-    def _seen_draining(self) -> bool:
-        """True if it was ever seen to work: a backlog that grows beside a standstill falls behind then."""
-        return self._verdict is not Verdict.UNKNOWN
 
     def _stuck(self, now: float) -> bool:
         """True if there is a backlog and nothing has been consumed for too long."""
@@ -441,9 +359,9 @@ class ScheduleBacklog:
         at, late = self._last
         state = self._source.state(at)
         verdict, caught_up_at, current = state.verdict, state.caught_up_at, max(late, late_seconds)
-        if verdict is Verdict.UNKNOWN and late <= _KEEPS_UP_WINDOWS * self._window:
+        if verdict is Verdict.UNKNOWN and late <= KEEPS_UP_WINDOWS * self._window:
             verdict = Verdict.KEEPING_UP
-        if current - late > _LEAVES_WINDOWS * self._window:
+        if current - late > LEAVES_WINDOWS * self._window:
             verdict, caught_up_at = Verdict.FALLING_BEHIND, None
         if first_window:
             verdict = Verdict.UNKNOWN

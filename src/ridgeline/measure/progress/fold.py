@@ -35,12 +35,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.averages import Averages, StreamShares
-from ridgeline.measure.progress.backlog import (
-    BacklogState,
-    SourceBacklog,
-    Verdict,
-    worst,
-)
+from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.columns import Doing, ProgressColumns, Reports, progress_columns
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
 from ridgeline.measure.progress.formulas import (
@@ -60,6 +55,7 @@ from ridgeline.measure.progress.rows import (
 )
 from ridgeline.measure.progress.shape import FEW, ProgressShape, is_large
 from ridgeline.measure.progress.sources import Done, PartitionedSource
+from ridgeline.measure.progress.verdict import Situation, Verdict, in_application, worst
 from ridgeline.measure.progress.windows import (
     LATE_SHARE,
     Settling,
@@ -594,8 +590,10 @@ class ProgressFold:
                 UNKNOWN if state.backlog.infinite else state.seconds for state in free.values()
             )
             verdict = worst(verdicts.values())
-            if verdict is Verdict.KEEPING_UP:
-                verdict = self._unless_behind(schedule, free, now)
+            seen = all(self._sources[name].seen_late for name in free)  # then the sources' verdict counts it
+            if verdict is Verdict.KEEPING_UP and not seen and self._is_behind(schedule):
+                starts = self._schedule.in_first_window or self._settling.settles(now)
+                verdict = Verdict.SETTLING if starts else Situation(verdict, schedule.verdict).late
             ends = [state.caught_up_at for state in counted if state.verdict is Verdict.CATCHING_UP]
             caught_up_at = (
                 max((end for end in ends if end is not None), default=None) if None not in ends else None
@@ -605,7 +603,10 @@ class ProgressFold:
         else:
             seconds, oldest, caught_up_at = schedule.backlog, schedule.backlog, schedule.caught_up_at
             verdict = worst(verdicts.values()) if len(free) < len(states) else schedule.verdict
-            verdict = self._unless_settling(verdict, now)
+            settles, committed = self._settles(now), self._settling.committed_any
+            verdict = in_application(
+                Situation(verdict, schedule.verdict, settles=settles, committed=committed)
+            )
             basis, backlog_records = "schedule" if schedule.backlog.known else Basis.UNKNOWN.value, UNKNOWN
         unreachable = [name for name, source in self._sources.items() if source.problem]
         if self._hangs(now) or self._stuck_stores:
@@ -646,27 +647,51 @@ class ProgressFold:
 
         An old answer does not show that an application keeps up while its windows are late.
         """
-        source = self._sources[name]
-        if source.problem:
-            return Verdict.UNREACHABLE
-        if self._hangs(now):
-            return Verdict.STUCK
-        if state.backlog.infinite:
-            return self._unless_settling(schedule.verdict, now)
-        return self._unless_settling(self._evident(source, state, schedule, now), now)
-
-    def _unless_settling(self, verdict: Verdict, now: float) -> Verdict:
-        """The verdict; `settling` instead of any that needs to see the application work for a while."""
-        early = verdict in {
-            Verdict.CATCHING_UP,
-            Verdict.HOLDING,
-            Verdict.FALLING_BEHIND,
-            Verdict.UNKNOWN,
-        }
-        early = early or (verdict is Verdict.KEEPING_UP and not self._settling.committed_any)
-        return (
-            Verdict.SETTLING if early and self._schedule.windows and self._settling.settles(now) else verdict
+        source, windows, width = self._sources[name], self._windows, self._window_seconds
+        waits, left, late, as_of = (
+            state.backlog.value,
+            state.seconds.value,
+            self._late_seconds(now),
+            source.backlog.as_of,
         )
+        ahead = source.ledger.taken_ahead(source.partitions)
+        usual = (state.drain_per_second or 0.0) * _FLOWS_WINDOWS * width
+        return in_application(
+            Situation(
+                samples=state.verdict,
+                schedule=schedule.verdict,
+                problem=bool(source.problem),
+                hangs=self._hangs(now),
+                endless=state.backlog.infinite,
+                paced=source.paced,
+                nothing=waits == 0 and not ahead > 0,
+                waits=bool(waits),
+                starts=self._schedule.in_first_window,
+                silent=windows.oldest is None or not windows.oldest.heartbeats,
+                behind=self._is_behind(schedule),
+                flows=state.verdict in {Verdict.HOLDING, Verdict.KEEPING_UP}
+                and not (source.late or late > 0.5 * width)
+                and ahead > 0
+                and (waits or 0.0) - ahead <= usual,
+                old=as_of is not None
+                and now - as_of > max(5.0, 2 * width)
+                and (windows.last_late or late > width),
+                unseen=windows.last_late
+                and not source.late
+                and bool(waits)
+                and (left is None or left > width),
+                settles=self._settles(now),
+                committed=self._settling.committed_any,
+            )
+        )
+
+    def _settles(self, now: float) -> bool:
+        """True if the run or its plan has just begun."""
+        return bool(self._schedule.windows) and self._settling.settles(now)
+
+    def _is_behind(self, schedule: BacklogState) -> bool:
+        """True if the windows are too far behind their schedule."""
+        return (schedule.backlog.value or 0.0) > _BEHIND_WINDOWS * self._window_seconds
 
     def _hangs(self, now: float) -> bool:
         """True if windows are under way, and for long nothing was committed and nothing has moved."""
@@ -679,79 +704,6 @@ class ProgressFold:
         if not self._has_heartbeats:
             allowed = max(allowed, STUCK_WINDOWS * self._windows.longest_seconds)
         return now - since > allowed
-
-    def _evident(
-        self, source: PartitionedSource, state: BacklogState, schedule: BacklogState, now: float
-    ) -> Verdict:
-        """The verdict of a source's samples; of the schedule, where they say nothing or are old."""
-        if source.paced:
-            ahead = source.ledger.taken_ahead(source.partitions) > 0
-            behind = schedule.verdict not in {Verdict.KEEPING_UP, Verdict.UNKNOWN}
-            done = state.backlog.value == 0 and not ahead
-            return schedule.verdict if behind else Verdict.KEEPING_UP if done else Verdict.PACED
-        window = self._windows.oldest
-        if (
-            state.verdict is Verdict.STUCK
-            and self._schedule.in_first_window
-            and (window is None or not window.heartbeats)
-        ):
-            return Verdict.UNKNOWN
-        if state.verdict is Verdict.UNKNOWN and state.backlog.value and not self._schedule.in_first_window:
-            late = schedule.backlog.value or 0.0
-            if late > _BEHIND_WINDOWS * self._window_seconds:
-                return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
-        if self._flows(source, state, now):
-            return Verdict.KEEPING_UP
-        return self._not_old(source, state, schedule, now)
-
-    def _not_old(
-        self, source: PartitionedSource, state: BacklogState, schedule: BacklogState, now: float
-    ) -> Verdict:
-        """The verdict of the samples, unless they are too old to say so."""
-        left = state.seconds.value
-        if (
-            state.verdict is Verdict.KEEPING_UP
-            and self._windows.last_late
-            and not source.late
-            and state.backlog.value
-            and (left is None or left > self._window_seconds)
-        ):
-            return Verdict.UNKNOWN  # the window before was late, and this one will be
-        as_of = source.backlog.as_of
-        late = self._windows.last_late or self._late_seconds(now) > self._window_seconds
-        if (
-            state.verdict is Verdict.KEEPING_UP
-            and as_of is not None
-            and now - as_of > max(5.0, 2 * self._window_seconds)
-            and late
-        ):
-            return Verdict.UNKNOWN if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
-        return state.verdict
-
-    def _flows(self, source: PartitionedSource, state: BacklogState, now: float) -> bool:
-        """True if what waits is in windows in flight, as many as usual, and windows begin in time."""
-        if state.verdict not in {Verdict.HOLDING, Verdict.KEEPING_UP} or source.late:
-            return False
-        if self._late_seconds(now) > 0.5 * self._window_seconds:
-            return False
-        ahead = source.ledger.taken_ahead(source.partitions)
-        drained = (state.drain_per_second or 0.0) * _FLOWS_WINDOWS * self._window_seconds
-        return ahead > 0 and (state.backlog.value or 0.0) - ahead <= drained
-
-    def _unless_behind(
-        self, schedule: BacklogState, states: Mapping[str, BacklogState], now: float
-    ) -> Verdict:
-        """`keeping up`, unless the windows are too far behind their schedule: then the schedule's verdict.
-
-        Where what late windows hold is seen, the sources' verdict has counted it.
-        """
-        if all(self._sources[name].seen_late for name in states):
-            return Verdict.KEEPING_UP
-        if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
-            return Verdict.KEEPING_UP
-        if self._schedule.in_first_window or self._settling.settles(now):
-            return Verdict.SETTLING
-        return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 
     def source_detail(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions. Raises KeyError naming those that report."""

@@ -43,7 +43,7 @@ class Sample:
 class Trend:
     """Growth per second since the last change, its standard error, over `steps` and `seconds`.
 
-    `changed`: there was a change.
+    `changed`: there was a change, at `since`.
     """
 
     rate: float
@@ -51,6 +51,7 @@ class Trend:
     steps: int
     seconds: float
     changed: bool = False
+    since: float = -math.inf
 
     def beyond(self, tolerance: float, errors: float) -> bool:
         """True if it is not 0: beyond a tolerance (per second) and `errors` standard errors."""
@@ -70,7 +71,8 @@ class Samples:
         self._samples: list[Sample] = []
         self._times: list[float] = []
         self._noises: deque[tuple[float | None, float | None]] = deque(maxlen=_NOISE_SAMPLES)
-        self._changed_at = -math.inf
+        self.changed_at = -math.inf
+        """The last change that was noted."""
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -83,7 +85,7 @@ class Samples:
         self._samples.clear()
         self._times.clear()
         self._noises.clear()
-        self._changed_at = -math.inf
+        self.changed_at = -math.inf
 
     def begins_slice(self, at: float) -> bool:
         """True if a sample of this moment will stay beside the last one; else it will take its place."""
@@ -152,19 +154,13 @@ class Samples:
         ):
             return None
         noise = self._noise()
-        first = max(first, min(last - 1, self._first(self._changed_at)))
-        begin = self._change(first, last, noise)
-        if begin is not None:
-            self._changed_at = samples[begin].at
-        else:
-            begin = first
-        seconds = samples[last].at - samples[begin].at
+        first = max(first, min(last - 1, self._first(self.changed_at)))
+        change = self._change(first, last, noise)
+        begin = first if change is None else change
+        since = samples[begin].at
+        seconds, changed = samples[last].at - since, change is not None or since == self.changed_at
         return Trend(
-            self._slope(begin, last),
-            noise / math.sqrt(seconds),
-            last - begin,
-            seconds,
-            samples[begin].at == self._changed_at,
+            self._slope(begin, last), noise / math.sqrt(seconds), last - begin, seconds, changed, since
         )
 
     def _first(self, at: float) -> int:

@@ -190,7 +190,7 @@ def test_the_watermark_of_a_state_is_as_spark_wrote_it(whole, tmp_path):
 def test_manifests_behind_the_log_are_reported(whole, gone):
     folder, manifest = whole
     log = SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"], print)
-    last = None if gone == 12 else replace(manifest, window_id=10)
+    last = None if gone == 12 else replace(manifest, offsets=replace(manifest.offsets, batch=10))
     with pytest.raises(CheckpointError) as error:
         log.check(last)
     newest = "the last commit is of micro-batch 10" if last else "nothing is committed"
