@@ -138,7 +138,7 @@ class Promise(BaseModel):
 
     def latency_limit(self) -> float | None:
         """As of a `Policy`."""
-        return self.limit if self.kind in {"latency", "window_latency", "record_age"} else None
+        return self.limit if self.kind in QUANTILES else None
 
     @property
     def unit(self) -> str:

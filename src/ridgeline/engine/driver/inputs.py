@@ -60,6 +60,8 @@ class Inputs:
         """The ends of the last window that has begun."""
         self.taken: dict[str, float] = {}
         """How much of their budgets inputs take in the last window that has begun, as far as they say so."""
+        self.waiting: dict[int, int] = {}
+        """The tuples that inputs keep for the next windows, by physical id, as of the last commit."""
         self._budgets: Mapping[str, Budget] = {}
         self.time = SteadyTime(clock)
         """The time that windows get: timers and limits by the clock go by it."""
@@ -100,12 +102,9 @@ class Inputs:
 
     def committed(self, window_id: int, read: Read, reports: Iterable[WindowReport] = ()) -> None:
         """A window is committed that has read this, and all windows before it. `reports`: of containers."""
-        handed_over = {
-            report.window.operator: report.handed_over
-            for window in reports
-            for report in window.operators
-            if report.handed_over
-        }
+        ran = [one for window in reports for one in window.operators]
+        handed_over = {one.window.operator: one.handed_over for one in ran if one.handed_over}
+        self.waiting = {one.window.operator: one.holds for one in ran if one.holds}
         for name, enumerator in self._enumerators.items():
             if handed_over:
                 own = (one.id for one in self.plan.physical.operators if one.name == name)

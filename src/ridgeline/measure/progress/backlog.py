@@ -11,8 +11,8 @@ A source is watched through samples (at, consumed, remaining), `consumed` cumula
   cover the time since the catching up began, where that is less than an interval ago. They cover three
   intervals where they scatter by more than 2 % otherwise.
 
-The trend of what remains is in `ridgeline.measure.progress.trend`: a change shows as soon as it stands out of
-the noise, without noise at the next sample. The words are in `ridgeline.measure.progress.verdict`.
+A change of the growth shows as soon as it stands out of the noise, without noise at the next sample: see
+`ridgeline.measure.progress.trend`. The words are in `ridgeline.measure.progress.verdict`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from ridgeline.measure.events import SourceAsked, SourceProgress, SourceTaken
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, total
-from ridgeline.measure.progress.verdict import Verdict
 
 _KEPT_ANSWERS = 64
 _FEWEST_SAMPLES = 2

@@ -125,8 +125,6 @@ class ApplicationRun:
         self.keys = KeyCounting(plan, clock)
         self.recordings = Recordings(plan, checkpoint, clock)
         self.compactions = compactions(plan, checkpoint)
-        self.waiting: Mapping[int, int] = {}
-        """The tuples that inputs keep for the next windows, by physical id, as of the last commit."""
         self.properties = NOTHING_KEPT
         """The properties and edits that windows keep which are committed from now on."""
         self._reporter = Reporter(plan, clock, observe)
@@ -219,6 +217,11 @@ class ApplicationRun:
     def why_held(self) -> str | None:
         """The last answer of `held_back`. Any thread may ask."""
         return self._outputs.why_held
+
+    @property
+    def waiting(self) -> dict[int, int]:
+        """See `Inputs.waiting`."""
+        return self._live.inputs.waiting
 
     @property
     def publishers(self) -> Mapping[str, Publisher]:
@@ -550,10 +553,8 @@ class ApplicationRun:
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
         keys = record.state_keys
-        self.waiting = {
-            one.window.operator: one.holds for report in last.reports for one in report.operators if one.holds
-        }
-        offsets = last.offsets and replace(last.offsets, waiting=sum(self.waiting.values()))
+        waiting = sum(one.holds for report in last.reports for one in report.operators)
+        offsets = last.offsets and replace(last.offsets, waiting=waiting)
         manifest = Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,

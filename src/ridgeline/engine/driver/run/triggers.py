@@ -217,7 +217,7 @@ class QueryTrigger:
         self._log.check(self._run.checkpoint.last())
         self._run.open()
         if self._log.last is not None:
-            self._run.waiting = {self._first_partitions[0]: self._log.last.waiting}
+            self._run.waiting[self._first_partitions[0]] = self._log.last.waiting
             self._work_off(limits)
 
     def _start(self, writer: DataStreamWriter, frames: list[DataFrame]) -> StreamingQuery:
