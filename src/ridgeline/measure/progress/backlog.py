@@ -7,9 +7,8 @@ A source is watched through samples (at, consumed, remaining), `consumed` cumula
 - arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining /
   time;
 - backlog seconds = remaining / drain rate;
-- caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates
-  cover the time since the catching up began, where that is less than an interval ago. They cover three
-  intervals where they scatter by more than 2 % otherwise.
+- caught up at = time of the last sample + remaining / -growth, while it catches up. It is not said before the
+  growth is known for three seconds, or eight windows, and to 15 %: by its standard error and by the rates.
 
 A change of the growth shows as soon as it stands out of the noise, without noise at the next sample: see
 `ridgeline.measure.progress.trend`. The words are in `ridgeline.measure.progress.verdict`.
@@ -33,6 +32,7 @@ from ridgeline.measure.progress.verdict import (
 )
 
 _FALLS = 0.05  # of the drain rate: a backlog that falls by less has no end
+_SURE, _SURE_SECONDS, _SURE_WINDOWS = 0.15, 3.0, 8.0
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _RECENT, _ALIKE = 4, 0.1  # the last part of an interval; rates that differ by less are one
 _LONG_INTERVALS = 3.0
@@ -263,7 +263,9 @@ class SourceBacklog:
         if arrival is None and drain is not None and growth is not None:
             arrival = max(0.0, drain + growth.rate)
         verdict = Verdict.STUCK if self._stuck(now) else verdict
-        caught_up_at = self._caught_up_at(now, drain, arrival) if verdict is Verdict.CATCHING_UP else None
+        caught_up_at = (
+            self._caught_up_at(now, drain, arrival, growth) if verdict is Verdict.CATCHING_UP else None
+        )
         seconds = self._seconds(drain)
         oldest = UNKNOWN if self._consumed is None else self._arrivals.oldest(now, self._consumed)
         return BacklogState(self._backlog, seconds, drain, arrival, caught_up_at, verdict, oldest)
@@ -290,11 +292,15 @@ class SourceBacklog:
                 return longer
         return recent
 
-    def _caught_up_at(self, now: float, drain: float | None, arrival: float | None) -> float | None:
-        if drain is None or arrival is None or self._backlog.value is None:
+    def _caught_up_at(
+        self, now: float, drain: float | None, arrival: float | None, growth: Trend | None
+    ) -> float | None:
+        if drain is None or arrival is None or growth is None or self._backlog.value is None:
             return None
-        falls = drain - arrival
-        if falls < _FALLS * drain:
+        falls = -growth.rate
+        seconds = max(_SURE_SECONDS, min(_SURE_WINDOWS * self._window, self._interval))
+        unsure = max(growth.error, abs(drain - arrival - falls)) > _SURE * falls
+        if falls < _FALLS * drain or unsure or growth.seconds < seconds:
             return None
         end = self._as_of + self._backlog.value / falls
         return max(now, end) if math.isfinite(end) else None

@@ -182,7 +182,9 @@ MANIFEST = Manifest(
 )
 
 
-@pytest.mark.parametrize("offsets", [None, SourceOffsets(["in"], "v1\n{}", "{}", {"0/0": 7}, {"0/0": "ä"})])
+@pytest.mark.parametrize(
+    "offsets", [None, SourceOffsets(["in"], "v1\n{}", "{}", {"0/0": 7}, {"0/0": "ä"}, 3, 9)]
+)
 def test_a_manifest_comes_back_from_json(offsets):
     manifest = replace(MANIFEST, offsets=offsets)
     assert Manifest.of(json.loads(json.dumps(manifest.picture()))) == manifest

@@ -148,7 +148,7 @@ def test_a_run_with_a_spark_source_is_refused_in_process(tmp_path: Path) -> None
     last = owned.last()
     assert last is not None
     for window in (3, 4):
-        owned.commit(replace(last, window_id=window, offsets=SourceOffsets(["numbers"], "", "", {}, {})))
+        owned.commit(replace(last, window_id=window, offsets=SourceOffsets(["numbers"], "", "", {}, {}, 0)))
     owned.close()
     with pytest.raises(CheckpointError, match="to window 3 in process: its Spark sources have a log of"):
         run_local(application(), checkpoint=tmp_path, from_window=3)
