@@ -120,7 +120,8 @@ def test_changes_go_to_their_region(fan, wait_until):
     assert row["id"] // IDS == number
     assert row["state"] == "APPLIED"
     assert rest.get(f"/changes/{row['id']}")["what"] == row["what"]
-    changed = rest.post("/logicalPlan/operators/gate/properties", note="by REST")
+    edit = {"do": "set-property", "operator": "gate", "property": "note", "value": "by REST"}
+    changed = rest.post("/changes", edits=[edit])
     assert (changed["id"] // IDS, changed["state"]) == (number, "APPLIED")
     assert rest.get("/logicalPlan/operators/gate/properties")["note"] == "by REST"
     edits = [

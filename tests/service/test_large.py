@@ -15,7 +15,7 @@ from support.service.watched import BASE, feed, payments, serving
 
 PATHS = [
     *("/info", "/logicalPlan", "/logicalPlan/operators", "/logicalPlan/operators/balances"),
-    *("/logicalPlan/operators/balances/aggregation", "/physicalPlan", "/physicalPlan/operators"),
+    *("/physicalPlan", "/physicalPlan/operators"),
     *("/physicalPlan/operators/2", "/physicalPlan/containers", "/physicalPlan/streams", "/latency"),
     *("/criticalPath", "/recordAge", "/progress", "/windows", "/throughput"),
 ]

@@ -82,7 +82,7 @@ def test_rest_and_metrics_name_operators_in_modules():
         count = client.get("/logicalPlan/operators/outer.inner.count")
         assert count["name"] == "outer.inner.count"
         assert count["totalTuplesEmitted"] == 3
-        assert client.get("/logicalPlan/operators/outer.halve/ports/data")["name"] == "data"
+        assert client.get("/logicalPlan/operators/outer.halve/ports")["ports"][0]["name"] == "data"
         status, _, body = client.ask("/ws/v2/stram/logicalPlan/operators/outer.inner.cuont")
         assert (status, b"did you mean `outer.inner.count`?" in body) == (404, True)
         path = {re.split(r"[#\[]", one["operator"])[0] for one in client.get("/criticalPath")["path"]}

@@ -15,7 +15,7 @@ from ridgeline.api import (
 from ridgeline.operators import Delay, FileOutput, Filter, Map
 from ridgeline.plan import LogicalPlan, validate
 from ridgeline.plan.change.editing import edited, spec_of_operator
-from ridgeline.plan.change.kinds import KINDS, VERBS, kind_of
+from ridgeline.plan.change.kinds import KINDS, VERBS
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -431,13 +431,3 @@ def test_edited_leaves_the_application_as_it_was() -> None:
 def test_every_kind_can_be_asked_for_in_words_of_its_own():
     assert all(kind.verbs for kind in KINDS)
     assert len(VERBS) == sum(len(kind.verbs) for kind in KINDS)
-    requests = [verb.request for verb in VERBS.values()]
-    assert len(set(requests)) == len(requests)
-
-
-def test_the_words_of_a_verb_are_the_fields_of_its_request():
-    for verb in VERBS.values():
-        if verb.fields:
-            assert len(verb.fields) == len(verb.words.split())
-            edit = verb.edit(*verb.fields)
-            assert verb in kind_of(edit).verbs

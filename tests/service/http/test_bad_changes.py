@@ -94,15 +94,6 @@ def conflicting():
     yield [RENAME, GOOD]
 
 
-def of_apex():
-    """Requests in Apex's form that are none."""
-    yield from ([], "x", [None])
-    yield [{"requestType": "DropDatabase"}]
-    yield [{"requestType": "CreateOperatorRequest", "operatorName": "x"}]
-    yield [{"requestType": 5}]
-    yield from ([{"requestType": "RemoveOperatorRequest", "operatorName": value}] for value in NO_TEXTS)
-
-
 def bad_requests():
     """Path, body, and the statuses that are right."""
     yield from (("changes", body, {400}) for body in no_requests())
@@ -111,11 +102,6 @@ def bad_requests():
         yield "changes", {"edits": edits}, {400, 409}
     for name, value in itertools.product(("wait", "dryRun"), (-1, 31, "x", [])):
         yield "changes", {"edits": [GOOD], name: value}, {400, 409}
-    yield from (("logicalPlan", {"requests": requests}, {400}) for requests in of_apex())
-    for part in ("properties", "attributes", "ports/input/attributes"):
-        yield f"logicalPlan/operators/sums/{part}", {"none": 1}, {400, 409}
-    for path in ("logicalPlan/operators/none/properties", "physicalPlan/operators/99/properties"):
-        yield path, {"factor": 2}, {404}
 
 
 OF_OTHERS = (
@@ -123,8 +109,6 @@ OF_OTHERS = (
     ("pause", {}),
     ("shutdown", {}),
     ("kill", {}),
-    ("logicalPlan/operators/sums/properties", {"factor": 2}),
-    ("logicalPlan", {"requests": [{"requestType": "RemoveOperatorRequest", "operatorName": "sums"}]}),
     ("recordings", {"operator": "sums"}),
     ("changes/1/withdraw", {}),
 )

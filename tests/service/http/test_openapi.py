@@ -194,7 +194,6 @@ SHAPES = {
 def concrete(document, path):
     """The path with examples in the place of its parameters."""
     path = re.sub(r"\{(\w+)\}", lambda match: EXAMPLES.get(match[1], "1"), path)
-    path = path.replace("operators/1/ports/payments", "operators/1/ports/output")
     return path.replace("/sources/balances", "/sources/source")
 
 

@@ -43,8 +43,8 @@ def test_elsewhere_than_on_the_loopback_address_it_makes_a_token(app):
         assert server.url == f"http://{socket.gethostname()}:{server.port}"
         here = f"http://127.0.0.1:{server.port}"
         assert len(server.token) >= 32
-        assert Client(here).ask("/ws")[0] == 401
-        assert Client(here, server.token).ask("/ws")[0] == 200
+        assert Client(here).ask("/ws/v2/stram/versions")[0] == 401
+        assert Client(here, server.token).ask("/ws/v2/stram/versions")[0] == 200
     finally:
         server.close()
 
@@ -57,7 +57,7 @@ def test_it_ends_and_its_port_is_free_again(app):
     assert not server._thread.is_alive()
     assert [thread for thread in set(threading.enumerate()) - before if not thread.daemon] == []
     with pytest.raises(ConnectionRefusedError):
-        Client(server.url).ask("/ws")
+        Client(server.url).ask("/ws/v2/stram/versions")
     again = WebServer(app, port=server.port)
     again.close()
 

@@ -29,14 +29,6 @@ class Form(Enum):
     DURATION = auto()
 
 
-class Statistics(Enum):
-    """How the values of a logical operator's partitions are summed up; each has those before it too."""
-
-    EXTREMES = auto()
-    MEAN = auto()
-    SUM = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class TerminalColumn:
     """A column in the terminal.
@@ -52,18 +44,6 @@ class TerminalColumn:
     after: str = ""
     warns: bool = False
     unless_zero: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """A field of the answer about a logical operator's partitions.
-
-    `help`: its description, if it is not the row's. `after`: name of the row that it follows.
-    """
-
-    statistics: Statistics
-    help: str = ""
-    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +69,6 @@ class OperatorMetric:
 
     Where it is shown:
     - `name`, `type`, `help`: a field of the REST answer about operators, and its description in OpenAPI
-    - `aggregate`: a field of the answer about a logical operator
     - `metric`: the metric of `/metrics` and the page of metrics, whose value is the answer's
     - `metric_after`: the name of the metric that it follows there
     - `graph`: a line of that metric in the dashboard
@@ -104,7 +83,6 @@ class OperatorMetric:
     last: Callable[[OperatorWindow], Any] | None = None
     count: Callable[[OperatorWindow], int] | None = None
     read: Callable[[OperatorMoment], Any] | None = None
-    aggregate: Aggregate | None = None
     metric: Metric | None = None
     metric_after: str = ""
     graph: Graph | None = None

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Kind, Metric
 from ridgeline.measure.registry.operator_metric import (
-    Aggregate,
     Form,
     Graph,
     OperatorMetric,
-    Statistics,
     TerminalColumn,
     arranged,
 )
@@ -94,7 +92,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int | None,
         help="The window that it works on, or its last one.",
         read=lambda seen: seen.current_window,
-        aggregate=Aggregate(Statistics.EXTREMES, "The windows that they work on.", after="recoveryWindowId"),
         column=TerminalColumn("window", Form.NUMBER, keep=7),
     ),
     OperatorMetric(
@@ -102,7 +99,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int | None,
         help="Its last committed window.",
         read=lambda seen: seen.status.last_window,
-        aggregate=Aggregate(Statistics.EXTREMES, "Their last committed windows.", after="lastHeartbeat"),
     ),
     OperatorMetric(
         name="totalTuplesProcessed",
@@ -123,7 +119,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float,
         help="Tuples in per second, averaged.",
         read=lambda seen: seen.rates.tuples_in,
-        aggregate=Aggregate(Statistics.SUM, "Tuples in per second."),
         column=TerminalColumn("in/s", Form.RATE, keep=9),
     ),
     OperatorMetric(
@@ -131,7 +126,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float,
         help="Tuples out per second, averaged.",
         read=lambda seen: seen.rates.tuples_out,
-        aggregate=Aggregate(Statistics.SUM, "Tuples out per second."),
         column=TerminalColumn("out/s", Form.RATE, keep=6),
     ),
     OperatorMetric(
@@ -139,7 +133,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float | None,
         help="Processor time per wall time over the last windows, in percent.",
         read=lambda seen: seen.status.cpu_percentage,
-        aggregate=Aggregate(Statistics.SUM, "Processor time per wall time in percent."),
         column=TerminalColumn("cpu", Form.PERCENT, keep=4, after="latency"),
     ),
     OperatorMetric(
@@ -147,7 +140,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float | None,
         help="Mean latency of the last 10 windows, in milliseconds.",
         read=lambda seen: seen.latency.get("averageMs"),
-        aggregate=Aggregate(Statistics.MEAN),
         column=TerminalColumn("latency", Form.MILLISECONDS, keep=10),
     ),
     OperatorMetric(
@@ -220,7 +212,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Failures of it that made a window start again.",
         read=lambda seen: seen.status.counts["failureCount"],
-        aggregate=Aggregate(Statistics.SUM, "Failures."),
         metric=Metric(
             "operator_failures_total",
             Kind.COUNTER,
@@ -239,14 +230,12 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float | None,
         help="When its container's last heartbeat or report came.",
         read=lambda seen: seen.container.last_seen,
-        aggregate=Aggregate(Statistics.EXTREMES, "When their last heartbeats came.", after="stateBytes"),
     ),
     OperatorMetric(
         name="stateBytes",
         type=int,
         help="Bytes of state that its last window changed.",
         last=lambda window: window.state_bytes,
-        aggregate=Aggregate(Statistics.SUM, "Bytes of state that the last window changed."),
         metric=Metric(
             "operator_state_bytes",
             Kind.GAUGE,

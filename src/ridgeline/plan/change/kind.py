@@ -77,22 +77,15 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """An edit as a line of `ridgeline begin-logical-plan-change`, and as Apex's request of the same name.
+    """An edit as a line of `ridgeline begin-logical-plan-change`.
 
     `words`: what stands behind the name; a word in brackets may be left out. `edit` takes them as texts.
-    `fields`: their names in Apex's request; empty if Apex has none. There a value may be any JSON.
     """
 
     name: str
     words: str
     help: str
     edit: Callable[..., Edit]
-    fields: tuple[str, ...] = ()
-
-    @property
-    def request(self) -> str:
-        """The name of Apex's request."""
-        return "".join(map(str.capitalize, self.name.split("-"))) + "Request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +97,7 @@ class EditKind(Generic[E]):
         text: It in one line, after `masked`.
         make: Carries it out; what cannot be made is a fault of the editor's draft.
         masked: It without secrets, for people.
-        verbs: It in words: for sessions on the command line, and for Apex's requests.
+        verbs: It in words, for sessions on the command line.
         command: A command of its own: a function of annotated parameters (`Word`), whose docstring is the
             help. Raises ChangeError for words that make no edit.
         differences: Where the difference of two plans has it.

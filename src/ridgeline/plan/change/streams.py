@@ -15,9 +15,6 @@ from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
 from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
 from ridgeline.plan.logical import locality_name
 
-_SINK = ("sinkOperatorName", "sinkOperatorPortName")
-_SOURCE = ("sourceOperatorName", "sourceOperatorPortName")
-
 
 def _add(editor: Editor, edit: AddStream) -> None:
     """Add a stream from a port where none begins yet."""
@@ -75,7 +72,6 @@ ADD_STREAM = EditKind(
             lambda name, source, output, sink, port: AddStream(
                 name, f"{source}.{output}", (f"{sink}.{port}",)
             ),
-            ("streamName", *_SOURCE, *_SINK),
         ),
     ),
     differences=(Difference(Step.ADD_STREAMS, _added),),
@@ -98,7 +94,7 @@ REMOVE_STREAM = EditKind(
     edit=RemoveStream,
     text=lambda edit: f"remove the stream `{edit.name}`",
     make=_remove,
-    verbs=(Verb("remove-stream", "NAME", "remove a stream", RemoveStream, ("streamName",)),),
+    verbs=(Verb("remove-stream", "NAME", "remove a stream", RemoveStream),),
     differences=(Difference(Step.REMOVE_STREAMS, _removed),),
 )
 
@@ -139,7 +135,6 @@ ADD_SINK = EditKind(
             "STREAM TO-OPERATOR TO-PORT",
             "let one more input port read a stream",
             lambda name, sink, port: AddSink(name, f"{sink}.{port}"),
-            ("streamName", *_SINK),
         ),
     ),
     differences=(Difference(Step.ADD_SINKS, _sinks_added),),

@@ -118,14 +118,6 @@ def _figured(asked: Asked, operators: Any) -> Iterator[Any]:
         )
 
 
-def _port(asked: Asked) -> Any:
-    name, ports = asked.values["port"], asked.operator()["ports"]
-    for port in ports:
-        if port["name"] == name:
-            return port
-    raise AnswerError(404, f"there is no port `{name}`", did_you_mean(name, [port["name"] for port in ports]))
-
-
 def _changes(asked: Asked) -> Any:
     return {"changes": [{**row, "result": ""} for row in asked.watch.changes()]}
 
@@ -181,7 +173,7 @@ def _configuration(asked: Asked) -> Any:
             for name, value in {**one["attributes"], **one["properties"]}.items():
                 yield {"key": f"operator.{one['name']}.{name}", "operator": one["name"], "value": value}
 
-    values = [{**row, "layer": "", "place": "", "insteadOf": []} for row in rows()]
+    values = [{**row, "layer": "", "place": "", "insteadOf": [], "choices": []} for row in rows()]
     return {"known": False, "values": values}
 
 
@@ -198,11 +190,7 @@ _OWN: Mapping[str, Callable[[Asked], Any]] = {
     ),
     f"{_LOGICAL}/operators": _operators,
     _OPERATOR: lambda asked: next(_figured(asked, [asked.operator()])),
-    f"{_OPERATOR}/aggregation": lambda asked: apex.aggregation(
-        asked.operator()["name"], asked.watch.operators()
-    ),
     f"{_OPERATOR}/ports": lambda asked: {"ports": asked.operator()["ports"]},
-    f"{_OPERATOR}/ports/{{port}}": _port,
     f"{_OPERATOR}/attributes": lambda asked: _one_of(
         asked.operator()["attributes"], asked.get("attributeName"), "attribute"
     ),

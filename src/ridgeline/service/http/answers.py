@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from typing_extensions import TypedDict
@@ -11,14 +10,11 @@ from ridgeline.measure.answers.changes import RequestedChange
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
-    PortAnswer,
     RecordAgeAnswer,
     StreamAnswer,
 )
 from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
-from ridgeline.measure.registry.operator_metric import Aggregate, Statistics, answer_type, arranged
-from ridgeline.measure.registry.operators import OPERATOR_METRICS
 
 
 class ErrorAnswer(TypedDict):
@@ -51,12 +47,6 @@ class VersionsAnswer(TypedDict):
     pyarrow: Annotated[str, "Of Arrow."]
     java: Annotated[str, "Of the Java that Spark runs on; empty if Spark does not run in this process."]
     system: Annotated[str, "Of the operating system."]
-
-
-class VersionAnswer(TypedDict):
-    """The version of the web services."""
-
-    version: Annotated[str, "`v2`."]
 
 
 class HealthAnswer(TypedDict):
@@ -194,46 +184,6 @@ class LogicalOperatorsAnswer(TypedDict):
     operators: Annotated[list[LogicalOperatorAnswer], "In the order of the plan."]
 
 
-class ExtremesAnswer(TypedDict):
-    """The least and the greatest of what partitions have; null if none knows."""
-
-    min: Annotated[float | None, "The least."]
-    max: Annotated[float | None, "The greatest."]
-
-
-class MeanAnswer(ExtremesAnswer):
-    """Of what partitions have, also the mean."""
-
-    avg: Annotated[float | None, "The mean."]
-
-
-class SumAnswer(MeanAnswer):
-    """Of what partitions have, also the sum."""
-
-    sum: Annotated[float | None, "The sum."]
-
-
-_STATISTICS = {
-    Statistics.EXTREMES: ExtremesAnswer,
-    Statistics.MEAN: MeanAnswer,
-    Statistics.SUM: SumAnswer,
-}
-AGGREGATED: Sequence[tuple[str, Aggregate, str]] = arranged(
-    (row.name, row.aggregate.after, (row.name, row.aggregate, row.aggregate.help or row.help))
-    for row in OPERATOR_METRICS
-    if row.aggregate is not None
-)
-"""The fields of `AggregationAnswer` after its name: name, what is aggregated, description."""
-AggregationAnswer: Any = answer_type(
-    "AggregationAnswer",
-    {
-        "name": (str, "Name of the operator."),
-        **{name: (_STATISTICS[one.statistics], text) for name, one, text in AGGREGATED},
-    },
-)
-AggregationAnswer.__doc__ = "The figures of a logical operator's partitions, without unifiers."
-
-
 class PhysicalPlanAnswer(TypedDict):
     """All physical operators and the streams between them."""
 
@@ -245,12 +195,6 @@ class OperatorsAnswer(TypedDict):
     """All physical operators."""
 
     operators: Annotated[list[OperatorAnswer], "In topological order."]
-
-
-class PortsAnswer(TypedDict):
-    """The ports of a physical operator."""
-
-    ports: Annotated[list[PortAnswer], "Input ports first."]
 
 
 class StreamsAnswer(TypedDict):

@@ -1,31 +1,25 @@
-"""Apex's shapes: logical operators, their aggregation, ports and streams.
+"""Apex's shapes: logical operators, ports and streams.
 
-Field names are those of Apache Apex's STRAM web services (`LogicalOperatorInfo`, `OperatorAggregationInfo`,
-...), numbers are numbers.
+Field names are those of Apache Apex's STRAM web services (`LogicalOperatorInfo`, ...), numbers are numbers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
-from ridgeline.measure.registry.operator_metric import Statistics
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import (
-    AGGREGATED,
-    ExtremesAnswer,
     LogicalOperatorAnswer,
     LogicalPlanAnswer,
     LogicalPortAnswer,
     LogicalPortRefAnswer,
-    MeanAnswer,
-    SumAnswer,
 )
 
 
@@ -141,15 +135,6 @@ def logical_operator(
     }
 
 
-def aggregation(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """An `AggregationAnswer`: statistics of what a logical operator's partitions have, without unifiers."""
-    own = [row for row in rows if row["logicalName"] == name and not row["unifierClass"]]
-    return {
-        "name": name,
-        **{field: _STATISTICS[one.statistics](row[field] for row in own) for field, one, _ in AGGREGATED},
-    }
-
-
 def _port_ref(port: PortRef) -> LogicalPortRefAnswer:
     return {"operatorName": port.operator, "portName": port.port}
 
@@ -165,25 +150,3 @@ def _total(values: Iterable[Number | None]) -> Number | None:
     """The sum of what is known; None if nothing is."""
     known = _known(values)
     return sum(known) if known else None
-
-
-def _extremes(values: Iterable[float | None]) -> ExtremesAnswer:
-    known = _known(values)
-    return {"min": min(known, default=None), "max": max(known, default=None)}
-
-
-def _mean(values: Iterable[float | None]) -> MeanAnswer:
-    known = _known(values)
-    return {**_extremes(known), "avg": sum(known) / len(known) if known else None}
-
-
-def _sum(values: Iterable[float | None]) -> SumAnswer:
-    known = _known(values)
-    return {**_mean(known), "sum": sum(known) if known else None}
-
-
-_STATISTICS: Mapping[Statistics, Callable[[Iterable[float | None]], object]] = {
-    Statistics.EXTREMES: _extremes,
-    Statistics.MEAN: _mean,
-    Statistics.SUM: _sum,
-}

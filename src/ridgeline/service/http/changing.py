@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean, shorten
+from ridgeline.api.errors import ChangeError, ValidationError
 from ridgeline.api.support.masking import mask
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
-from ridgeline.plan.change.kinds import VERBS
-from ridgeline.plan.edits import Edit, SetAttribute, SetProperty, edit_of
+from ridgeline.plan.edits import Edit, edit_of
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.plan.specification import edits_between, read_specification
@@ -49,62 +48,23 @@ MOST_EDITS = 1_000
 
 def edits_of(documents: Sequence[object]) -> tuple[Edit, ...]:
     """The edits of a request. Raises AnswerError (400) with all that are none."""
-    return _all(documents, edit_of, "edit")
-
-
-def edits_of_requests(documents: Sequence[object]) -> tuple[Edit, ...]:
-    """Apex's requests, such as `{"requestType": "CreateOperatorRequest", ...}`, as edits.
-
-    Raises AnswerError (400) with all that are none.
-    """
-    return _all(documents, _edit_of_request, "request")
-
-
-def _all(documents: Sequence[object], read: Callable[[object], Edit], what: str) -> tuple[Edit, ...]:
-    """Read all documents; `what` they are called in errors. Raises AnswerError (400)."""
     if not documents:
-        raise AnswerError(400, f"there is no {what}", f"give at least one {what}")
+        raise AnswerError(400, "there is no edit", "give at least one edit")
     if len(documents) > MOST_EDITS:
         raise AnswerError(
-            400, f"{len(documents):,} {what}s are more than {MOST_EDITS:,}", "send them as several changes"
+            400, f"{len(documents):,} edits are more than {MOST_EDITS:,}", "send them as several changes"
         )
     found: list[Edit] = []
     faults: list[str] = []
     for number, document in enumerate(documents, 1):
         try:
-            found.append(read(document))
+            found.append(edit_of(document))
         except ChangeError as error:
-            faults.append(f"{what} {number}: {error}" if len(documents) > 1 else str(error))
+            faults.append(f"edit {number}: {error}" if len(documents) > 1 else str(error))
     if faults:
         wrong, _, hint = faults[0].partition("; ")
         raise AnswerError(400, *((wrong, hint) if len(faults) == 1 else ("\n".join(faults), "")))
     return tuple(found)
-
-
-_REQUESTS = {verb.request: verb for verb in VERBS.values() if verb.fields}
-_ANY_VALUE = ("propertyValue", "attributeValue")
-
-
-def _edit_of_request(document: object) -> Edit:
-    """A request of Apex as an edit. Raises ChangeError."""
-    name = document.get("requestType") if isinstance(document, Mapping) else None
-    if not isinstance(document, Mapping) or not isinstance(name, str):
-        raise ChangeError(
-            f"a request is an object with `requestType` and its fields; got {shorten(document)}"
-        )
-    name = name.rpartition(".")[2]  # some clients send the name of Apex's class
-    if name not in _REQUESTS:
-        raise ChangeError(f"there is no request `{name}`; {did_you_mean(name, _REQUESTS)}")
-    request = _REQUESTS[name]
-    for key in document:
-        if key != "requestType" and key not in request.fields:
-            raise ChangeError(f"`{name}` has no field `{key}`; {did_you_mean(str(key), request.fields)}")
-    for key in request.fields:
-        if key not in document:
-            raise ChangeError(f"`{name}` needs the field `{key}`")
-        if key not in _ANY_VALUE and not isinstance(document[key], str):
-            raise ChangeError(f"`{key}` of `{name}` is a text; got {shorten(document[key])}")
-    return request.edit(*(document[key] for key in request.fields))
 
 
 WAIT_SECONDS = 5
@@ -130,15 +90,12 @@ _ASKING = (
 )
 _DRY_RUN = Parameter("dryRun", "boolean", "only answer what would change; default: false")
 _ID = Parameter("id", "integer", "the id of a change, from `/changes`", 1)
-_NAME = Parameter("name", "string", "the name of a logical operator")
-_PORT = Parameter("port", "string", "the name of a port")
 _CONTAINER = Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0)
-_PHYSICAL = Parameter("id", "integer", "the id of a physical operator, from `/physicalPlan/operators`", 0)
 
 
 def changing_endpoints(base: str) -> tuple[Endpoint, ...]:
     """All of them, below the base path."""
-    return (*_recordings(base), *_changes(base), *_as_apex(base))
+    return (*_recordings(base), *_changes(base))
 
 
 def _recordings(base: str) -> tuple[Endpoint, ...]:
@@ -278,64 +235,6 @@ def _changes(base: str) -> tuple[Endpoint, ...]:
     )
 
 
-def _as_apex(base: str) -> tuple[Endpoint, ...]:
-    """Apex's own paths for changes of the plan."""
-    requests = Parameter(
-        "requests", "array", 'such as `{"requestType": "RemoveOperatorRequest", "operatorName": "sum"}`'
-    )
-    operators = f"{base}/logicalPlan/operators/{{name}}"
-    setting = partial(
-        Endpoint,
-        answer=ChangeAnswer | DifferenceAnswer,
-        query=(*_ASKING, _DRY_RUN),
-        method="POST",
-        role=Role.OPERATE,
-        noted=_noted_edits,
-        tag="changes",
-    )
-    return (
-        Endpoint(
-            f"{base}/logicalPlan",
-            _requests,
-            "Change the plan by Apex's requests: all of them at one window boundary, or none.",
-            ChangeAnswer | DifferenceAnswer,
-            method="POST",
-            role=Role.OPERATE,
-            noted=_noted_edits,
-            body=(requests, *_ASKING, _DRY_RUN),
-            tag="changes",
-        ),
-        setting(
-            f"{operators}/properties",
-            _set_properties,
-            "Set properties of an operator, in all of its partitions.",
-            path_parameters=(_NAME,),
-            entries="properties of the operator and their values",
-        ),
-        setting(
-            f"{operators}/attributes",
-            partial(_set_attributes, of_port=False),
-            "Set attributes of an operator.",
-            path_parameters=(_NAME,),
-            entries="attributes of the operator and their values",
-        ),
-        setting(
-            f"{operators}/ports/{{port}}/attributes",
-            partial(_set_attributes, of_port=True),
-            "Set attributes of a port.",
-            path_parameters=(_NAME, _PORT),
-            entries="attributes of the port and their values",
-        ),
-        setting(
-            f"{base}/physicalPlan/operators/{{id}}/properties",
-            _set_physical_properties,
-            "Set properties of a physical operator that is the only partition.",
-            path_parameters=(_PHYSICAL,),
-            entries="properties of the operator and their values",
-        ),
-    )
-
-
 # What they do -----------------------------------------------------------------------------------------------
 
 
@@ -400,32 +299,12 @@ def _noted_edits(call: Call) -> Any:
     """The edits of a request as the audit log has them: with secrets masked, by type and by name."""
     if call.get("spec") is not None:
         return {"spec": sorted(map(str, call["spec"]))[:100], "dryRun": bool(call.get("dryRun"))}
-    kept = {
-        name: mask(name, call[name])
-        for name in ("note", "dryRun", "name", "id", "port")
-        if name in call.values
-    }
-    if "body" in call.values:
-        operator = _logical_name(call)
-        is_secret = partial(holds_secret, call.plan.logical)
-        shown = [
-            shown_edit(SetProperty(operator, str(name), value), is_secret)
-            for name, value in call["body"].items()
-        ]
-        return {**kept, "set": {one["property"]: one["value"] for one in shown}}
+    kept = {name: mask(name, call[name]) for name in ("note", "dryRun") if name in call.values}
     try:
-        given = call.get("edits")
-        found = edits_of(given) if given is not None else edits_of_requests(call.get("requests") or ())
+        found = edits_of(call.get("edits") or ())
     except AnswerError:
         return kept  # it is refused
     return {**kept, "edits": _shown(call, found)}
-
-
-def _logical_name(call: Call) -> str:
-    if "name" in call.values:
-        return str(call["name"])
-    rows = [row for row in call.watch.operators() if row["id"] == call["id"]]
-    return rows[0]["logicalName"] if rows else ""
 
 
 def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
@@ -443,51 +322,6 @@ def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
 def _described(call: Call) -> LogicalPlan:
     """The plan that a specification describes: of several regions, that of the application before."""
     return call.run.whole() if isinstance(call.run, JoinedRun) else call.plan.logical
-
-
-def _requests(call: Call) -> ChangeAnswer | DifferenceAnswer:
-    if call.get("requests") is None:
-        raise AnswerError(400, "`requests` is missing", "it is a list of requests")
-    return _change_plan(call, edits_of_requests(call["requests"]))
-
-
-def _set_properties(call: Call) -> ChangeAnswer | DifferenceAnswer:
-    return _change_plan(call, _entries(call, partial(SetProperty, _known_operator(call))))
-
-
-def _set_attributes(call: Call, *, of_port: bool) -> ChangeAnswer | DifferenceAnswer:
-    name, port = _known_operator(call), call["port"] if of_port else ""
-    return _change_plan(call, _entries(call, lambda key, value: SetAttribute(name, key, value, port)))
-
-
-def _set_physical_properties(call: Call) -> ChangeAnswer | DifferenceAnswer:
-    row = found(call.watch.operator, call["id"])
-    name = row["logicalName"]
-    if row["unifierClass"] or len(call.plan.logical.operator(name).divided) != 1:
-        raise AnswerError(
-            409,
-            f"`{row['operator']}` is one partition of several, or a unifier, whose properties are alike",
-            f"POST to `/logicalPlan/operators/{name}/properties`",
-        )
-    return _change_plan(call, _entries(call, partial(SetProperty, name)))
-
-
-def _entries(call: Call, make: Callable[[str, Any], Edit]) -> tuple[Edit, ...]:
-    if not call["body"]:
-        raise AnswerError(400, "the body names nothing to set", 'send `{"name": value}`')
-    return tuple(make(name, value) for name, value in call["body"].items())
-
-
-def _known_operator(call: Call) -> str:
-    """The name of an operator or module of the plan. Raises AnswerError (404)."""
-    logical = call.plan.logical
-    names = [*(one.name for one in logical.operators), *(one.name for one in logical.modules)]
-    if call["name"] not in names:
-        raise AnswerError(
-            404, f"there is no logical operator `{call['name']}`", did_you_mean(call["name"], names)
-        )
-    name: str = call["name"]
-    return name
 
 
 def _act(kind: Callable[..., What], call: Call) -> ChangeAnswer:

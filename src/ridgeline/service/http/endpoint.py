@@ -149,8 +149,6 @@ class Endpoint:
     method: str = "GET"
     body: tuple[Parameter, ...] = ()
     """The names that a POST may have in its body, a JSON object."""
-    entries: str = ""
-    """The meaning of the body's names and values, if any are taken; the handler finds them as `body`."""
     role: Role | None = None
     """The role that is enough. None: that of reading for GET; all else is refused."""
     is_noted: bool = True
@@ -187,8 +185,6 @@ class Endpoint:
         Pages of other sites cannot send JSON without being asked first, which this service refuses.
         """
         given = read_object(document, media_type)
-        if self.entries:
-            return {"body": given}
         known = {parameter.name: parameter for parameter in self.body}
         values: dict[str, Any] = {}
         for name, value in given.items():

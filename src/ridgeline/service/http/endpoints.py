@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.engine.spark.shared_context import java_version
@@ -24,7 +24,6 @@ from ridgeline.measure.answers.operators import (
     MetricHistoryAnswer,
     MetricsAnswer,
     OperatorAnswer,
-    PortAnswer,
     RecordAgesAnswer,
     ThroughputAnswer,
 )
@@ -38,19 +37,15 @@ from ridgeline.plan.logical import LogicalOperator
 from ridgeline.service.advising import advice_answer, keys_answer
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import (
-    AggregationAnswer,
     ContainersAnswer,
     LogicalOperatorAnswer,
     LogicalOperatorsAnswer,
     LogicalPlanAnswer,
-    LogicalPortAnswer,
     LogicalPortsAnswer,
     OperatorsAnswer,
     PhysicalPlanAnswer,
-    PortsAnswer,
     StackTraceAnswer,
     StreamsAnswer,
-    VersionAnswer,
     VersionsAnswer,
     WindowsAnswer,
 )
@@ -58,10 +53,8 @@ from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler
 from ridgeline.service.http.regions import REGION, answers_of
 
 BASE = "/ws/v2/stram"
-AnyPort = TypeVar("AnyPort", PortAnswer, LogicalPortAnswer)
 
 _NAME = Parameter("name", "string", "the name of a logical operator")
-_PORT = Parameter("port", "string", "the name of a port")
 _OPERATOR_ID = Parameter("id", "integer", "the id of a physical operator, from `/physicalPlan/operators`", 0)
 _CONTAINER_ID = Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0)
 _WINDOW_ID = Parameter("id", "integer", "the id of a committed window, from `/windows`", 0)
@@ -100,13 +93,6 @@ def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, 
     if name not in values:
         raise AnswerError(404, f"there is no {kind} `{name}`", did_you_mean(name, values))
     return {name: values[name]}
-
-
-def _port(ports: list[AnyPort], name: str) -> AnyPort:
-    for port in ports:
-        if port["name"] == name:
-            return port
-    raise AnswerError(404, f"there is no port `{name}`", did_you_mean(name, [port["name"] for port in ports]))
 
 
 def _logical_latencies(call: Call) -> dict[str, float | None]:
@@ -211,15 +197,6 @@ def _stram(
 
 
 JSON_ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        "/ws", lambda _: {"version": "v2"}, "The version of the web services.", VersionAnswer, tag="info"
-    ),
-    _stram(
-        "/",
-        lambda call: call.watch.info(),
-        "The application and its figures as a whole.",
-        InfoAnswer | PendingInfoAnswer,
-    ),
     _stram(
         "/info",
         lambda call: call.watch.info(),
@@ -267,13 +244,6 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         _NAME,
     ),
     _stram(
-        "/logicalPlan/operators/{name}/aggregation",
-        lambda call: apex.aggregation(_logical_operator(call).name, call.watch.operators()),
-        "Minimum, maximum, average and sum of the figures of a logical operator's partitions.",
-        AggregationAnswer,
-        _NAME,
-    ),
-    _stram(
         "/logicalPlan/operators/{name}/history",
         lambda call: found(
             lambda name: call.watch.operator_history(name, call.get("from"), call.get("step")), call["name"]
@@ -289,14 +259,6 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "The ports of a logical operator.",
         LogicalPortsAnswer,
         _NAME,
-    ),
-    _stram(
-        "/logicalPlan/operators/{name}/ports/{port}",
-        lambda call: _port(apex.ports(_logical_operator(call)), call["port"]),
-        "A port of a logical operator.",
-        LogicalPortAnswer,
-        _NAME,
-        _PORT,
     ),
     _stram(
         "/logicalPlan/operators/{name}/attributes",
@@ -336,21 +298,6 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "A physical operator.",
         OperatorAnswer,
         _OPERATOR_ID,
-    ),
-    _stram(
-        "/physicalPlan/operators/{id}/ports",
-        lambda call: {"ports": found(call.watch.operator, call["id"])["ports"]},
-        "The ports of a physical operator.",
-        PortsAnswer,
-        _OPERATOR_ID,
-    ),
-    _stram(
-        "/physicalPlan/operators/{id}/ports/{port}",
-        lambda call: _port(found(call.watch.operator, call["id"])["ports"], call["port"]),
-        "A port of a physical operator.",
-        PortAnswer,
-        _OPERATOR_ID,
-        _PORT,
     ),
     _stram(
         "/physicalPlan/containers",

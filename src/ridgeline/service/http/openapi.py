@@ -106,13 +106,11 @@ def _operation(endpoint: Endpoint, answer: Schema) -> Schema:
             one.name: {**_parameter(one, "query")["schema"], "description": one.help} for one in endpoint.body
         }
         body: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        if endpoint.entries:
-            body = {"type": "object", "description": endpoint.entries, "additionalProperties": True}
         described["requestBody"] = {"content": {"application/json": {"schema": body}}}
         described["responses"]["409"] = _response(
             "It is refused; `error` says why.", "application/json", error
         )
-    if endpoint.path_parameters or endpoint.query or endpoint.body or endpoint.entries:
+    if endpoint.path_parameters or endpoint.query or endpoint.body:
         described["responses"]["400"] = _response("A parameter is wrong.", "application/json", error)
         described["responses"]["404"] = _response(
             "There is no such thing; `hint` says which there are.", "application/json", error

@@ -182,10 +182,8 @@ def create_app(
         for endpoint in answering
         if endpoint.handler is not None
     ]
-    info = next(route.endpoint for route in routes if route.path == f"{BASE}/")
     routes[0] = Route("/", page_or(routes[0].endpoint))
-    routes += [Route(BASE, info), Route(_EVENTS.path, events), Route(_LIVE.path, live)]
-    routes += [Route(_METRICS.path, metrics)]
+    routes += [Route(_EVENTS.path, events), Route(_LIVE.path, live), Route(_METRICS.path, metrics)]
     app = Starlette(
         routes=[*routes, page_routes()],
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],
