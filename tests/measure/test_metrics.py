@@ -13,12 +13,11 @@ from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
 from ridgeline.measure.registry.operator_metric import arranged
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
-from ridgeline.service.http.answers import AGGREGATED
 
 pytestmark = pytest.mark.lint
 
 LABELS = set(
-    "container host id level master operator partition port position promise reason stage state".split()  # noqa: SIM905
+    "container host id level master operator partition pid port position promise reason stage state".split()  # noqa: SIM905
 ) | {"stream", "user", "verdict", "version", "what"}
 UNITS = {"seconds", "bytes", "records", "windows", "tasks"}
 OTHER_UNITS = ("milli", "micro", "nano", "_ms", "minutes", "hours", "kilo", "mega", "percent")
@@ -94,8 +93,6 @@ def test_each_is_read_in_one_way_and_shown_where_it_says() -> None:
         assert row.name in operators.OperatorAnswer.__annotations__
         if row.metric is not None:
             assert row.metric in METRICS
-        if row.aggregate is not None:
-            assert row.name in {name for name, _, _ in AGGREGATED}
         if row.column is not None:
             assert (row.name, row.column) in lists._OPERATOR_COLUMNS
         if row.graph is not None:
