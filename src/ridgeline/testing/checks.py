@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from rich.console import Console
 
@@ -17,7 +17,20 @@ from ridgeline.testing.list_input import END_WINDOW
 from ridgeline.testing.matching import Tolerance
 from ridgeline.testing.run_local import run_local
 
-Inputs = Mapping[str, Iterable[object]]
+
+class RunOptions(TypedDict, total=False):
+    """Options of all runs of a check, as of `run_local`.
+
+    Example:
+        >>> short: RunOptions = {"windows": 3, "properties": {"source.limit": "10"}}
+    """
+
+    inputs: Mapping[str, Iterable[object]] | None
+    windows: int | None
+    properties: Mapping[str, str] | None
+    attributes: Mapping[str, str] | None
+
+
 _MOST_RUNS = 40
 """Runs that search for fewer faults with the same effect."""
 
@@ -26,10 +39,6 @@ def compare_runs(  # noqa: PLR0913  the surroundings of a run
     a: Application,
     b: Application | None = None,
     *,
-    inputs: Inputs | None = None,
-    windows: int | None = None,
-    properties: Mapping[str, str] | None = None,
-    attributes: Mapping[str, str] | None = None,
     b_properties: Mapping[str, str] | None = None,
     b_attributes: Mapping[str, str] | None = None,
     same_input: bool = False,
@@ -37,6 +46,7 @@ def compare_runs(  # noqa: PLR0913  the surroundings of a run
     tolerance: float = 0.0,
     ordered: bool | None = None,
     by_window: bool = True,
+    **run: Unpack[RunOptions],
 ) -> Comparison:
     """Run two applications in process, and compare what their streams carry; B is `a` again by default.
 
@@ -70,32 +80,28 @@ def compare_runs(  # noqa: PLR0913  the surroundings of a run
             symbol='IBM': price 24.0 in A, 30.0 in B
             what `scaled` reads is the same: look there
     """
-    given_inputs = _lists(inputs)
-    first = _captured(a, given_inputs, windows, properties, attributes)
-    second = _captured(
-        b or a,
-        replayed(first) if same_input else given_inputs,
-        windows,
-        {**(properties or {}), **(b_properties or {})},
-        {**(attributes or {}), **(b_attributes or {})},
-    )
+    run = _repeatable(run)
+    first = _captured(a, run)
+    other: RunOptions = {
+        **run,
+        "properties": {**(run.get("properties") or {}), **(b_properties or {})},
+        "attributes": {**(run.get("attributes") or {}), **(b_attributes or {})},
+    }
+    second = _captured(b or a, {**other, "inputs": replayed(first)} if same_input else other)
     near = Tolerance(tolerance, tolerance)
     return compare(first, second, only=only, tolerance=near, ordered=ordered, by_window=by_window)
 
 
-def assert_recovers(  # noqa: PLR0913  the surroundings of a run
+def assert_recovers(
     app: Application,
     seeds: Iterable[int] = range(10),
     *,
     rate: float = 0.1,
     kinds: Collection[Kind] = KINDS,
     in_flight: bool = True,
-    inputs: Inputs | None = None,
-    windows: int | None = None,
-    properties: Mapping[str, str] | None = None,
-    attributes: Mapping[str, str] | None = None,
     only: Collection[str] = (),
     tolerance: float = 0.0,
+    **run: Unpack[RunOptions],
 ) -> None:
     """Check that results are the same under faults as without: one run for each seed.
 
@@ -120,18 +126,16 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
         >>> app.add_stream("sums", sums.sum, sink.input)
         >>> assert_recovers(app, seeds=range(3), rate=0.5)
     """
-    given = _lists(inputs)
-    arguments = (app, given, windows, properties, attributes)
+    run = _repeatable(run)
     near = Tolerance(tolerance, tolerance)
-    clean = _captured(*arguments)
+    clean = _captured(app, run)
 
     def difference(faults: Faults | None, seed: int) -> str:
         """The difference from the run without faults, as text; "" for none."""
         interleave = seed if in_flight else None
         try:
-            found = compare(
-                clean, _captured(*arguments, faults=faults, interleave=interleave), only=only, tolerance=near
-            )
+            struck = _captured(app, run, faults=faults, interleave=interleave)
+            found = compare(clean, struck, only=only, tolerance=near)
         except RidgelineError as error:
             if faults is None:
                 raise
@@ -154,17 +158,14 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
             )
 
 
-def assert_independent_of_partitions(  # noqa: PLR0913  the surroundings of a run
+def assert_independent_of_partitions(
     app: Application,
     operator: str,
     counts: Sequence[int] = (1, 2, 3, 5),
     *,
-    inputs: Inputs | None = None,
-    windows: int | None = None,
-    properties: Mapping[str, str] | None = None,
-    attributes: Mapping[str, str] | None = None,
     only: Collection[str] = (),
     tolerance: float = 0.0,
+    **run: Unpack[RunOptions],
 ) -> None:
     """Check that results do not depend on the number of an operator's partitions.
 
@@ -186,11 +187,10 @@ def assert_independent_of_partitions(  # noqa: PLR0913  the surroundings of a ru
         >>> app.add_stream("sums", sums.sum, sink.input)
         >>> assert_independent_of_partitions(app, "sums")
     """
-    given = _lists(inputs)
+    run = _repeatable(run)
+    given = run.get("attributes") or {}
     found = [
-        _captured(
-            app, given, windows, properties, {**(attributes or {}), f"{operator}.partitions": str(count)}
-        )
+        _captured(app, {**run, "attributes": {**given, f"{operator}.partitions": str(count)}})
         for count in counts
     ]
     for count, other in zip(counts[1:], found[1:], strict=True):
@@ -204,12 +204,9 @@ def assert_independent_of_order(
     app: Application,
     seeds: Iterable[int] = range(5),
     *,
-    inputs: Inputs | None = None,
-    windows: int | None = None,
-    properties: Mapping[str, str] | None = None,
-    attributes: Mapping[str, str] | None = None,
     only: Collection[str] = (),
     tolerance: float = 0.0,
+    **run: Unpack[RunOptions],
 ) -> None:
     """Check that results do not depend on the order of the input's tuples within each window.
 
@@ -232,12 +229,12 @@ def assert_independent_of_order(
         >>> app.add_stream("sums", sums.sum, sink.input)
         >>> assert_independent_of_order(app)
     """
-    given = _lists(inputs)
-    first = _captured(app, given, windows, properties, attributes)
+    run = _repeatable(run)
+    first = _captured(app, run)
     chosen = set(only) or {port.operator for port in first.ports if port.operator not in first.inputs}
     for seed in seeds:
         shuffled = replayed(first, Random(seed))  # noqa: S311  not a secret
-        other = _captured(app, shuffled, windows, properties, attributes)
+        other = _captured(app, {**run, "inputs": shuffled})
         result = compare(first, other, only=chosen, tolerance=Tolerance(tolerance, tolerance), ordered=False)
         if not result.equal:
             what = f"`{app.name}` gives other results when its input comes in another order (B, seed {seed})"
@@ -266,33 +263,18 @@ def _by_window(captured: Captured, port: Any, random: Random | None) -> Iterator
         yield from rows
 
 
-def _lists(inputs: Inputs | None) -> Inputs | None:
-    """The inputs as lists, since several runs read them."""
-    return None if inputs is None else {name: list(items) for name, items in inputs.items()}
+def _repeatable(run: RunOptions) -> RunOptions:
+    """The options, with inputs as lists, since several runs read them."""
+    inputs = run.get("inputs")
+    return {**run, "inputs": {name: list(items) for name, items in inputs.items()}} if inputs else run
 
 
 def _captured(
-    app: Application,
-    inputs: Inputs | None,
-    windows: int | None,
-    properties: Mapping[str, str] | None,
-    attributes: Mapping[str, str] | None,
-    *,
-    faults: Faults | None = None,
-    interleave: int | None = None,
+    app: Application, run: RunOptions, *, faults: Faults | None = None, interleave: int | None = None
 ) -> Captured:
     """Run an application quietly; what its streams carried."""
-    return run_local(
-        app,
-        inputs=inputs,
-        windows=windows,
-        properties=properties,
-        attributes=attributes,
-        faults=faults,
-        interleave=interleave,
-        capture=True,
-        console=Console(quiet=True),
-    ).captured
+    quiet = Console(quiet=True)
+    return run_local(app, faults=faults, interleave=interleave, capture=True, console=quiet, **run).captured
 
 
 def _fewest(struck: Sequence[Fault], found: str, differs: Any) -> tuple[list[Fault], str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ridgeline.api.columns.casting import cast_exactly, refuse_double_keys
+from ridgeline.api.columns.casting import cast_exactly, refuse_changing
 
 LISTS = [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 1), pa.list_view]
 BIG = 2**53 + 1
@@ -126,6 +126,6 @@ def test_a_key_that_a_map_has_twice_is_found_at_every_depth(pairs: list[Any], ki
         ):
             if is_double:
                 with pytest.raises(ValueError, match=r"in `c.*` has the key .* twice"):
-                    refuse_double_keys(whole, "c")
+                    refuse_changing(whole, "c")
             else:
-                refuse_double_keys(whole, "c")
+                refuse_changing(whole, "c")

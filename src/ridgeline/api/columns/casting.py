@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -308,7 +309,7 @@ def is_checked(kind: pa.DataType) -> bool:
     """True if a type is a map or a time of day, or has one within it."""
     return (
         pa.types.is_time(kind)
-        or holds_map(kind)
+        or pa.types.is_map(kind)
         or any(is_checked(kind.field(number).type) for number in range(kind.num_fields))
     )
 
@@ -316,63 +317,38 @@ def is_checked(kind: pa.DataType) -> bool:
 def refuse_changing(array: pa.Array, name: str) -> None:
     """Raise ValueError for a map that has a key twice, and for a time that is not within a day.
 
-    `name`: the column's, for the error.
-    """
-    if is_checked(array.type):
-        refuse_double_keys(array, name)
-        _refuse_beyond_day(array, name)
-
-
-def _refuse_beyond_day(array: pa.Array, name: str) -> None:
-    """Raise ValueError for a time in the array, or within its values, that is not within a day."""
-    kind: Any = array.type
-    if pa.types.is_time(kind):
-        numbers = array.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
-        bounds = pc.min_max(numbers).as_py()
-        day = _DAY[kind.unit]
-        for found in bounds.values():
-            if found is not None and not 0 <= found < day:
-                raise ValueError(f"`{name}` has a time of day that is not within a day: {found} {kind.unit}")
-    elif pa.types.is_dictionary(kind):
-        _refuse_beyond_day(array.dictionary, name)
-    elif pa.types.is_map(kind):
-        keys, items, _ = map_entries(array)
-        _refuse_beyond_day(keys, f"{name}{{}}")
-        _refuse_beyond_day(items, f"{name}{{}}")
-    elif is_list(kind):
-        _refuse_beyond_day(list_entries(array)[0], f"{name}[]")
-    elif pa.types.is_struct(kind):
-        for field, part in zip(kind, array.flatten(), strict=True):
-            _refuse_beyond_day(part, f"{name}.{field.name}")
-
-
-def holds_map(kind: pa.DataType) -> bool:
-    """True if a type is a map, or has one within it."""
-    return pa.types.is_map(kind) or any(
-        holds_map(kind.field(number).type) for number in range(kind.num_fields)
-    )
-
-
-def refuse_double_keys(array: pa.Array, name: str) -> None:
-    """Raise ValueError for the first map in the array, or within its values, that has a key twice.
-
     `name`: the column's, for the error. All NaN are one key, and so are 0.0 and -0.0.
     """
-    kind: Any = array.type
-    if not holds_map(kind) or not len(array):
+    if not is_checked(array.type):
         return
-    if pa.types.is_map(kind):
-        keys, items, bounds = map_entries(array)
-        place = double_key(keys, bounds)
-        if place is not None:
-            raise ValueError(f"a map in `{name}` has the key {keys[place].as_py()!r} twice")
-        refuse_double_keys(keys, f"{name}{{}}")
-        refuse_double_keys(items, f"{name}{{}}")
+    for part, place in _parts(array, name):
+        kind: Any = part.type
+        if pa.types.is_time(kind):
+            numbers = part.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+            for found in pc.min_max(numbers).as_py().values():
+                if found is not None and not 0 <= found < _DAY[kind.unit]:
+                    what = f"`{place}` has a time of day that is not within a day: {found} {kind.unit}"
+                    raise ValueError(what)
+        elif pa.types.is_map(kind):
+            keys, _, bounds = map_entries(part)
+            if (double := double_key(keys, bounds)) is not None:
+                raise ValueError(f"a map in `{place}` has the key {keys[double].as_py()!r} twice")
+
+
+def _parts(array: Any, name: str) -> Iterator[tuple[Any, str]]:
+    """An array and all arrays of the values within it, with their names."""
+    yield array, name
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        yield from _parts(array.dictionary, name)
+    elif pa.types.is_map(kind):
+        for part in map_entries(array)[:2]:
+            yield from _parts(part, f"{name}{{}}")
     elif is_list(kind):
-        refuse_double_keys(list_entries(array)[0], f"{name}[]")
+        yield from _parts(list_entries(array)[0], f"{name}[]")
     elif pa.types.is_struct(kind):
         for field, part in zip(kind, array.flatten(), strict=True):
-            refuse_double_keys(part, f"{name}.{field.name}")
+            yield from _parts(part, f"{name}.{field.name}")
 
 
 def double_key(keys: pa.Array, bounds: npt.NDArray[np.int64]) -> int | None:
