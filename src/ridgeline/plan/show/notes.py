@@ -12,7 +12,7 @@ from ridgeline.api.operator import SparkSource, operator_type
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import key_columns
 from ridgeline.plan.build.partitioning import parallel_ports
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.validate.graph import loop_notes
 
@@ -31,7 +31,7 @@ class Note:
 def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
     """The notes on a plan, in topological order of the operators.
 
-    On operators with one partition only what they need of their host, and who waits for whom.
+    On operators with one partition only what they need of their host.
 
     Example:
         >>> from ridgeline import Application
@@ -64,10 +64,6 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
         *relaxed,
         *hosts,
         *(Note(where, text) for where, text in loop_notes(logical)),
-        *(
-            Note(where, text)
-            for where, text in tied_notes(logical, {name: one.partitions for name, one in first.items()})
-        ),
         *(
             Note(operator.name, text)
             for operator in logical.operators
@@ -210,52 +206,3 @@ class _Reader:
                 source for (sink, _), source in self.entering.items() if sink == at and source not in found
             ]
         return found
-
-
-def tied_notes(logical: LogicalPlan, partitions: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Where a quick branch waits for a heavy one: the operator whose stream both read, and what to say.
-
-    A window is committed as a whole, so readers of one stream wait for each other. `partitions`: of each
-    operator. Which branch is slow shows only while it runs. Here one is heavy if what is its own has
-    partitions. One is quick if all that is its own has a single partition.
-    """
-    readers: dict[str, set[str]] = {}
-    for stream in logical.streams:
-        for sink in stream.sinks:
-            readers.setdefault(stream.source.operator, set()).add(sink.operator)
-    below: dict[str, set[str]] = {}
-    for operator in reversed(logical.operators):
-        after = readers.get(operator.name, set())
-        below[operator.name] = {operator.name}.union(*(below.get(one, {one}) for one in after))
-    for stream in logical.streams:
-        heavy: list[str] = []
-        quick: list[str] = []
-        for own in _branches(stream, below, readers):
-            widest = max(own, key=partitions.__getitem__)
-            if partitions[widest] > 1:
-                heavy.append(widest)
-            else:
-                quick += [one for one in own if one not in readers]
-        if heavy and quick:
-            wait = "waits with its results" if len(quick) == 1 else "wait with their results"
-            text = (
-                f"readers of stream `{stream.name}` are committed together: in each window {listed(quick)} "
-            )
-            text += f"{wait} for {listed(heavy)}; `ridgeline critical-path` says how long"
-            yield stream.source.operator, text
-
-
-def _branches(
-    stream: LogicalStream, below: dict[str, set[str]], readers: Mapping[str, set[str]]
-) -> Iterator[list[str]]:
-    """The operators behind each reader of a stream that are behind no other one; some of them are outputs.
-
-    `below`: each operator and all behind it, the last one first. `readers`: of each operator.
-    """
-    kept = {sink.operator for sink in stream.sinks if sink not in stream.persisted}
-    order = [name for name in reversed(below) if any(name in below[one] for one in kept)]
-    for name in sorted(kept, key=order.index):
-        others = set().union(*(below[one] for one in kept if one != name))
-        own = [one for one in order if one in below[name] - others]
-        if any(one not in readers for one in own):
-            yield own
