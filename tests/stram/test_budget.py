@@ -151,6 +151,8 @@ def test_few_windows_are_under_way_where_they_are_long():
     assert [model.budgets.enough_under_way(number, 0.0) for number in (0, 1)] == [False, True]
     model.windows(20, 0.002, rate=750)  # all work is in one slot
     assert [model.budgets.enough_under_way(number, 0.0) for number in (1, 2, 3)] == [False, True, True]
+    model.window(0.002, extra=5.0)  # a slow sink: no window waits for it, so a change waits for one
+    assert model.budgets.enough_under_way(1, 0.0)
     model = Model()
     model.windows(20, 1e-6, rate=100)
     assert not model.budgets.enough_under_way(4, 0.6)

@@ -34,6 +34,8 @@ _CAUTION = 4.0
 """After a change of the plan budgets begin at this part of what they were."""
 _OVERDUE = 2.0
 """A window that has run for so many times the target has more work than it should."""
+_SLOW = 4.0
+"""A window that takes so many times the target would not be shorter with fewer records: a sink is slow."""
 _SHORT = 0.25
 """A window with less than this part of the target says little about the work of a record."""
 
@@ -123,19 +125,26 @@ class Budgets:
         return windows >= self._depth and (self._long or seconds > _OVERDUE * self.target)
 
     def _set_depth(self, reports: Iterable[WindowReport]) -> None:
-        """How many windows run if none waits for another (Little's law), and one that is ready."""
+        """How many windows run if none waits for another (Little's law), and one that is ready.
+
+        None is, if windows take so long that to begin one costs little, but a change had to wait for it.
+        """
         stages: dict[int, float] = defaultdict(float)
         for report in reports:
             stage = self._stages.get(report.window.container, 0)
             stages[stage] = max(stages[stage], busy_seconds(report))
         longest = _longest(reports)
-        self._depth = 1 + math.ceil(sum(stages.values()) / longest - _SHORT) if longest else 1
+        ready = longest <= _SLOW * self.target
+        self._depth = max(1, ready + math.ceil(sum(stages.values()) / longest - _SHORT)) if longest else 1
         self._long = longest > self.target / 2
 
 
 def _target(plan: Plan) -> float:
     """The work of a window: less where results may not be so late, as one waits while another runs."""
-    limits = [one.latency_limit() for one in (*plan.logical.promises, *plan.logical.policies)]
+    limits = [
+        *(one.latency_limit() for one in plan.logical.promises),
+        *(one.latency_limit() for one in plan.logical.policies),
+    ]
     target = max(LEAST_SECONDS, plan.logical.window_seconds)
     return min([target, *(max(_NARROWEST_SECONDS, one / _UNDER_WAY) for one in limits if one is not None)])
 

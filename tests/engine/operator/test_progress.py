@@ -121,6 +121,28 @@ def test_tuple_by_tuple_each_is_active_in_its_turn():
     assert {seen.state for seen in SEEN} == {"running"}
 
 
+@pytest.mark.parametrize(
+    ("key", "said"), [(None, ""), ("key", "key `7`, "), (lambda item: -item.key, "key `-7`, ")]
+)
+def test_a_record_that_takes_minutes_is_shown_with_its_key(key, said):
+    class Slow(Operator):
+        data = InputPort(Item, key=key)
+
+        @data.process
+        def take(self, item: Item) -> None:
+            for _ in range(3):
+                look()
+                self.context.clock.wait(60.0)
+
+    step = watched(Slow())
+    step.run(WindowRequest(0, 0, 1), {"data": [Tuples.of_rows(Schema(Item), [Item(7)])]}, ())
+    assert [(seen.callback_seconds, seen.record) for seen in SEEN] == [
+        (0.0, ""),
+        (60.0, f"{said}Item(key=7)"),
+        (120.0, f"{said}Item(key=7)"),
+    ]
+
+
 def test_batch_by_batch_all_of_a_batch_are_active():
     step = watched(TwiceBatch())
     run(step, [1, 2], [3])

@@ -10,7 +10,8 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import shorten
 from ridgeline.api.operator import InputOperator, Operator
-from ridgeline.api.points import OutputPoint
+from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.engine.exchange.key_counts import key_text
 from ridgeline.engine.process.heartbeat import plain_work
 from ridgeline.measure.events import OperatorWindow, RunningOperator
 
@@ -236,10 +237,18 @@ class Running:
             end_seconds=None if ending is None else max(0.0, spent - ending),
             before=None if work is None else self.before,
             callback_seconds=(still := self._still_seconds((now, finished, produced, active_produced, work))),
-            record=shorten(self._rows[finished])
+            record=self._record(part[0], self._rows[finished])
             if still >= _LONG_SECONDS and finished < len(self._rows) and part is not None
             else "",
         )
+
+    def _record(self, port: str, row: object) -> str:
+        """A record for people, with its key where its port has one. For the thread of heartbeats."""
+        point: InputPoint[Any] | None = getattr(self._operator, port, None)
+        codec = None if point is None else point.port.codec
+        if point is None or codec is None:
+            return shorten(row)
+        return f"key `{key_text(codec, Tuples(point.schema, [row], None))}`, {shorten(row)}"
 
     def _still_seconds(self, place: tuple[object, ...]) -> float:
         """For how long it has been found at this place, within a callback. One thread: that of heartbeats."""

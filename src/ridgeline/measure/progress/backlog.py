@@ -7,8 +7,8 @@ A source is watched through samples (at, consumed, remaining), `consumed` cumula
 - arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining /
   time;
 - backlog seconds = remaining / drain rate;
-- caught up at = time of the last sample + remaining / -growth, while it catches up. It is not said before the
-  growth is known for three seconds, or eight windows, and to 15 %: by its standard error and by the rates.
+- caught up at = time of the last sample + remaining / -growth, while it catches up. It is said once
+  the growth is known for three seconds, or eight windows, and to 15 %: by its standard error and the rates.
 
 A change of the growth shows as soon as it stands out of the noise, without noise at the next sample: see
 `ridgeline.measure.progress.trend`. The words are in `ridgeline.measure.progress.verdict`.
