@@ -112,7 +112,7 @@ def q11(bids: Rows) -> Rows:
 def q12(bids: Rows) -> Rows:
     """How many bids a user made in 10 windows of the application: in processing time."""
     sql = "select bidder, count(*) as bid_count from bids group by bidder"
-    return bids.app.sql("q12", sql, bids=bids, key="bidder", application_window_count=10)
+    return bids.app.sql("q12", sql, bids=bids, application_window_count=10)
 
 
 class SideRow(NamedTuple):

@@ -441,8 +441,6 @@ COUNTS = {
 TOTALS = {"n": aggregate.count(), "sum": aggregate.sum("value"), "last": aggregate.last("value")}
 MODEL = Path(__file__).parent / "models" / "twice.onnx"
 """Twice the value."""
-SQL = """select key, window_start, count(*) as n, sum(value) as sum, max(value) as most
-from input group by key, window_start"""
 SCRIPT = "def process(row):\n    return [row] * (row['value'] % 3)"
 CASES = {
     "sum": keyed(lib.SumKeyVal, each_window(sums), "sum", of_parts=True),
@@ -548,14 +546,6 @@ CASES = {
         lambda: lib.Detect(lib.hysteresis("value", above=10, below=0), "key"), crossings, timed=True
     ),
     "absent": Case(lambda: lib.Detect(lib.absence("2s"), "key"), timed=True),
-    "sql": Case(
-        lambda: lib.Sql("select key, sum(value) as sum from input group by key", key="key"),
-        each_window(sums),
-        "input_1",
-    ),
-    "sql_in_windows": Case(
-        lambda: lib.Sql(SQL, key="key", windows=sliding("6s", "2s")), in_windows(6, 2), "input_1", timed=True
-    ),
     "sorted": Case(lambda: lib.Sort("key"), lambda: [row for _, row in timed_rows()], timed=True),
     "running": Case(lambda: lib.Running("key", values=TOTALS), running),
     "running_by_record": Case(
@@ -578,6 +568,7 @@ CASES = {
 }
 COMPARED = [name for name, case in CASES.items() if case.expected]
 ELSEWHERE = {
+    "Sql": "operators/test_sql.py::test_results_equal_duckdb_window_by_window",
     "BatchUp": "operators/shaping/test_batch_up.py::test_equals_a_loop",
     "Explode": "operators/test_shaping.py::test_explode_equals_polars",
     "Parse": "operators/test_shaping.py::test_each_format",
@@ -619,7 +610,7 @@ def test_each_operator_of_the_library_has_a_case() -> None:
     compared = {type(CASES[name].make()).__name__ for name in COMPARED}
     for name, kind in kinds.items():
         if name in ELSEWHERE:
-            grouping = ("BatchUp", "Explode", "Parse", "RoundRobinHashMap")
+            grouping = ("BatchUp", "Explode", "Parse", "RoundRobinHashMap", "Sql")
             assert issubclass(kind, InputOperator) or not operator_type(kind).outputs or name in grouping
         elif set(operator_type(kind).states) - {"_waiting"}:
             assert name in compared | MOVES_NOTHING, f"no case compares {name}, which has state, with a loop"

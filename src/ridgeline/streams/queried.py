@@ -15,7 +15,7 @@ from ridgeline.streams.stream import Stream
 from ridgeline.streams.tables import StreamTable, check_windows
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
-_OPTIONS = ("windows", "key", "timestamp", "memory_mb")
+_OPTIONS = ("windows", "timestamp", "memory_mb")
 
 
 class Queried(Stream[T_co]):
@@ -29,7 +29,7 @@ class Queried(Stream[T_co]):
         >>> app = Application("shop")
         >>> orders = app.read("orders", ListInput(Order, [("ch", 5), ("no", 7), ("ch", 3)]))
         >>> sql = "select country, sum(cents) as cents from orders group by country"
-        >>> sink = app.sql("sums", sql, orders=orders, key="country").write("sink", CollectorSink())
+        >>> sink = app.sql("sums", sql, orders=orders).write("sink", CollectorSink())
         >>> sorted(row["cents"] for row in run_local(app).collected("sink"))
         [7, 8]
     """

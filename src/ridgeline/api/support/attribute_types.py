@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, cast
 
 from typing_extensions import TypeVar
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ridgeline.streams.queried import Queried
     from ridgeline.streams.stream import Stream
 
-    Key = str | Sequence[str]
 
 T = TypeVar("T", default=Any)
 
@@ -152,7 +151,6 @@ class Queries(Protocol):
         *,
         schema: SchemaType[T] = ...,
         windows: Sliding | None = ...,
-        key: Key | Mapping[str, Key] | None = ...,
         timestamp: str | None = ...,
         partitions: int = ...,
         partitioner: Partitioner | None = ...,

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean, listed
 from ridgeline.operators._sql_engine import QueryError, for_duckdb, from_duckdb
-from ridgeline.operators.sql._tree import Node, columns_read, parsed
 
 _NO_COLUMN = re.compile(r'[Rr]eferenced column "(.+?)" not found|does not have a column named "(.+?)"')
 _NO_TABLE = re.compile(r'Table with name (\S+) does not exist|Referenced table "(.+?)" not found')
 _NO_MATCH = re.compile(r"No function matches the given name and argument types '((.+?)\(.*?\))'")
 _LINE = re.compile(r"(?P<line>LINE \d+: .*)\n(?P<caret> *)\^")
 _HINT = re.compile(r'Did you mean "(.+?)"')
-_CALLS = re.compile(r'(\w+)"?\(')
 _LONGEST_SNIPPET = 40
 
 
@@ -38,8 +37,6 @@ class Duck:
 
     `memory_mb`: it may take so many megabytes. Not for several threads.
     """
-
-    _aggregates: ClassVar[frozenset[str] | None] = None
 
     def __init__(self, memory_mb: int) -> None:
         duckdb = imported()
@@ -96,29 +93,15 @@ class Duck:
         except RidgelineError:
             pass  # it fails where all is null, which says nothing about other rows
 
-    def tree(self, sql: str) -> Node | None:
-        """The statement as a tree; None for what has none."""
+    def _columns_read(self, sql: str, function: str) -> list[str]:
+        """The columns that calls of a function read, in order; none of what DuckDB has no tree of."""
         try:
-            return parsed(self.connection, sql)
-        except Exception:  # noqa: BLE001  of DuckDB; what it cannot show is not understood
-            return None
-
-    def aggregates(self) -> frozenset[str]:
-        """The names of functions that are aggregates, and of macros that call one: those of DuckDB itself."""
-        if Duck._aggregates is None:
-            Duck._aggregates = self._found_aggregates()
-        return Duck._aggregates
-
-    def _found_aggregates(self) -> frozenset[str]:
-        """Look them up, which takes longer than all else that is asked of a SELECT."""
-        sql = "select distinct function_name, macro_definition from duckdb_functions() where "
-        own = self.connection.execute(f"{sql} function_type = 'aggregate'").fetchall()
-        macros = self.connection.execute(f"{sql} function_type = 'macro'").fetchall()
-        found, size = {name for name, _ in own}, 0
-        while size < len(found):
-            size = len(found)
-            found |= {name for name, text in macros if not found.isdisjoint(_CALLS.findall(text or ""))}
-        return frozenset(found)
+            (text,) = self.connection.execute("select json_serialize_sql(?::varchar)", [sql]).fetchall()[0]
+        except Exception:  # noqa: BLE001  of DuckDB
+            return []
+        calls = [one for one in _nodes(json.loads(text)) if one.get("function_name") == function]
+        columns = (one for call in calls for one in _nodes(call) if one.get("class") == "COLUMN_REF")
+        return list(dict.fromkeys(str(one["column_names"][-1]) for one in columns))
 
     def _relation(self, sql: str, tables: Mapping[str, pa.Table]) -> Any:
         """Return the relation of a SELECT. Raises SchemaError for other statements, and errors of DuckDB."""
@@ -154,7 +137,7 @@ class Duck:
             hint = did_you_mean(name, tables)
             return f"there is no table `{name}`; {hint}; or give its stream as `{name}=...`"
         if found := _NO_MATCH.search(text):
-            read = columns_read(self.tree(sql), found[2])
+            read = self._columns_read(sql, found[2])
             of = f", which reads {listed(read)}" if read else ""
             return f"no function fits `{found[1]}`{of}; cast in the SQL"
         if found := _LINE.search(text):
@@ -162,6 +145,16 @@ class Duck:
             return f"{first_line(error)}: `{snippet}`"
         near = _HINT.search(text)
         return first_line(error) + (f"; did you mean `{near[1]}`?" if near else "")
+
+
+def _nodes(part: Any) -> Iterator[dict[str, Any]]:
+    """A node of a statement's tree and all below it."""
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from _nodes(one)
 
 
 def _without_months(table: pa.Table) -> pa.Table:

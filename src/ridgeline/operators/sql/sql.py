@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -22,18 +21,15 @@ from ridgeline.api import (
     State,
     metric,
 )
-from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.times import EARLIEST, Times
-from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, moved_records
+from ridgeline.operators._divided import DividedOperator
 from ridgeline.operators._window_parts import filtered, timed
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.frames._columns import columns_of as known_columns
-from ridgeline.operators.sql._division import division_fault
 from ridgeline.operators.sql._duck import Duck
-from ridgeline.operators.sql._tree import select_of
 
 T = TypeVar("T", default=Any)
 MOST_TABLES = 4
@@ -68,10 +64,7 @@ class Sql(DividedOperator, Generic[T]):
 
     State: the tuples of windows that are open. The metric `held_records` says how many.
 
-    Partitions: one. With `key` several: columns that all tables have, or for each table its own, such as
-    `{"orders": "customer", "customers": "id"}`. SQL whose result would then be another one is a fault. It
-    must group, count and join by the key, and have no ORDER BY, LIMIT, WITH, UNION or sub-query. Round robin
-    is refused with RidgelineError.
+    Partitions: one, as a SELECT may read all rows at once.
 
     Example:
         >>> from typing import NamedTuple
@@ -105,7 +98,6 @@ class Sql(DividedOperator, Generic[T]):
     sql: str
     tables: list[str] = Field(default=["input"], min_length=1, max_length=MOST_TABLES)
     windows: Sliding | None = Field(default=None, kw_only=True)
-    key: Columns | Mapping[str, Columns] | None = Field(default=None, kw_only=True)
     schema: SchemaType[T] | None = Field(default=None, kw_only=True)
     timestamp: str | None = Field(default=None, kw_only=True)
     memory_mb: int = Field(default=1024, ge=32, kw_only=True)
@@ -113,7 +105,6 @@ class Sql(DividedOperator, Generic[T]):
     state_depends_on = (
         *(f"input_{number}" for number in range(1, 5)),
         "tables",
-        "key",
         "windows",
     )
 
@@ -125,26 +116,10 @@ class Sql(DividedOperator, Generic[T]):
     first_start = State(_NEVER, moves="least")
     """The start of the first window that is open."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """The classes that have a key may have several partitions."""
-        super().__init_subclass__(**options)
-        cls.parallelizable = bool(getattr(cls, "_divided_by", ()))
-
     @classmethod
-    def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        """The key of each table's port."""
-        key, tables = given.get("key"), given.get("tables", ["input"])
-        if isinstance(key, Mapping):
-            return {f"input_{place}": columns_of(key.get(name)) for place, name in enumerate(tables, 1)}
-        return {f"input_{place}": columns_of(key) for place in range(1, len(tables) + 1)}
-
-    @classmethod
-    def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
-        """Tuples move with their keys."""
-        return {
-            f"held_{port[-1]}": ListState(pa.RecordBatch, moves_to=partial(moved_records, names))
-            for port, names in keys.items()
-        }
+    def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:  # noqa: ARG003  it has none
+        """None: one partition gets all."""
+        return {}
 
     @metric(help="Tuples of windows that are open.")
     def held_records(self) -> int:
@@ -152,16 +127,10 @@ class Sql(DividedOperator, Generic[T]):
         return sum(len(batch) for held in self._held for batch in held)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, or lacks a table, and tables of one name."""
-        names = [name.lower() for name in self.tables]
-        faults = self.key_faults("key")
-        if len(set(names)) < len(names):
-            faults.append(("tables", self.tables, "must differ by more than small and large letters"))
-        if isinstance(self.key, Mapping):
-            sizes = {len(columns_of(self.key.get(name))) for name in self.tables}
-            if set(self.key) != set(self.tables) or len(sizes) > 1:
-                faults.append(("key", self.key, "must name as many columns for each of `tables`"))
-        return faults
+        """Refuse tables of one name."""
+        if len({name.lower() for name in self.tables}) < len(self.tables):
+            return [("tables", self.tables, "must differ by more than small and large letters")]
+        return []
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of the result, or of late records. Raises SchemaError for SQL that does not fit."""
@@ -172,11 +141,9 @@ class Sql(DividedOperator, Generic[T]):
         if any(entry not in inputs for entry in entries):
             return None
         for table, entry in zip(self.tables, entries, strict=True):
-            check_columns(inputs[entry], self.keys_of(vars(self))[entry], f"`key` of `{table}`")
             if inputs[entry].pickled:
                 msg = f"the tuples of `{table}` are Python objects without columns; give that port a schema"
                 raise SchemaError(msg)
-        super().derived_schema(port, inputs)
         arrow = {
             table: known_columns(inputs[entry]) for table, entry in zip(self.tables, entries, strict=True)
         }
@@ -193,17 +160,6 @@ class Sql(DividedOperator, Generic[T]):
         duck = Duck(self.memory_mb)
         try:
             found, kinds = duck.columns(self.sql, tables)
-            keys = self.keys_of(vars(self))
-            if any(keys.values()):
-                by_table = {
-                    name.lower(): [column.lower() for column in keys[f"input_{place}"]]
-                    for place, name in enumerate(self.tables, 1)
-                }
-                select = select_of(duck.tree(self.sql), list(tables))
-                fault = division_fault(select, by_table, duck.aggregates())
-                if fault is not None:
-                    what = f"partitions by `key` would change the result: {fault}"
-                    raise SchemaError(f"{what}; change the SQL, or leave `key` out")
         finally:
             duck.close()
         return pa.schema([field_of(*column) for column in zip(checked(found), kinds, strict=True)])
@@ -287,9 +243,6 @@ class Sql(DividedOperator, Generic[T]):
             raise SchemaError(
                 f"`{self.context.name}` cannot read a stream of `object`; give the port before it a schema"
             )
-        names = self.keys_of(vars(self))[f"input_{number}"]
-        if names:
-            self.refuse_strays(batch, names)
         held = self._held[number - 1]
         if self.windows is None:
             held.append(batch)
