@@ -45,6 +45,7 @@ class AggregatesAll(Protocol[Made_co]):
         gpus: int | None = ...,
         locality_host: str | None = ...,
         locality_rack: str | None = ...,
+        speculation: float | None = ...,
         **aggregates: Aggregate,
     ) -> Made_co:
         """See `GroupedStream.aggregate`."""

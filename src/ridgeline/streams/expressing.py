@@ -51,6 +51,7 @@ class Keywords(Protocol[Unnamed_contra, Named_contra, Made_co]):
         gpus: int | None = ...,
         locality_host: str | None = ...,
         locality_rack: str | None = ...,
+        speculation: float | None = ...,
         **named: Named_contra,
     ) -> Made_co:
         """See the method of the stream."""
