@@ -25,10 +25,15 @@ def folder_of(recordings: Iterable[Mapping[str, Any]], recording: str) -> str:
 
 
 def folder_in(checkpoint: str, recording: str) -> str:
-    """The folder of a recording in a checkpoint of the local disk. Raises KeyError."""
-    folder = f"{checkpoint}/recordings"
-    ids = {name.partition(".")[0] for name in _names(folder, pyarrow.fs.FileType.File)}
-    return folder_of([{"id": name, "folder": f"{folder}/{name}"} for name in ids], recording)
+    """The folder of a recording in a checkpoint of the local disk, or in a region's. Raises KeyError."""
+    regions = f"{checkpoint}/regions"
+    parts = [checkpoint, *(f"{regions}/{name}" for name in _names(regions, pyarrow.fs.FileType.Directory))]
+    rows = [
+        {"id": name.partition(".")[0], "folder": f"{part}/recordings/{name.partition('.')[0]}"}
+        for part in parts
+        for name in _names(f"{part}/recordings", pyarrow.fs.FileType.File)
+    ]
+    return folder_of(rows, recording)
 
 
 def _names(folder: str, kind: pyarrow.fs.FileType) -> list[str]:
