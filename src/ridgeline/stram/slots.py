@@ -5,7 +5,6 @@ A slot is a long Spark task that hosts containers. No Spark, no sockets, no cloc
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -548,13 +547,6 @@ class Slots:
         where = self._hosts_of(preferences)
         order = sorted(self.active, key=lambda slot: slot not in self._members)
         yield self._rules.move(self.placement, sorted(order[:places]), where, self.loads), preferences
-        of_host = Counter[str]()
-        turns = {}
-        for slot in order:
-            turns[slot] = of_host[where[slot]]
-            of_host[where[slot]] += 1
-        spread = sorted(order, key=lambda slot: (slot not in self._members, turns[slot]))
-        yield self._rules.move(self.placement, sorted(spread[:places]), where, self.loads), preferences
         fresh = self._rules.place(places, self.loads)
         if fresh is not None:
             of_slot = dict(zip(sorted(order[:places]), fresh, strict=True))

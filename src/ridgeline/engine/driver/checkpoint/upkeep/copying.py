@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -57,29 +57,24 @@ def copy(
     target: str,
     places: Mapping[str, str] | None = None,
     step: Step | None = None,
-    *,
-    without: Collection[str] = (),
 ) -> Copied:
     """Copy a checkpoint folder to one that is empty, or that holds a copy of it which was not finished.
 
     `places`: folders that lie elsewhere for the copy, by their old paths, such as those of outputs.
-    `without`: folders in the checkpoint that the copy does not need, such as `recordings`. A run of several
-    regions must not be at work. Raises CheckpointError, OSError; the copy is not used then.
+    A run of several regions must not be at work. Raises CheckpointError, OSError; the copy is not used then.
     """
     with ExitStack() as locks:
         if read_if_there(open_folder(source), REGIONS) is not None:
             for run in runs_of(source):
                 lock(run, locks, "ridgeline checkpoint copy")
-        return _copy(source, target, places or {}, step or _nothing, without)
+        return _copy(source, target, places or {}, step or _nothing)
 
 
 def _nothing(_step: str) -> None:
     pass
 
 
-def _copy(
-    source: str, target: str, places: Mapping[str, str], step: Step, without: Collection[str] = ()
-) -> Copied:
+def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Copied:
     """As `copy`; no driver is at work in a run of several regions."""
     runs = runs_of(source)
     root, to = open_folder(source), open_folder(target)
@@ -96,7 +91,7 @@ def _copy(
     parts = []
     for run in runs:
         part = to if run.storage.uri == root.uri else open_folder(to.uri + run.storage.uri[len(root.uri) :])
-        parts.append(_RunCopy(run, part, renames, step, without).copy())
+        parts.append(_RunCopy(run, part, renames, step).copy())
     files, size = sum(one.files for one in parts), sum(one.size_bytes for one in parts)
     if whole is not None:
         inside = tuple(f"{run.storage.uri[len(root.uri) + 1 :]}/" for run in runs)
@@ -126,16 +121,13 @@ def _begin(source: str, to: Storage, runs: Sequence[Run], step: Step) -> None:
 
 
 class _RunCopy:
-    """The copy of one run. `renames`: folders that lie elsewhere, by their old paths. `without`: left out."""
+    """The copy of one run. `renames`: folders that lie elsewhere, by their old paths."""
 
-    def __init__(
-        self, run: Run, to: Any, renames: Mapping[str, str], step: Step, without: Collection[str]
-    ) -> None:
+    def __init__(self, run: Run, to: Any, renames: Mapping[str, str], step: Step) -> None:
         self._run = run
         self._to = to
         self._renames = sorted(renames.items(), key=lambda one: -len(one[0]))
         self._step = step
-        self._left_out = _REMADE | _OWN | set(without)
         self._states: set[str] = set()
         self._size = 0
 
@@ -196,7 +188,7 @@ class _RunCopy:
         return {
             name: one
             for name, one in infos(self._run.storage.uri).items()
-            if name.partition("/")[0] not in self._left_out and not UNFINISHED.search(name)
+            if name.partition("/")[0] not in _REMADE | _OWN and not UNFINISHED.search(name)
         }
 
     def _have_changed(self, before: Mapping[str, Any]) -> bool:
