@@ -38,11 +38,12 @@ from ridgeline.stram.control import (
 from ridgeline.stram.following import place_following, place_spread, strict_rules_broken
 from ridgeline.stram.master import Master
 from ridgeline.stram.placement import HostCapacity, host_preferences, place
-from ridgeline.stram.rules import PlanRules, Rules
+from ridgeline.stram.rules import PlanRules
 from ridgeline.stram.slots import Member, RetireSlot, SendAssignments, Slots, StartSlot
 from support.depth import deep
 from support.engine.applications import Sum
 from support.engine.in_slots import two_stages
+from support.stram.no_rules import NoRules
 from support.stram.plans import Counter, Source, ids, plan, reports
 
 
@@ -286,7 +287,7 @@ def test_strict_rules_that_cannot_be_kept_are_found_before():
 
 
 def two_slots():
-    slots = Slots(((0,), (1,)), 1)
+    slots = Slots(((0,), (1,)), 1, NoRules())
     slots.start()
     assert there(0, 1, of=slots) == (SendAssignments(),)
     return slots
@@ -298,7 +299,7 @@ def test_reserved_slots_come_without_a_word_and_host_from_the_change_on():
     assert slots.reserve([2, 3], {}) == [StartSlot(2, 0), StartSlot(3, 0)]
     assert not there(3, 2, of=slots)
     assert slots.active == [0, 1]
-    assert slots.change(((0,), (1,), (2,), (3,)), Rules()) == (SendAssignments(),)
+    assert slots.change(((0,), (1,), (2,), (3,)), NoRules()) == (SendAssignments(),)
 
 
 def test_numbers_without_containers_are_of_no_slot():
@@ -306,9 +307,9 @@ def test_numbers_without_containers_are_of_no_slot():
     slots.reserve([3], {})
     assert slots.numbers(2) == [2, 4]
     there(3, of=slots)
-    assert slots.change(((0,), (1,), (), (2,), ()), Rules()) == (SendAssignments(),)
+    assert slots.change(((0,), (1,), (), (2,), ()), NoRules()) == (SendAssignments(),)
     assert slots.numbers(3) == [2, 4, 5]
-    assert slots.change(((0, 2), (1,), (), (), ()), Rules()) == (
+    assert slots.change(((0, 2), (1,), (), (), ()), NoRules()) == (
         RetireSlot(3, orderly=True),
         SendAssignments(),
     )
@@ -317,7 +318,7 @@ def test_numbers_without_containers_are_of_no_slot():
 def test_a_change_waits_for_slots_that_are_not_there():
     slots = two_slots()
     slots.reserve([2], {})
-    assert not slots.change(((0,), (1,), (2,)), Rules())
+    assert not slots.change(((0,), (1,), (2,)), NoRules())
     assert slots.missing == [2]
     assert there(2, of=slots) == (SendAssignments(),)
 
@@ -333,7 +334,7 @@ def test_slots_are_given_back_whether_they_have_come_or_not():
 
 def test_a_number_is_used_again_once_its_job_has_ended():
     slots = two_slots()
-    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), SendAssignments())
+    assert slots.change(((0, 1), ()), NoRules()) == (RetireSlot(1, orderly=True), SendAssignments())
     assert slots.numbers(1) == [2]
     assert not slots.job_ended(1, "")
     assert slots.numbers(2) == [1, 2]
@@ -344,14 +345,14 @@ def test_a_number_is_used_again_once_its_job_has_ended():
 def test_a_slot_that_is_lost_while_its_containers_go_is_not_awaited():
     slots = two_slots()
     slots.lost(1, "killed")
-    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), SendAssignments())
+    assert slots.change(((0, 1), ()), NoRules()) == (RetireSlot(1, orderly=True), SendAssignments())
 
 
 def test_a_reserved_slot_whose_job_has_ended_is_started_again_if_it_is_needed():
     slots = two_slots()
     slots.reserve([2], {})
     assert not slots.job_ended(2, "it cannot start")
-    assert slots.change(((0,), (1,), (2,)), Rules()) == (StartSlot(2, 1),)
+    assert slots.change(((0,), (1,), (2,)), NoRules()) == (StartSlot(2, 1),)
 
 
 def test_the_loss_of_places_leaves_reserved_slots_alone():

@@ -8,6 +8,7 @@ from ridgeline.stram.master import Failures
 from ridgeline.stram.patience import Absence, Patience, back_off
 from ridgeline.stram.plan_traits import PlanTraits
 from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
+from support.stram.no_rules import NoRules
 from support.stram.plans import plan
 
 CUT = Failure("app", "", 0, 7, "slot 1", "its host has acknowledged nothing for 15 s", cluster=True)
@@ -76,7 +77,7 @@ def test_no_number_of_cuts_uses_up_the_attempts_of_an_operator():
 
 
 def test_jobs_that_the_cluster_ends_are_asked_for_again_later_each_time_up_to_the_patience():
-    slots = Slots(((0,), (1,)), 1, patience_seconds=30)
+    slots = Slots(((0,), (1,)), 1, NoRules(), patience_seconds=30)
     slots.start()
     found = [slots.job_ended(1, "executor lost", now)[0] for now in (0, 1, 2, 29, 31)]
     assert [type(one) for one in found] == [StartSlot] * 4 + [GiveUpSlot]
@@ -85,7 +86,7 @@ def test_jobs_that_the_cluster_ends_are_asked_for_again_later_each_time_up_to_th
 
 
 def test_jobs_that_an_operator_ends_are_counted():
-    slots = Slots(((0,), (1,)), 1, patience_seconds=1000)
+    slots = Slots(((0,), (1,)), 1, NoRules(), patience_seconds=1000)
     slots.start()
     found = []
     for _ in range(2):

@@ -8,7 +8,7 @@ from ridgeline import AffinityRule, Application
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.stram.placement import HostCapacity, HostPreference, place
-from ridgeline.stram.rules import PlanRules, Rules, describe_given_up
+from ridgeline.stram.rules import PlanRules, describe_given_up
 from ridgeline.stram.slot_resources import NEEDS, Need, needs_of, not_given, place_within
 from ridgeline.stram.slots import (
     AskHosts,
@@ -23,6 +23,7 @@ from ridgeline.stram.slots import (
     StartSlot,
 )
 from support.depth import deep
+from support.stram.no_rules import NoRules
 from support.stram.plans import Counter, Source
 
 
@@ -31,7 +32,7 @@ def member(number):
 
 
 def two_slots(recovery_attempts=1):
-    slots = Slots(((0, 2), (1, 3)), recovery_attempts)
+    slots = Slots(((0, 2), (1, 3)), recovery_attempts, NoRules())
     assert list(slots.start()) == [StartSlot(0, 0), StartSlot(1, 0)]
     return slots
 
@@ -87,7 +88,7 @@ def test_a_window_that_ran_forgives_what_was_lost_before():
 
 
 def test_slots_without_a_core_are_retired_and_their_containers_spread():
-    slots = Slots(((0, 3), (1, 4), (2, 5)), recovery_attempts=1)
+    slots = Slots(((0, 3), (1, 4), (2, 5)), 1, NoRules())
     slots.start()
     for number in range(3):
         slots.joined(number, member(number))
@@ -104,7 +105,9 @@ def test_slots_without_a_core_are_retired_and_their_containers_spread():
 @given(st.data())
 def test_making_do_keeps_every_container_and_retires_those_that_are_away_first(data):
     number = data.draw(st.integers(1, 6))
-    slots = Slots(tuple((slot, number + slot) for slot in range(number)), recovery_attempts=1)
+    slots = Slots(
+        tuple((slot, number + slot) for slot in range(number)), recovery_attempts=1, rules=NoRules()
+    )
     there = data.draw(st.sets(st.integers(0, number - 1)))
     for slot in there:
         slots.joined(slot, member(slot))
@@ -125,7 +128,7 @@ def on(host, number=0):
     return Member(host, 100 + number, "address", host)
 
 
-class Preferring(Rules):
+class Preferring(NoRules):
     """Wishes of a function of the hosts, and no other rules."""
 
     def __init__(self, preference):

@@ -20,6 +20,7 @@ from ridgeline.stram.straggler import Overdue
 from support.engine.applications import Number, Sum, sink
 from support.engine.in_slots import two_stages
 from support.stram.flying import RAISED, begin, commit, fail, report
+from support.stram.no_rules import NoRules
 
 
 def planned(**attributes):
@@ -195,7 +196,7 @@ def slots_with(*nodes, binding=None):
     """Slots of which the last is the spare, all there, on these hosts."""
     capacities = {node: HostCapacity(4) for node in nodes if node}
     found = Slots(
-        (*((number,) for number in range(len(nodes) - 1)), ()), 3, capacities=capacities, spare=True
+        (*((number,) for number in range(len(nodes) - 1)), ()), 3, NoRules(), capacities, spare=True
     )
     assert found.start() == [StartSlot(number, 0) for number in range(len(nodes))]
     if binding:

@@ -5,7 +5,6 @@ No Spark, no clock, no threads.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -27,47 +26,7 @@ from ridgeline.stram.placement import (
 _HOSTS = (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
 
 
-class Rules:
-    """No rules at all."""
-
-    def host_preferences(
-        self, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str]
-    ) -> Mapping[int, HostPreference]:  # one signature for all rules
-        """Where slots should run; see `placement.host_preferences`."""
-        del placement, capacities, stay
-        return {}
-
-    def broken(
-        self, placement: Placement, where: Mapping[int, str], capacities: HostCapacities
-    ) -> Sequence[PlacementRule]:
-        """The rules that are not kept where slots are on these hosts; slots that are left out are unknown."""
-        del placement, where, capacities
-        return ()
-
-    def move(
-        self, placement: Placement, kept: Sequence[int], where: Mapping[int, str], loads: Mapping[int, float]
-    ) -> Placement:
-        """The containers of all slots in those that are kept: each goes to the slot with the fewest.
-
-        `where`: the hosts of slots. `loads`: what containers have to do, see `Spread`.
-        """
-        del where, loads
-        hosted = {slot: list(placement[slot]) for slot in kept}
-        fewest = [(len(hosted[slot]), place, slot) for place, slot in enumerate(hosted)]
-        heapq.heapify(fewest)
-        for container in _orphans(placement, kept):
-            count, place, slot = fewest[0]
-            hosted[slot].append(container)
-            heapq.heapreplace(fewest, (count + 1, place, slot))
-        return _filled(placement, hosted)
-
-    def place(self, slots: int, loads: Mapping[int, float]) -> Placement | None:
-        """A placement in so many slots that has nothing to do with another one; None: there is no need."""
-        del slots, loads
-        return None
-
-
-class PlanRules(Rules):
+class PlanRules:
     """The affinity rules and localities of a plan."""
 
     def __init__(self, plan: Plan) -> None:
@@ -76,13 +35,13 @@ class PlanRules(Rules):
     def host_preferences(
         self, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str]
     ) -> Mapping[int, HostPreference]:
-        """As `Rules.host_preferences`."""
+        """Where slots should run; see `placement.host_preferences`."""
         return host_preferences(self._plan, placement, capacities, stay)
 
     def broken(
         self, placement: Placement, where: Mapping[int, str], capacities: HostCapacities
     ) -> Sequence[PlacementRule]:
-        """As `Rules.broken`."""
+        """The rules that are not kept where slots are on these hosts; slots that are left out are unknown."""
         if not self._plan.logical.affinity:
             return ()
         hosts = {box: where[slot] for slot, hosted in enumerate(placement) if slot in where for box in hosted}
@@ -97,9 +56,11 @@ class PlanRules(Rules):
         *,
         even: bool = False,
     ) -> Placement:
-        """As `Rules.move`, see `Spread`; of several slots one where the container breaks the fewest rules.
+        """The containers of all slots in those that are kept, see `Spread`.
 
-        `even`: operators that get a slot have others moved, if they would be uneven.
+        Of several slots one where the container breaks the fewest rules. `where`: the hosts of slots.
+        `loads`: what containers have to do. `even`: operators that get a slot have others moved, if they
+        would be uneven.
         """
         spread = Spread(self._plan, {slot: placement[slot] for slot in kept}, loads)
         orphans = spread.in_order(_orphans(placement, kept))
@@ -151,7 +112,7 @@ class PlanRules(Rules):
         )
 
     def place(self, slots: int, loads: Mapping[int, float]) -> Placement | None:
-        """As `Rules.place`."""
+        """A placement in so many slots that has nothing to do with another one; None: there is no need."""
         return place(self._plan, slots, loads) if self._plan.logical.affinity else None
 
 

@@ -12,9 +12,8 @@ from types import MappingProxyType
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.patience import SlotFailures, back_off
 from ridgeline.stram.placement import HostCapacities, HostPreference, Placement
-from ridgeline.stram.rules import Rules
+from ridgeline.stram.rules import PlanRules
 
-_NO_RULES = Rules()
 _NEWEST = 0.1
 """The weight of the newest window in the load of a container."""
 _ASKS = 3
@@ -162,7 +161,7 @@ class Slots:
         self,
         placement: Placement,
         recovery_attempts: int,
-        rules: Rules = _NO_RULES,
+        rules: PlanRules,
         capacities: HostCapacities = MappingProxyType({}),
         *,
         spare: bool = False,
@@ -273,7 +272,7 @@ class Slots:
     def change(
         self,
         placement: Placement,
-        rules: Rules,
+        rules: PlanRules,
         recovery_attempts: int | None = None,
         preferences: Mapping[int, HostPreference] = MappingProxyType({}),
     ) -> Sequence[SlotInstruction]:

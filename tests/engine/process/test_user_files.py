@@ -155,10 +155,6 @@ def test_a_folder_of_the_same_name_on_another_host_is_not_taken_for_the_drivers(
             "if 0:\n    from . import near\n    from .sub import thing\n    from ..up import it",
             {"p.q", "p.q.near", "p.q.sub", "p.q.sub.thing", "p.up", "p.up.it"},
         ),
-        (
-            "import importlib\nimportlib.import_module('late')\n__import__('later')",
-            {"importlib", "late", "later"},
-        ),
         ("from x import *", {"x"}),
         ("def broken(:", set()),
         ("from ........ import far", set()),

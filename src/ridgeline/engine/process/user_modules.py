@@ -26,7 +26,6 @@ from ridgeline.engine.process import shipped_packages
 
 _PARSING = threading.Lock()
 _TRIES = 20
-_IMPORTERS = frozenset({"import_module", "__import__"})
 
 
 def user_sources() -> dict[str, tuple[str, str]]:
@@ -65,8 +64,6 @@ def imported_names(text: str, package: str) -> frozenset[str]:
             if base:
                 found.add(base)
                 found.update(f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
-        elif isinstance(node, ast.Call):
-            found.update(_called(node))
     return frozenset(found)
 
 
@@ -91,26 +88,6 @@ def _base(node: ast.ImportFrom, package: str) -> str:
     if not kept or node.level > len(parents):
         return ""
     return ".".join([*kept, *([node.module] if node.module else [])])
-
-
-def _called(node: ast.Call) -> Iterator[str]:
-    """`importlib.import_module("name")`, if the name stands there."""
-    function = node.func
-    called = (
-        function.attr
-        if isinstance(function, ast.Attribute)
-        else function.id
-        if isinstance(function, ast.Name)
-        else ""
-    )
-    first = node.args[0] if node.args else None
-    if (
-        called in _IMPORTERS
-        and isinstance(first, ast.Constant)
-        and isinstance(first.value, str)
-        and not first.value.startswith(".")
-    ):
-        yield first.value
 
 
 class _Finder:
