@@ -45,7 +45,7 @@ def test_runs_are_rewound():
 
 
 def test_slots_that_stand_still_change_places_with_the_spare():
-    assert sum(simulate(Case.speculating(seed)).hedges for seed in range(9)) > 4
+    assert sum(simulate(Case.speculating(seed)).hedges for seed in range(9)) > 3
     assert sum(simulate(Case.of(seed)).hedges for seed in range(3)) == 0
 
 
