@@ -373,6 +373,23 @@ def test_a_reader_that_is_rewound_reads_again(tmp_path):
     assert first + again == rows
 
 
+def test_what_a_rewind_goes_back_to_stays_until_it_is_read(tmp_path, monkeypatch):
+    """The writer may look what it can drop after the rewind was accepted, before the reader is there."""
+    rows, path = orders(6, customers=1), tmp_path / "queue"
+    opens, said = _queue_enumerator.QueueEnumerator.open, []
+
+    def late(self, *given):
+        said.extend(QueueFolder(path).registered(name).next for name in QueueFolder(path).readers_known())
+        opens(self, *given)
+
+    for windows in (4, 2):
+        run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=windows)
+        run_local(reader(path), checkpoint=tmp_path / "reader", windows=1)
+    monkeypatch.setattr(_queue_enumerator.QueueEnumerator, "open", late)
+    run_local(reader(path), checkpoint=tmp_path / "reader", from_window=0)
+    assert said == [4]
+
+
 def test_the_backlog_in_tuples(tmp_path):
     rows = orders(6)
     run_local(writer(tmp_path / "queue", rows))

@@ -331,11 +331,17 @@ class QueueEnumerator(Enumerator):
         return mask_text(f"queue `{self._settings.path}` cannot be read: {why}") if why else ""
 
     def unreachable(self, context: EnumeratorContext, offset: Any, last: Any) -> str:
-        """Entries that were dropped are not there any more."""
-        first = min(folder_of(self._settings.path).logs(), default=0)
-        if offset is None or offset["next"] >= first:
+        """Entries that were dropped. Those that are there stay from now on, as the registration says."""
+        if offset is None:
             return ""
-        return f"queue `{self._settings.path}` has no entry {offset['next']} any more, it begins with {first}"
+        folder, place = folder_of(self._settings.path), int(offset["next"])
+        first = min(folder.logs(), default=0)
+        if place >= first:
+            folder.register(offset["reader"], Registered(place, context.clock.wall()))
+            first = min(folder.logs(), default=0)  # the writer may have dropped it before it saw that
+        if place >= first:
+            return ""
+        return f"queue `{self._settings.path}` has no entry {place} any more, it begins with {first}"
 
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
