@@ -34,7 +34,7 @@ class Mark:
     def __reduce__(self) -> str:
         return self.name
 
-    def __deepcopy__(self, memo: object) -> Mark:
+    def __deepcopy__(self, _memo: object) -> Mark:
         return self
 
     def __repr__(self) -> str:
