@@ -52,7 +52,7 @@ from ridgeline.observe.watch import Subscriber
 from ridgeline.plan.region import QueueEdge
 from ridgeline.regions import sums
 from ridgeline.regions.paths import joined_path
-from ridgeline.regions.queues import QueueLog, QueueMeter, Waiting, queue_path, waiting
+from ridgeline.regions.queues import GROWS, QueueLog, QueueMeter, Waiting, queue_path, waiting
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import failure_of, state_of
 from ridgeline.regions.verdict import because, joined_progress, sentence
@@ -160,9 +160,17 @@ def _queue(meter: QueueMeter, progress: ProgressAnswer, now: float) -> QueueAnsw
 
 
 def _verdict(state: str, found: Waiting, seen: str) -> str:
-    """The verdict of the reader; of one that does not run, what follows from what waits."""
+    """The verdict of the reader; of one that does not run, what follows from what waits.
+
+    One that is not sure yet goes by the rates, which are over a longer time.
+    """
     if state in {"RUNNING", "PENDING"}:
-        return seen or Verdict.UNKNOWN.value
+        grows = found.tuples > 0 and found.read < (1 - GROWS) * found.written
+        return (
+            Verdict.FALLING_BEHIND.value
+            if grows and seen == Verdict.HOLDING
+            else seen or Verdict.UNKNOWN.value
+        )
     if not found.tuples:
         return Verdict.KEEPING_UP.value
     if state == "FAILED":

@@ -29,7 +29,7 @@ _KEPT = 4096
 """Entries that stay though all readers have read them: critical paths name them."""
 _MOST_KEPT = 1_000_000
 _WINDOWS = 1000
-_GROWS = 0.05
+GROWS = 0.05
 """The share of what is written that must stay unread for a backlog to grow."""
 
 
@@ -303,7 +303,7 @@ def _waiting(meter: QueueMeter, log: QueueLog, now: float) -> Waiting:
     full = meter.is_full
     full_at = now if full else None
     share = 1.0 - read / written if written > 0 else 0.0
-    if tuples and not full and share > _GROWS:
+    if tuples and not full and share > GROWS:
         ends = []
         if meter.keep_seconds is not None:
             ends.append(max(0.0, meter.keep_seconds - seconds) / share)

@@ -39,7 +39,8 @@ def advice_answer(watch: Answers, application: str, run: AnyRun | None = None) -
     advised.
     """
     if isinstance(watch, JoinedWatch):
-        return _joined([_advice(view.watch, application, view.region.run) for view in watch.views])
+        others = len(watch.views) - 1  # each has a slot at least
+        return _joined([_advice(view.watch, application, view.region.run, others) for view in watch.views])
     assert isinstance(watch, Watch)  # noqa: S101  there is no other kind
     return _advice(watch, application, cast("ApplicationRun | None", run))
 
@@ -63,8 +64,11 @@ def _joined(answers: Sequence[AdviceAnswer]) -> AdviceAnswer:
     }
 
 
-def _advice(watch: Watch, application: str, run: ApplicationRun | None) -> AdviceAnswer:
-    """Advice from the figures of the last minute, or of a longer time if windows take long."""
+def _advice(watch: Watch, application: str, run: ApplicationRun | None, others: int = 0) -> AdviceAnswer:
+    """Advice from the figures of the last minute, or of a longer time if windows take long.
+
+    `others`: the slots that other regions need.
+    """
     watch.keep_figures()
     changes = watch.changes()
     waiting = any(row["state"] == "QUEUED" and row["edits"] for row in changes)
@@ -114,17 +118,19 @@ def _advice(watch: Watch, application: str, run: ApplicationRun | None) -> Advic
                 "figure": one.figure,
                 "before": one.before,
                 "after": one.after,
-                "command": _command(one, application, local=local),
+                "command": _command(one, application, others, local=local),
             }
             for one in advice
         ],
     }
 
 
-def _command(advice: Advice, application: str, *, local: bool) -> str:
+def _command(advice: Advice, application: str, others: int, *, local: bool) -> str:
     """The whole command; "" if none does it. `local`: Spark runs in one process."""
-    if advice.slots is not None and not local:
-        return f"ridgeline run FILE --conf spark.cores.max={advice.slots}"
+    if advice.slots is not None:
+        slots = advice.slots + others
+        where = f"--master local[{slots}]" if local else f"--conf spark.cores.max={slots}"
+        return f"ridgeline run FILE {where}"
     return f"ridgeline {advice.command.replace('APP', application, 1)}" if advice.command else ""
 
 

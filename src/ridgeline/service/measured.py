@@ -170,7 +170,7 @@ class MeasuredRun:
         planner: Planner | None,
         *,
         watch: Watch | None = None,
-        share: int | None = None,
+        share: int = 0,
         origin: Origin | None = None,
         page: str = "",
         log: OperatorLog | None = None,

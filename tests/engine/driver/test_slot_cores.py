@@ -17,6 +17,7 @@ from ridgeline.engine.driver.slots.spark_slots import (
     port_range,
 )
 from ridgeline.engine.exchange.tls import Certificate
+from ridgeline.engine.spark.cores import held_cores, hold_cores
 from ridgeline.testing import SteppingClock
 from support.engine.certificates import certificate_and_key
 from support.waiting import wait_until
@@ -82,6 +83,19 @@ def test_all_that_join_soon_after_are_taken(slots):
     platform = slots([(0, 1), (8, 1), (9, 1), (10, 1)], spark_executor_instances="4")
     assert platform.claim(3, 0) == 3
     platform.release()
+
+
+def test_a_region_that_is_changed_takes_cores_that_are_free_and_no_share_of_another(slots):
+    one = slots([(0, 5)], "local-cluster[1,5,1024]")
+    hold_cores(one.context, 3)
+    one, other = (SparkSlots(one.context, 0, one.clock, None, share) for share in (1, 2))
+    assert (one.claim(3, 0), other.claim(3, 0)) == (1, 2)
+    assert (one.claim_more(3), other.claim_more(1)) == (1, 0)
+    other.release()
+    assert one.claim_more(1) == 0
+    one.release()
+    assert held_cores(one._context) == 3
+    hold_cores(one._context, -3)
 
 
 def test_executors_that_are_asked_for_are_waited_for_beyond_the_patience(slots, caplog):

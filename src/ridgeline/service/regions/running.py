@@ -25,6 +25,7 @@ from ridgeline.engine.driver.run.launch import Claim, claim_by, hadoop_storage, 
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.spark.cores import hold_cores
 from ridgeline.engine.spark.shared_context import give_back
 from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.observe.answers import Answers
@@ -234,6 +235,8 @@ class _Regions:
                         presence.free(one.folder)
                 keep(storage, planned, read_kept(storage))
                 shares = slot_shares(context, [one.plan for one in planned])
+                hold_cores(context, sum(shares))
+                surroundings.callback(hold_cores, context, -sum(shares))
                 self._regions = [
                     self._region(one, share, context) for one, share in zip(planned, shares, strict=True)
                 ]

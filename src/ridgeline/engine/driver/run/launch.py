@@ -89,7 +89,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     heartbeats: Heartbeats | None = None,
     settle: Callable[[], bool] | None = None,
     planner: Planner | None = None,
-    share: int | None = None,
+    share: int = 0,
     page: str = "",
     claim: Claim = _NO_CLAIM,
 ) -> Outcome:
@@ -99,9 +99,9 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
     `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
     watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it again if
-    the checkpoint keeps other properties than it had found; without one the run keeps none. `share`: the most
-    slots that it may have. `page`: the address of the run's page, which Spark's UI shows beside its jobs; ""
-    for none. `claim`: takes the application's name, before the checkpoint is taken over. Raises
+    the checkpoint keeps other properties than it had found; without one the run keeps none. `share`: as of
+    `SparkSlots`. `page`: the address of the run's page, which Spark's UI shows beside its jobs; "" for none.
+    `claim`: takes the application's name, before the checkpoint is taken over. Raises
     RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
     """
     clock = clock or SystemClock()

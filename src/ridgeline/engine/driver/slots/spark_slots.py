@@ -246,7 +246,8 @@ class SlotPlatform(Protocol):
 class SparkSlots:
     """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong.
 
-    `stop` ends a wait for executors. `share`: the most places that the run may take; None: all. `page`: the
+    `stop` ends a wait for executors. `share`: the places that are held for the run, of which it takes as many
+    as it needs; at its start it takes no others. 0: none is held, and it takes what is free. `page`: the
     address of the run's page, which the description of each job ends with; "": none.
     """
 
@@ -256,7 +257,7 @@ class SparkSlots:
         epoch: int,
         clock: Clock,
         stop: threading.Event | None = None,
-        share: int | None = None,
+        share: int = 0,
         page: str = "",
     ) -> None:
         self._context = context
@@ -264,7 +265,7 @@ class SparkSlots:
         self._clock = clock
         self._stop = stop
         self._master = str(context.master)
-        self._share = _MANY if share is None else share
+        self._share = share
         self._page = f", page {page}" if page else ""
         self._claimed = 0
         self._fed = 0
@@ -293,36 +294,41 @@ class SparkSlots:
         """As `SlotPlatform.claim`."""
         wanted = containers + max(RESERVED_CORES, fed)
         cores = self._settled_cores(wanted)
-        extra, held = extra_cores(self._context), held_cores(self._context)
+        extra, held = extra_cores(self._context), self._held_by_others
         least = held + RESERVED_CORES + 1
         if cores < least and self._more_may_come(least):
             self._wait_for_cores(least)
             cores = self._settled_cores(wanted)
-        slots = min(self._share, count_slots(containers, cores, extra, held, fed))
-        hold_cores(self._context, slots)
-        self._claimed = slots
+        slots = min(self._share or _MANY, count_slots(containers, cores, extra, held, fed))
+        self._hold(slots)
         self._fed = fed
         return slots
 
+    @property
+    def _held_by_others(self) -> int:
+        return held_cores(self._context) - max(self._claimed, self._share)
+
+    def _hold(self, places: int) -> None:
+        """Take so many places in place of those of now. Its share stays held."""
+        before, self._claimed = self._claimed, places
+        hold_cores(self._context, max(places, self._share) - max(before, self._share))
+
     def most(self) -> int:
         """As `SlotPlatform.most`. On a cluster it asks the JVM."""
-        extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
+        extra, held = extra_cores(self._context), self._held_by_others
         try:
-            most = count_slots(_MANY, count_cores(self._context, _MANY), extra, held, self._fed)
-            return min(self._share, most)
+            return count_slots(_MANY, count_cores(self._context, _MANY), extra, held, self._fed)
         except RidgelineError:
             return self._claimed
 
     def wanted(self, containers: int) -> int:
         """As `SlotPlatform.wanted`. On a local Spark there are never more cores than at its start."""
         most = most_cores(self._master, self._settings)
-        containers = min(containers, self._share)
         if most is None and not is_local(self._master):
             return containers
         try:
             cores, extra = most or local_cores(self._master) or 0, extra_cores(self._context)
-            held = held_cores(self._context) - self._claimed
-            return count_slots(containers, cores + extra, extra, held, self._fed)
+            return count_slots(containers, cores + extra, extra, self._held_by_others, self._fed)
         except RidgelineError:
             return self._claimed
 
@@ -334,7 +340,7 @@ class SparkSlots:
         """
         if local_cores(self._master) is not None:
             return self._claimed
-        cores, held = present_cores(self._context, without), held_cores(self._context) - self._claimed
+        cores, held = present_cores(self._context, without), self._held_by_others
         if is_dynamic(self._settings) and cores - held >= self._claimed:
             return self._claimed
         try:
@@ -393,23 +399,20 @@ class SparkSlots:
 
     def claim_more(self, places: int, without: Collection[str] = ()) -> int:
         """As `SlotPlatform.claim_more`. Waits for no executor: windows run meanwhile."""
-        extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
+        extra, held = extra_cores(self._context), self._held_by_others
         wanted = self._claimed + places + max(RESERVED_CORES, self._fed)
         cores = count_cores(self._context, wanted, without)
         try:
             slots = count_slots(self._claimed + places, cores, extra, held, self._fed)
         except RidgelineError:
             return 0
-        more = max(0, min(slots, self._share) - self._claimed)
-        hold_cores(self._context, more)
-        self._claimed += more
+        more = max(0, slots - self._claimed)
+        self._hold(self._claimed + more)
         return more
 
     def release(self, places: int | None = None) -> None:
         """As `SlotPlatform.release`."""
-        returned = self._claimed if places is None else places
-        hold_cores(self._context, -returned)
-        self._claimed -= returned
+        self._hold(0 if places is None else self._claimed - places)
 
     def capacities(self) -> HostCapacities:
         """As `SlotPlatform.capacities`."""
