@@ -11,7 +11,6 @@ from ridgeline.measure.events import (
 )
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.regions.view import IDS
-from ridgeline.service import notebook
 from ridgeline.service.export.prometheus import Readings
 from support.service.halves import EDGE, START, halves_of, joined
 
@@ -100,37 +99,6 @@ def test_sums_are_those_of_the_events(halves):
     assert [row["committedAt"] for row in windows] == sorted(row["committedAt"] for row in windows)
     assert len(windows) == len(committed)
     assert watch.windows(3) == windows[-3:]
-
-
-def test_plot_of_latencies_tells_the_windows_of_regions_apart(halves, monkeypatch):
-    first, second, _, _ = halves
-    watch, drawn = joined(halves), []
-    draw = notebook.line_chart
-    monkeypatch.setattr(notebook, "line_chart", lambda *chart: drawn.append(chart) or draw(*chart))
-    assert "window of mail" in notebook.Plots(watch).latency().svg
-    ((_, numbers, lines),) = drawn
-    rows = watch.windows()
-    assert numbers == [row["windowId"] for row in rows]
-    assert len(set(numbers)) < len(numbers)
-    for half, region in ((first, "shop"), (second, "mail")):
-        own = [place for place, row in enumerate(rows) if row["region"] == region]
-        latencies = half.watch.latencies(100)
-        assert [lines[f"window of {region}"][place] for place in own] == [
-            row["latencyMs"] for row in half.watch.windows()
-        ]
-        names = {one["operator"] for one in latencies[0]["logical"]}
-        assert names & set(lines)
-        for name in names & set(lines):
-            expected = [
-                one["latencyMs"]
-                for answer in latencies
-                for one in answer["logical"]
-                if one["operator"] == name
-            ]
-            assert [lines[name][place] for place in own] == expected
-            for place, row in enumerate(rows[1:], 1):
-                if row["region"] != region:
-                    assert lines[name][place] == lines[name][place - 1]
 
 
 def test_windows_need_a_region(halves):

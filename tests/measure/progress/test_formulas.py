@@ -4,10 +4,9 @@ import math
 import pytest
 
 from ridgeline.measure.events import RunningOperator
-from ridgeline.measure.progress import formulas
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
-from ridgeline.measure.progress.formulas import History, even_shares, window_progress
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
+from support.measure.window_progress import History, even_shares, window_progress
 
 ESTIMATED, EXACT, LOWER = Basis.ESTIMATED, Basis.EXACT, Basis.LOWER_BOUND
 
@@ -41,35 +40,6 @@ def known(value, basis=ESTIMATED):
 
 def near(estimate, value, basis=ESTIMATED):
     return estimate.basis is basis and estimate.value == pytest.approx(value)
-
-
-# Formulas, by hand ------------------------------------------------------------------------------------------
-
-
-def test_the_formulas_on_the_document_s_second_figure():
-    """An SDF and its child.
-
-    The SDF: 2 elements processed, 2 active, 40 outputs of the former and 10 of the latter, 10 to come; 19 s.
-    Its child: 40 of 50 done.
-    """
-    fraction = formulas.active_fraction(10, known(10.0))
-    assert fraction == known(0.5)
-    assert formulas.seconds_per_element(19.0, 2, 2, fraction) == known(19 / 3)
-    average = formulas.outputs_per_element(50, known(10.0), 4)
-    assert average == known(15.0)
-    assert formulas.output_remaining(Estimate(1.0), average, known(10.0)) == known(25.0)
-    waiting = formulas.buffered(Estimate(50.0), 40, 1)
-    assert waiting == Estimate(9.0)
-    elements = formulas.input_remaining(waiting, [known(25.0)])
-    assert elements == known(34.0)
-
-
-def test_what_cannot_be_computed_is_unknown():
-    assert formulas.active_fraction(0, NOTHING) == UNKNOWN
-    assert formulas.active_fraction(3, Estimate(math.inf)) == known(0.0)
-    assert formulas.seconds_per_element(2.0, 0, 3, UNKNOWN) == UNKNOWN
-    assert formulas.outputs_per_element(0, NOTHING, 0) == UNKNOWN
-    assert formulas.buffered(Estimate(3.0), 5, 1) == NOTHING
 
 
 # Windows ----------------------------------------------------------------------------------------------------

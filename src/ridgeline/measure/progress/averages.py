@@ -12,11 +12,8 @@ import numpy.typing as npt
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.progress.columns import Histories
 from ridgeline.measure.progress.counts import Ports
-from ridgeline.measure.progress.estimate import Basis, Estimate
 from ridgeline.measure.progress.estimated import ESTIMATED, Estimates, Numbers, Places, chosen
-from ridgeline.measure.progress.formulas import History, even_shares
 from ridgeline.measure.progress.shape import ProgressShape
-from ridgeline.measure.topology import StreamEdge, Topology
 
 _WINDOWS = 10  # that averages reach back
 
@@ -118,22 +115,8 @@ class Averages:
         """The cumulative work of an input operator at the end of a window."""
         self._work.setdefault(operator, _Work()).add(consumed)
 
-    def tuples_in(self, operator: int, port: str) -> float | None:
-        """The tuples of a window at an input port, None if it had none yet."""
-        number = self._ports.inputs.get(operator, {}).get(port)
-        return None if number is None else float(self._tuples[number])
-
-    def tuples_out(self, operator: int, port: str) -> float | None:
-        """The tuples of a window at an output port, None if it had none yet."""
-        number = self._ports.outputs.get(operator, {}).get(port)
-        return None if number is None else float(self._tuples[number])
-
-    def histories(self) -> dict[int, History]:
-        """As the formulas take them, by operator."""
-        return {operator: self._history(operator) for operator in self._rows.keys() | self._work.keys()}
-
     def columns(self, shape: ProgressShape) -> tuple[Histories, Estimates]:
-        """The histories of all operators of a plan, and the shares of its streams (`StreamShares`)."""
+        """The histories of all operators of a plan, and the shares of its streams."""
         found = self._found(shape)
         with np.errstate(invalid="ignore", divide="ignore"):
             _, seconds, end_seconds, elements = np.append(self._means, np.full((4, 1), np.nan), axis=1)[
@@ -166,22 +149,6 @@ class Averages:
                 _numbers(self._ports.outputs, shape.ports),
             )
         return found
-
-    def _history(self, operator: int) -> History:
-        """The averages of one operator, for `histories`."""
-        found = self._work.get(operator, _Work())
-        work, before = found.mean if found.windows else None, found.before
-        if operator not in self._rows:
-            return History(work=work, work_before=before)
-        _, seconds, end_seconds, elements = map(float, self._means[:, self._rows[operator]])
-        if elements <= 0:
-            return History(
-                elements=elements, seconds=seconds, end_seconds=end_seconds, work=work, work_before=before
-            )
-        ports = self._ports.outputs.get(operator, {})
-        outputs = {port: float(self._tuples[number]) / elements for port, number in ports.items()}
-        each = (seconds - end_seconds) / elements
-        return History(each, outputs, elements, seconds, end_seconds, work, before)
 
 
 class _Places(NamedTuple):
@@ -216,27 +183,3 @@ def _shares(shape: ProgressShape, came: Numbers, sent: Numbers) -> Estimates:
         share = np.where(whole > 0, np.minimum(1.0, came / whole), np.nan)[shape.reader_of]
     learned = Estimates(share, np.full(len(share), ESTIMATED, np.int8))
     return chosen(divided & ~np.isnan(share), learned, shape.even)
-
-
-class StreamShares:
-    """The share of its source port's tuples that each stream of a plan carries."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.even = even_shares(topology)
-        """The shares before any window."""
-        self._divided: dict[tuple[int, str], list[StreamEdge]] = {}
-        """Streams that share a port's tuples, by the port that reads them."""
-        for edge, share in self.even.items():
-            if share.basis is not Basis.EXACT:
-                self._divided.setdefault((edge.sink, edge.sink_port), []).append(edge)
-
-    def of(self, averages: Averages) -> dict[StreamEdge, Estimate]:
-        """The shares as in earlier windows, even ones where these say nothing."""
-        found = dict(self.even)
-        for (sink, port), edges in self._divided.items():
-            came = averages.tuples_in(sink, port)
-            sent = [averages.tuples_out(edge.source, edge.source_port) for edge in edges]
-            whole = sum(mean for mean in sent if mean is not None)
-            if came is not None and None not in sent and whole > 0:
-                found.update(dict.fromkeys(edges, Estimate(min(1.0, came / whole), Basis.ESTIMATED)))
-        return found

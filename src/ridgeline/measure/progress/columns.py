@@ -1,8 +1,39 @@
-"""The progress formulas for many operators at once: `window_progress` with arrays.
+"""How far a window is and how long it will still take: Beam's progress formulas over a whole topology.
 
-The formulas, and what is decided where they leave something open, are those of `formulas`: it has them one
-operator after the other. Arrays of operators are in the order of the topology, those of output ports in the
-order of `ProgressShape.ports`.
+Arrays of operators are in the order of the topology, those of output ports in the order of
+`ProgressShape.ports`.
+
+The formulas are those of the Apache Beam Fn API's progress report
+(https://s.apache.org/beam-fn-api-progress-reporting) with their slips corrected; F1 to F7 number them. C are
+consumed tuples, A active ones. P and AP were produced for consumed and for active ones, AR is expected for
+active ones. T are the seconds spent:
+
+- F1: f = AP / (AP + AR), both over all outputs;
+- F2, seconds per element: T / (C + A f);
+- F3, outputs per element, per output: (P + AP + AR) / (C + A);
+- F4, buffered: (P + AP) of the streams into the operator - C - A, at least 0;
+- F5, input remaining: buffered + the outputs remaining of the streams into the operator;
+- F6, output remaining, per output: input remaining x F3 + AR;
+- F7, seconds left: F2 x (input remaining + A (1 - f)).
+
+Beam leaves open, and is decided here:
+
+- An AR that is not reported is an average: max(0, A P / C - AP). A negative AR is infinite, and so is the
+  time left then.
+- Where nothing shows how far the active tuples are (no output yet, or no output port), f is unknown. It
+  counts as a half if other tuples were consumed. If none were, the averages of earlier windows decide, and
+  without them the time is unknown.
+- An input operator has one active element, the window. `progress()` is about the whole source. The window's
+  share of what remains is the average work of a window less the work done in this one. Without earlier
+  windows all that remains counts, an upper bound.
+- An operator that runs and has nothing left is in `end_window`: it still takes what it takes on average less
+  what it has spent. If it has produced nothing at a port so far but did in earlier windows, that is still to
+  come.
+- The containers of a stage begin when the stage before is done: a report from a later stage says that earlier
+  ones are done.
+- Sums over operators are CPU seconds. The wall time left is, stage after stage, that of the container with
+  the most left. A container works with one thread, and those of a stage run side by side as far as there are
+  slots.
 """
 
 from __future__ import annotations
@@ -33,10 +64,13 @@ from ridgeline.measure.progress.estimated import (
     times,
     totals,
 )
-from ridgeline.measure.progress.formulas import MOST, OUTPUTS_NEEDED, ROUNDED, UNSEEN_FRACTION, number
 from ridgeline.measure.progress.shape import Level, ProgressShape
 
 Flags = npt.NDArray[np.bool_]
+MOST = 1e18  # counts and seconds above are read as this: no product of them overflows by accident
+ROUNDED = 1e-9  # of the tuples that came, what is less is left by rounding
+UNSEEN_FRACTION = 0.5
+OUTPUTS_NEEDED = 2.0  # of an active tuple: with fewer, the output so far does not show how far it is
 WAITING, RUNNING, DONE, UNKNOWN_STATE = range(4)
 _ABSENT = -1
 
@@ -186,10 +220,12 @@ def _work(report: RunningOperator) -> tuple[float, float, float]:
 
 
 class ProgressColumns(NamedTuple):
-    """The progress of a window, as `WindowProgress`: by operator, by output port, by container.
+    """The progress of a window: by operator, by output port, by container.
 
     `states`: numbers of `names`. `owners`: of the output ports that there were, the places of operators.
-    `oldest`: NaN for none. `fraction_done`: as `work_done` has it.
+    `oldest`: of the records in an operator and before it, NaN for none: Beam's tentative watermark.
+    `fraction_done`: which part of the window's tuples is processed, 0 to 1. Seconds left: `by_container` and
+    `cpu_seconds` as sums over operators, `wall_seconds` by stages.
     """
 
     shape: ProgressShape
@@ -221,9 +257,11 @@ def progress_columns(
     ages: Mapping[int, float],
     finished: Collection[int],
 ) -> ProgressColumns:
-    """The progress of a window; arguments as those of `window_progress`.
+    """The progress of a window.
 
-    `history`: of the ports that the shape has now. `shares`: of the parts of the shape.
+    `history`: of the ports that the shape has now. `shares`: of the parts of the shape. `ages`: by container,
+    how many seconds ago it reported: its running operator is assumed to have worked since. `finished`:
+    containers that are known to be done; their last heartbeat is ignored.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         return _Pass(shape, reports, history or _none(shape), shares, finished).columns(ages)
@@ -235,7 +273,7 @@ def _none(shape: ProgressShape) -> Histories:
 
 
 class _Elements(NamedTuple):
-    """The counts of operators and output ports, as in `formulas`. `fraction`: NaN if it is unknown."""
+    """The counts of operators and output ports. `fraction`: F1, NaN if it is unknown."""
 
     consumed: Numbers
     active: Numbers
@@ -267,7 +305,7 @@ class _Pass:
         self._waiting, self._left = nothing(size), nothing(size)
         self._outputs, self._oldest = nothing(ports), np.full(ports, np.nan)
         self._before, self._followed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-        """An operator before it still works, and is no input; the same of it or before it. As `work_done`."""
+        """An operator before it still works, and is no input; the same of it or before it."""
 
     def _state(self, finished: Collection[int]) -> Places:
         """The states of operators, with what follows from the stages."""
@@ -292,7 +330,7 @@ class _Pass:
         )
 
     def _counted_of_readers(self) -> _Elements:
-        """The counts of operators that read from others, as `formulas` has them one by one."""
+        """The counts of operators that read from others."""
         reports, owners = self._reports, self._owners
         consumed, active = reports.amounts[2:]
         read, begun = consumed[owners], active[owners]
@@ -512,7 +550,12 @@ class _Pass:
         return chosen(endless, estimates(np.full(size, np.inf), ESTIMATED), result)
 
     def _work_done(self, spent: Numbers, left: Estimates, active: Numbers, rest: Estimates) -> float:
-        """As `work_done`."""
+        """Which part of a window's tuples is processed, 0 to 1.
+
+        Operators are weighed by the time that they take, inputs count for nothing: their records still wait.
+        Who has not begun and has never worked, behind one that works, is left out. An operator that others
+        wait for, and whose duration is unknown, has done what its counts say, and so have all.
+        """
         reads = ~self._shape.inputs
         weighed = reads & np.isfinite(left.value) & (left.rank != LOWER_BOUND)
         took = float(spent[weighed].sum())
@@ -545,7 +588,7 @@ def _averages(values: Numbers) -> Estimates:
 
 
 def _rest(delivered: Estimates, begun: Numbers) -> Estimates:
-    """F4, as `buffered`."""
+    """F4: what was delivered and is not begun; what is left by rounding alone is nothing."""
     rest = delivered.value - begun
     return estimates(np.where(rest < ROUNDED * delivered.value, 0.0, rest), delivered.rank)
 
@@ -566,3 +609,8 @@ class Doing(NamedTuple):
     states: Mapping[int, str]
     silent: frozenset[int]
     columns: ProgressColumns | None = None
+
+
+def number(value: float) -> float:
+    """A count or a time as a finite number that is not negative."""
+    return float(min(MOST, max(0, value))) if value == value else 0.0  # noqa: PLR0124  not NaN

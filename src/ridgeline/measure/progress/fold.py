@@ -15,7 +15,6 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
     ContainerProgressAnswer,
-    OperatorProgressAnswer,
     ProgressAnswer,
     SourceAnswer,
     SourceDetailAnswer,
@@ -34,26 +33,20 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.measure.progress.averages import Averages, StreamShares
+from ridgeline.measure.progress.averages import Averages
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.columns import Doing, ProgressColumns, Reports, progress_columns
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
-from ridgeline.measure.progress.formulas import (
-    WindowProgress,
-    window_progress,
-    work_done,
-)
 from ridgeline.measure.progress.rows import (
     container_estimates,
     finite,
     infinite,
-    operator_row,
     operator_rows,
     states_of,
     window_row,
     works_of,
 )
-from ridgeline.measure.progress.shape import FEW, ProgressShape, is_large
+from ridgeline.measure.progress.shape import ProgressShape
 from ridgeline.measure.progress.sources import Done, PartitionedSource
 from ridgeline.measure.progress.verdict import Situation, Verdict, in_application, worst
 from ridgeline.measure.progress.windows import (
@@ -86,7 +79,6 @@ class ProgressFold:
         window_seconds: The application's window width.
         interval_seconds: Over how long the rates of sources are taken.
         heartbeat_timeout: A running container without a heartbeat for longer is shown as silent; seconds.
-        few: The formulas are applied to so many operators one by one, as in `is_large`.
     """
 
     def __init__(
@@ -94,18 +86,14 @@ class ProgressFold:
         window_seconds: float,
         interval_seconds: float = 10.0,
         heartbeat_timeout: float = 30.0,
-        few: int = FEW,
     ) -> None:
-        self._few = few
         self._asked: tuple[float, WindowInFlight, ProgressColumns] | None = None
-        """The figures of a large plan that were asked for last, until an event comes: when, and of what."""
+        """The figures that were asked for last, until an event comes: when, and of what."""
         self._window_seconds = window_seconds
         self._interval_seconds = interval_seconds
         self._timeout = heartbeat_timeout
         self._topology = Topology((), ())
-        self._shares = StreamShares(self._topology)
-        self._shape: ProgressShape | None = None
-        """Of a large plan: the formulas are applied to all of its operators at once."""
+        self._shape = ProgressShape(self._topology)
         self._averages = Averages()
         self._sources: dict[str, PartitionedSource] = {}
         self._former: dict[str, PartitionedSource] = {}
@@ -130,8 +118,7 @@ class ProgressFold:
         self._asked = None
         self._settling.begin()
         self._topology = topology
-        self._shape = ProgressShape(topology) if is_large(topology, self._few) else None
-        self._shares = StreamShares(topology if self._shape is None else Topology((), ()))
+        self._shape = ProgressShape(topology)
         inputs = [node for node in topology.operators if node.kind == "input"]
         self._averages.planned({node.id for node in inputs})
         known = {**self._former, **self._sources}
@@ -307,7 +294,7 @@ class ProgressFold:
                 silent = window.id, at - turn
             if window.heartbeats:
                 figures = self._figures(at, window)
-                done[window.id], left = self._part_done(figures), figures.wall_seconds.value
+                done[window.id], left = figures.fraction_done, figures.wall_seconds.value
             late = late or at - window.planned + (left or 0.0) > LATE_SHARE * usual
         if late:
             self._late_until = at + _LATE_WINDOWS * self._window_seconds
@@ -376,7 +363,7 @@ class ProgressFold:
                 late,
                 not self._windows.last_had_heartbeats or event.at - window.began > _SILENT_SECONDS,
             )
-        return self._part_done(figures), late, True
+        return figures.fraction_done, late, True
 
     def window_committed(self, event: WindowCommitted) -> None:
         """A window is committed: it no longer runs, and its sources have reported."""
@@ -419,7 +406,7 @@ class ProgressFold:
             "windowId": None if window is None else window.id,
             "running": running,
             "elapsedSeconds": elapsed,
-            "operators": self._operators(figures, reported),
+            "operators": operator_rows(figures, reported),
             "containers": self._containers(figures, now),
             "window": window_row(self._evidence(figures, elapsed), elapsed, now if running else None),
             "sources": sources,
@@ -431,14 +418,9 @@ class ProgressFold:
         figures, window = self._figures(now), self._windows.oldest
         heartbeats = {} if window is None else window.heartbeats
         late = [container for container, at in heartbeats.items() if now - at > self._timeout]
-        if isinstance(figures, ProgressColumns):
-            works = dict(zip(self._topology.containers, works_of(figures), strict=True)) if late else {}
-            silent = frozenset(one for one in late if works.get(one, False))
-            return Doing(states_of(figures), silent)
-        states = {number: one.state for number, one in figures.operators.items()}
-        containers = self._topology.containers
-        silent = frozenset(c for c in late if any(states[one] != "done" for one in containers.get(c, ())))
-        return Doing(states, silent)
+        works = dict(zip(self._topology.containers, works_of(figures), strict=True)) if late else {}
+        silent = frozenset(one for one in late if works.get(one, False))
+        return Doing(states_of(figures), silent)
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application in `progress`, without what operators have to do."""
@@ -451,52 +433,21 @@ class ProgressFold:
         rows = [self._source_json(name, state, verdicts[name]) for name, state in states.items()]
         return rows, self._application_json(states, verdicts, schedule, now)
 
-    def _operators(
-        self,
-        figures: WindowProgress | ProgressColumns,
-        reports: Mapping[int, RunningOperator],
-    ) -> list[OperatorProgressAnswer]:
-        """How far operators are; `reports`: their last heartbeats in the window."""
-        if isinstance(figures, ProgressColumns):
-            return operator_rows(figures, reports)
-        return [
-            operator_row(node, figures.operators[node.id], reports.get(node.id))
-            for node in self._topology.operators
-        ]
-
-    def _evidence(
-        self, figures: WindowProgress | ProgressColumns, elapsed: float | None
-    ) -> WindowProgress | ProgressColumns:
+    def _evidence(self, figures: ProgressColumns, elapsed: float | None) -> ProgressColumns:
         """The figures. A window without a report that takes longer than others is unknown."""
         window = self._windows.oldest
         if window is None or not window.running or window.heartbeats or window.ended or elapsed is None:
             return figures
         if elapsed <= (figures.wall_seconds.value or 0.0):
             return figures
-        if isinstance(figures, ProgressColumns):
-            return figures._replace(cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
-        return replace(figures, cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
+        return figures._replace(cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
 
-    def _figures(self, now: float, window: WindowInFlight | None = None) -> WindowProgress | ProgressColumns:
-        """The progress formulas, applied to a window as of `now`; default: the oldest one, or the last."""
-        window = window or self._windows.oldest
-        if self._shape is not None:
-            return self._columns(self._shape, now, window)
-        if window is None:
-            return window_progress(self._topology, {}, {}, self._shares.even)
-        history = self._averages.histories() if window.running else {}
-        finished = window.finished if window.running else set(self._topology.containers)
-        return window_progress(
-            self._topology,
-            window.operators,
-            history,
-            self._shares.of(self._averages),
-            self._ages(now, window),
-            finished,
-        )
+    def _figures(self, now: float, window: WindowInFlight | None = None) -> ProgressColumns:
+        """The progress formulas, applied to a window as of `now`; default: the oldest one, or the last.
 
-    def _columns(self, shape: ProgressShape, now: float, window: WindowInFlight | None) -> ProgressColumns:
-        """`_figures` of a large plan. Those of a window that is committed are made once."""
+        Those of a window that is committed are made once.
+        """
+        window, shape = window or self._windows.oldest, self._shape
         if window is None:
             return progress_columns(shape, Reports(shape), None, shape.even, {}, ())
         if window.figures is not None and not window.running:
@@ -523,24 +474,9 @@ class ProgressFold:
             container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
         }
 
-    def _part_done(self, figures: WindowProgress | ProgressColumns) -> float:
-        """Which part of a window's tuples is processed, 0 to 1."""
-        if isinstance(figures, ProgressColumns):
-            return figures.fraction_done
-        return work_done(figures, self._topology)
-
-    def _containers(
-        self, figures: WindowProgress | ProgressColumns, now: float
-    ) -> list[ContainerProgressAnswer]:
+    def _containers(self, figures: ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
         """How far the containers are."""
-        if isinstance(figures, ProgressColumns):
-            left, work = container_estimates(figures), works_of(figures)
-        else:
-            left = [one.to_json() for one in figures.containers.values()]
-            work = [
-                any(figures.operators[one].state != "done" for one in operators)
-                for operators in self._topology.containers.values()
-            ]
+        left, work = container_estimates(figures), works_of(figures)
         heartbeats = self._windows.oldest.heartbeats if self._windows.oldest is not None else {}
         rows: list[ContainerProgressAnswer] = []
         for container, remaining, works in zip(self._topology.containers, left, work, strict=True):
@@ -555,7 +491,7 @@ class ProgressFold:
             )
         return rows
 
-    def _silent(self, figures: WindowProgress | ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
+    def _silent(self, figures: ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
         """The rows of containers that are silent."""
         beats = self._windows.oldest.heartbeats.values() if self._windows.oldest is not None else ()
         if all(now - at <= self._timeout for at in beats):

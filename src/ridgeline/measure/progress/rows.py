@@ -15,40 +15,14 @@ from ridgeline.measure.answers.progress import (
 )
 from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress.columns import DONE, ProgressColumns
-from ridgeline.measure.progress.estimate import NOTHING, Basis, Estimate, total
+from ridgeline.measure.progress.estimate import NOTHING, Basis, Estimate
 from ridgeline.measure.progress.estimated import BASES, Estimates, Numbers, chosen, nothing, totals
-from ridgeline.measure.progress.formulas import OperatorProgress, WindowProgress
-from ridgeline.measure.topology import OperatorNode
-
-
-def operator_row(
-    node: OperatorNode, figures: OperatorProgress, report: RunningOperator | None
-) -> OperatorProgressAnswer:
-    """How far an operator is; `report`: its last heartbeat in the window."""
-    return {
-        "operator": node.title,
-        "id": node.id,
-        "state": figures.state,
-        "consumed": int(figures.consumed) if node.kind != "input" else 0,
-        "queued": finite(figures.buffered) if node.kind != "input" else 0,
-        "active": int(figures.active),
-        "produced": int(sum(figures.produced.values())),
-        "consumedByPort": {} if report is None else {port: max(0, n) for port, n in report.consumed.items()},
-        "producedByPort": {port: int(count) for port, count in figures.produced.items()},
-        "activeProducedByPort": _active(report),
-        "secondsSpent": figures.seconds_spent,
-        "averageSecondsPerElement": finite(figures.seconds_per_element),
-        "inputRemaining": (figures.input_remaining if node.kind != "input" else NOTHING).to_json(),
-        "outputRemaining": total(figures.output_remaining.values()).to_json(),
-        "remainingSeconds": figures.remaining_seconds.to_json(),
-        "oldestInFlight": dict(figures.oldest_in_flight),
-    }
 
 
 def operator_rows(
     figures: ProgressColumns, reports: Mapping[int, RunningOperator]
 ) -> list[OperatorProgressAnswer]:
-    """`operator_row` of all operators of a large plan. `reports`: their last heartbeats in the window."""
+    """How far the operators are. `reports`: their last heartbeats in the window."""
     shape, inputs = figures.shape, figures.shape.inputs
     nodes, size = shape.topology.operators, len(shape.topology.operators)
     owners = figures.owners
@@ -121,18 +95,18 @@ def _active(report: RunningOperator | None) -> dict[str, int]:
 
 
 def states_of(figures: ProgressColumns) -> dict[int, str]:
-    """The state of each operator of a large plan, by id."""
+    """The state of each operator, by id."""
     nodes = figures.shape.topology.operators
     return {node.id: figures.names[code] for node, code in zip(nodes, figures.states.tolist(), strict=True)}
 
 
 def container_estimates(figures: ProgressColumns) -> list[EstimateAnswer]:
-    """The seconds left of each container of a large plan, in order."""
+    """The seconds left of each container, in order."""
     return to_json(figures.by_container)
 
 
 def works_of(figures: ProgressColumns) -> list[bool]:
-    """Of each container of a large plan, in order, whether an operator of it is not done."""
+    """Of each container, in order, whether an operator of it is not done."""
     rows = figures.shape.containers[figures.states != DONE]
     works: list[bool] = (np.bincount(rows, minlength=len(figures.by_container.value)) > 0).tolist()
     return works
@@ -156,9 +130,7 @@ def _finite(values: Numbers) -> list[float | None]:
     return [value if value - value == 0 else None for value in values.tolist()]
 
 
-def window_row(
-    figures: WindowProgress | ProgressColumns, elapsed: float | None, now: float | None
-) -> WindowProgressAnswer:
+def window_row(figures: ProgressColumns, elapsed: float | None, now: float | None) -> WindowProgressAnswer:
     """How far the window is; `now` is None if none runs: then nothing is left."""
     left = figures.wall_seconds if now is not None else NOTHING
     done = _fraction_done(elapsed, left)

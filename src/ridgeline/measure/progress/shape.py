@@ -11,11 +11,6 @@ import numpy.typing as npt
 from ridgeline.measure.progress.estimated import ESTIMATED, EXACT, Estimates, Places
 from ridgeline.measure.topology import Topology, for_neighbours
 
-FEW = 200
-"""Number of operators at which arrays cost as much as one by one."""
-_LEVELS = 8
-"""Of a plan, as of which that was measured."""
-
 
 class Level(NamedTuple):
     """Operators that read from those of earlier levels only.
@@ -99,7 +94,7 @@ class ProgressShape:
         count = counts[starts].astype(np.float64)
         self.exact: npt.NDArray[np.bool_] = count == 1
         self.even = Estimates(1.0 / count, np.where(self.exact, EXACT, ESTIMATED).astype(np.int8))
-        """The share of each part as long as nothing better is known, as `even_shares`."""
+        """The share of each part as long as nothing better is known."""
         groups: dict[bytes, int] = {}
         self.group_of: Places = np.array(
             [
@@ -143,15 +138,6 @@ class ProgressShape:
                 )
             )
         return found
-
-
-def is_large(topology: Topology, few: int = FEW) -> bool:
-    """True if arrays cost less than one operator after the other: many operators, and few levels of them.
-
-    `few`: up to so many on eight levels are few, and as many more on more levels.
-    """
-    count = len(topology.operators)
-    return count > few and count * _LEVELS > few * (1 + max(_depths(topology)))
 
 
 def _depths(topology: Topology) -> list[int]:

@@ -32,7 +32,7 @@ class WindowInFlight:
     which was late, had ended. `first_heartbeat_at`, `last_heartbeat_at`: of this attempt. `reported`:
     operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of the last ones, by
     container. `processes`: the container that each process works for. `finished`: containers that have ended
-    their part. `reports`, `figures`: of a large plan, what was reported as arrays, and the progress once it
+    their part. `reports`, `figures`: what was reported as arrays, and the progress once it
     is committed and does not change any more. `at_last`: the reports of operators from then on.
     """
 
