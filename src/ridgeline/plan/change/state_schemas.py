@@ -227,7 +227,7 @@ class _One:
         for name, before in self._held.items():
             new = conversion.renamed.get(name, name)
             where = f"{self._owner}.{new}"
-            if name.startswith("#") or before["kind"] == "lifetimes" or where in faulty:
+            if name.startswith("#") or before["kind"] == "lifetimes" or {where, self._owner} & faulty:
                 continue
             if name in conversion.dropped:
                 if name in self._over:
@@ -236,7 +236,7 @@ class _One:
                     found.append(StateVerdict(where, Outcome.DROPPED, "by a migration"))
                 elif self._whole.dropped((f"{self._before}.{name}", where)):
                     found.append(StateVerdict(where, Outcome.DROPPED, "as it was asked for"))
-                elif self._owner not in faulty:
+                else:
                     found.append(StateVerdict(where, Outcome.ENDED, "it keeps nothing between windows now"))
                 continue
             found.append(self._verdict(name, new, before, conversion))
