@@ -252,3 +252,27 @@ def test_a_change_is_of_the_region_that_has_its_operator() -> None:
         run_local(fan(), changes={1: [SetProperty("orders_queue", "path", "/tmp/elsewhere")]})
     with pytest.raises(ChangeError, match="of several regions"):
         run_local(fan(), changes={1: [Repartition("slow", 3), Repartition("fast", 2)]})
+
+
+class Both(Sum):
+    """Has a second input."""
+
+    more = InputPort(Order, key="customer")
+
+    @more.process
+    def add_more(self, order: Order) -> None:
+        self.add(order)
+
+
+def test_a_region_reads_its_own_inputs_to_their_end_though_its_queue_has_ended(tmp_path: Path) -> None:
+    rows = [("c", number, BEGIN) for number in range(40)]
+    app = Application("shop", window="100ms")
+    few = app.add_operator("few", ListInput(Order, rows[:1]))
+    many = app.add_operator("many", ListInput(Order, [one for row in rows[1:] for one in (row, END_WINDOW)]))
+    sums, sink = app.add_operator("sums", Both()), app.add_operator("sink", CollectorSink(Total))
+    app.add_stream("a", few.output, sums.more, decoupled=True)
+    app.add_stream("b", many.output, sums.orders)
+    app.add_stream("c", sums.totals, sink.input)
+    run_local(app, checkpoint=tmp_path, windows=1)
+    found = run_local(app, checkpoint=tmp_path).collected("sink")
+    assert found[-1].number == 39

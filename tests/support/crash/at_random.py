@@ -223,7 +223,7 @@ class Program:
             while missing := wanted - {(one, number) for one, _, number, _ in self.rows(name)}:
                 if time.monotonic() > late:
                     raise WrongError(f"{len(missing)} rows are missing in `{name}`: {sorted(missing)[:8]}")
-                code, said = self.child(self.run, which, 40 if which == "application" else None, kill_after=6)
+                code, said = self.child(self.run, which, kill_after=6)
                 if code not in {0, -9}:
                     raise WrongError(said)
         rows = self.rows()

@@ -368,12 +368,15 @@ class _Regions:
                 if any(other.is_running for other in self._regions):
                     self._console.print(Text(printable(text), "red"), soft_wrap=True)
         running = {region.name: region.is_running or region.halted for region in self._regions}
+        finished = {one.name for one in self._regions if one.outcome is not None and one.outcome.ended}
         for region in self._regions:
             edges = region.region.reads
             if not edges or not region.is_running or region.stop.is_set():
                 continue
             if any(running[edge.writer_region] for edge in edges):
                 continue
+            if self._options.windows is None and finished.issuperset(edge.writer_region for edge in edges):
+                continue  # it has the ends of its queues, and finishes once its own inputs have
             with contextlib.suppress(OSError, RidgelineError):
                 if all(is_read(path_of(self._root, edge), self._name, edge.reader) for edge in edges):
                     region.stop.set()
