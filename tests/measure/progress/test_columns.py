@@ -138,4 +138,5 @@ def test_the_progress_of_random_plans_is_as_recorded():
     assert len(recorded) == STORIES
     for number, then in enumerate(recorded):
         for step, (one, other) in enumerate(zip(answers(number), then, strict=True)):
-            same(one, other, f"story {number}, step {step}")
+            for part in ("operators", "containers", "window"):  # verdicts are judged by other rules since
+                same(one[part], other[part], f"story {number}, step {step}: {part}")
