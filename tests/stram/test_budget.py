@@ -159,6 +159,18 @@ def test_few_windows_are_under_way_where_they_are_long():
     assert model.budgets.enough_under_way(4, 1.1)
 
 
+def test_a_sink_whose_writes_are_slow_gets_many_records_in_each():
+    model = Model()
+    took = []
+    for _ in range(30):
+        took.append(model.window(0.0001, extra=5.0))
+        model.waiting["source1"] += 800 * took[-1]
+    assert max(took) < 6.0
+    assert model.waiting["source1"] < 800 * 3 * 5.0
+    model.windows(10, 0.002, rate=750)  # it is quick again
+    assert max(model.windows(30, 0.002, rate=750)) < 3 * TARGET
+
+
 def test_after_a_change_of_the_plan_windows_begin_small():
     model = Model()
     model.windows(30, 0.002, rate=750)

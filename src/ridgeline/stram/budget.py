@@ -8,7 +8,7 @@ of Spark's rate estimator and of Flink's debloated buffers. Pure: no clock.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ _CAUTION = 4.0
 """After a change of the plan budgets begin at this part of what they were."""
 _OVERDUE = 2.0
 """A window that has run for so many times the target has more work than it should."""
+_FEWER_WINDOWS = 3
+"""Over so many windows it is seen whether fewer records take less time."""
 _SLOW = 4.0
 """A window that takes so many times the target would not be shorter with fewer records: a sink is slow."""
 _SHORT = 0.25
@@ -64,6 +66,12 @@ class Budgets:
         """How many windows under way keep the slot busy that has most to do."""
         self._inputs = _inputs(plan) if bounded else {}
         self._stages = {container.id: container.stage for container in plan.execution.containers}
+        self._last: dict[str, deque[tuple[float, float]]] = {
+            name: deque(maxlen=_FEWER_WINDOWS) for name in self._inputs
+        }
+        """What the last windows have read of an input, and the seconds that this took."""
+        self._fixed = dict.fromkeys(self._inputs, 0.0)
+        """The seconds that a window takes however few records it has."""
         self._budgets = {
             name: Budget(max(1.0, before[name].records / _CAUTION) if name in before else FIRST_RECORDS)
             for name in self._inputs
@@ -96,9 +104,23 @@ class Budgets:
                 work = _longest(report for report in reports if report.window.container in found.reached)
                 share, most = records[name] / sum(records.values()), window.budgets[name].records
                 full = records[name] >= most / 2 or not found.operators.isdisjoint(window.holding)
-                self._budgets[name] = self._following(
-                    self._budgets[name], most, records[name], share, work, full=full
-                )
+                budget, work = self._without_fixed(name, records[name], work)
+                self._budgets[name] = self._following(budget, most, records[name], share, work, full=full)
+
+    def _without_fixed(self, name: str, read: float, work: float) -> tuple[Budget, float]:
+        """The budget so far, and the work that follows from what was read.
+
+        Where fewer and fewer records take as long, as with a sink whose writes are slow, fewer would not help.
+        """
+        budget, last = self._budgets[name], self._last[name]
+        last.append((read, work))
+        least, (first, before) = min(seconds for _, seconds in last), last[0]
+        fewer = len(last) == _FEWER_WINDOWS and read <= first / _CAUTION
+        if least < self._fixed[name] / 2:
+            self._fixed[name] = 0.0
+        elif not self._fixed[name] and fewer and least > max(_OVERDUE * self.target, before / 2):
+            self._fixed[name], budget = least, budget._replace(records=first)
+        return budget, max(0.0, work - self._fixed[name])
 
     def _following(
         self, budget: Budget, most: float, read: float, share: float, work: float, *, full: bool
