@@ -110,7 +110,7 @@ class Budgets:
     def _without_fixed(self, name: str, read: float, work: float) -> tuple[Budget, float]:
         """The budget so far, and the work that follows from what was read.
 
-        Where fewer and fewer records take as long, as with a sink whose writes are slow, fewer would not help.
+        Where fewer records take as long, as with a sink whose writes are slow, still fewer would not help.
         """
         budget, last = self._budgets[name], self._last[name]
         last.append((read, work))
