@@ -295,6 +295,10 @@ class SourceBacklog:
     def _caught_up_at(
         self, now: float, drain: float | None, arrival: float | None, growth: Trend | None
     ) -> float | None:
+        """When the backlog ends if it goes on falling as it has; None until that is known to 15 %.
+
+        The trend's own error and the two rates have to agree on how fast it falls.
+        """
         if drain is None or arrival is None or growth is None or self._backlog.value is None:
             return None
         falls = -growth.rate
