@@ -264,7 +264,6 @@ class SimulatedWindows:
             window.cpu_seconds = turn.compute
             window.tuples_in = {next(iter(operator.inputs)): tuples} if operator.inputs else {}
             window.tuples_out = dict.fromkeys(operator.outputs, tuples) if role != "output" else {}
-            window.queue = tuples if operator.inputs else 0
             at = window.ended
             if moves and operator.inputs and not operator.unifier:
                 report.replaces = True

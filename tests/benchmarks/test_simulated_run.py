@@ -159,7 +159,7 @@ def both(tmp_path_factory):
         if event.window_id == LOST_AFTER:
             kill(pids[LOST_SLOT])
 
-    attributes = {"windows_in_flight": 1}
+    attributes = {"windows_in_flight": 1, "window_work": "1h"}
     real = run_in_processes(
         application(), folder / "real", places=SLOTS, windows=WINDOWS, seen=note, each=kill_one, **attributes
     )

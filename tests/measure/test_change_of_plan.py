@@ -132,7 +132,7 @@ def test_backlog_goes_on(over):
     assert source["backlogRecords"] == 1200 - 144
     assert source["drainPerSecond"] == pytest.approx(12, rel=0.01)
     assert source["verdict"] == "catching up"
-    assert source["caughtUpAt"] == pytest.approx(11 + (1200 - 144) / 12, abs=0.5)
+    assert source["caughtUpAt"] is None  # three windows of the new plan are too few to foretell
 
 
 def test_own_metrics_go_on_by_operator(over):

@@ -108,13 +108,6 @@ def test_an_event_is_corrected_as_the_same_class():
     assert offsets.corrected(operator) == replace(operator, began=2.25, ended=3.25)
 
 
-def test_times_that_are_not_known_stay_unknown():
-    offsets = ClockOffsets()
-    offsets.add("far", 1.0, 2.0)
-    corrected = offsets.corrected(container())
-    assert (corrected.worker_began, corrected.daemon_began, corrected.began) == (0.0, 0.0, 3.5)
-
-
 def test_columns_are_those_of_the_corrected_events():
     clocks = ClockOffsets(own_host="near")
     for number in range(20):

@@ -23,6 +23,6 @@ def newest_file(checkpoint):
 def forget_last(checkpoint, windows=1):
     """Cut the last windows off the journal's last file. `committed/last` still knows of them."""
     path = newest_file(checkpoint)
-    run_id = json.loads(Path(checkpoint, "run.json").read_text())["run"]["run_id"]
+    run_id = json.loads(Path(checkpoint, "run.json").read_text())["run_id"]
     records = list(journal_record.decode(run_id, int(path.name), path.read_bytes(), path.name))
     path.write_bytes(path.read_bytes()[: records[-1 - windows].end.offset])

@@ -197,7 +197,7 @@ def test_a_death_at_any_file_operation_leaves_what_the_last_window_was_computed_
     with contextlib.suppress(CheckpointError):
         seen(storage, windows=3, **given)
     storage.armed = False
-    last = Journal(storage, json.loads(storage.read("run.json"))["run"]["run_id"], appends=False).last
+    last = Journal(storage, json.loads(storage.read("run.json"))["run_id"], appends=False).last
     assert last is not None
     expected = 5 if last.window_id == 1 else 6 if "properties" in given else 1
     assert seen(storage)[0] == expected

@@ -138,16 +138,16 @@ def test_a_part_of_a_tuple_is_not_stuck_and_a_whole_one_is(left, verdict):
 
 def test_a_file_is_caught_up_with_when_it_is_read():
     source = SourceBacklog(window_seconds=1.0)
-    for second in range(11):
-        source.add(float(second), 10.0 * second, 100.0 - 10.0 * second)
-        if 3 <= second < 8:
+    for second in range(21):
+        source.add(float(second), 10.0 * second, 200.0 - 10.0 * second)
+        if 9 <= second < 18:
             state = source.state(float(second))
             assert (state.verdict, state.arrival_per_second, state.caught_up_at) == (
                 Verdict.CATCHING_UP,
                 0.0,
-                pytest.approx(10.0),
+                pytest.approx(20.0),
             )
-    state = source.state(10.0)
+    state = source.state(20.0)
     assert (state.verdict, state.caught_up_at, state.seconds) == (Verdict.KEEPING_UP, None, Estimate(0.0))
 
 

@@ -81,7 +81,7 @@ def test_json() -> None:
     plan = to_dict(plan_application(payments_app()))
     assert json.loads(json.dumps(plan, allow_nan=False)) == plan
     assert list(plan) == ["application", "version", "logical", "physical", "execution", "notes"]
-    assert [note["operator"] for note in plan["notes"]] == ["balances", "source"]
+    assert [note["operator"] for note in plan["notes"]] == ["source"]
     assert plan["logical"]["window_seconds"] == 0.2
     top = plan["logical"]["operators"][3]
     assert (top["name"], top["class"]) == ("top", "support.plan.parts.TopBalances")
