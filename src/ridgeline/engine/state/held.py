@@ -82,10 +82,13 @@ class HeldCell(StateCell):
         """It lives as long as the application."""
 
     def changes(self) -> Change | None:
-        """(Chunks that went, tuples of the first one that have gone, `finished`, `newest`, new chunks)."""
+        """(Chunks that went, tuples of the first one that have gone, `finished`, `newest`, new chunks).
+
+        Where nothing waits any more it is the snapshot: a version may begin with it.
+        """
         if not self._new and not self._dropped and (self._gone, self.finished) == self._before:
             return None
-        return self._dropped, self._gone, self.finished, self.newest, self._new
+        return (self._dropped, self._gone, self.finished, self.newest, self._new) if self._chunks else (None,)
 
     def snapshot(self) -> Change:
         """All that waits; (None,) if nothing does."""
@@ -94,6 +97,7 @@ class HeldCell(StateCell):
     def apply(self, change: Change) -> None:
         """Drop and add what a window did."""
         if change == (None,):
+            self.reset()
             return
         dropped, self._gone, self.finished, self.newest, new = change
         for _ in range(dropped):
