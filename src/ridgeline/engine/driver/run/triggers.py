@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +19,7 @@ from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
 from ridgeline.engine.driver.run.run import IDLE_SECONDS, ApplicationRun
 from ridgeline.engine.driver.slots.feed import SourceBatch
 from ridgeline.engine.driver.slots.spark_errors import query_cause
-from ridgeline.engine.driver.spark_source.lag import SourceLagMonitor
+from ridgeline.engine.driver.spark_source.lag import BatchShare, SourceLagMonitor
 from ridgeline.engine.driver.spark_source.offset_log import SparkLog
 from ridgeline.engine.driver.spark_source.offsets import QueryProgress
 from ridgeline.engine.spark.java_object import call_each_batch
@@ -144,7 +145,7 @@ class QueryTrigger:
             clock,
             -1 if last is None or last.offsets is None else last.offsets.batch,
             run.checkpoint.storage,
-            self._left,
+            self._share,
         )
         self._log = SparkLog(
             run.checkpoint.storage,
@@ -235,7 +236,7 @@ class QueryTrigger:
         """Run the windows of a micro-batch. Raises _StopQueryError if the limits are over before."""
         window_id, offsets = self._run.next_window, self._offsets(batch_id)
         if offsets is not None:
-            with self._lag_monitor.window(batch_id, window_id):
+            with self._lag_monitor.window(batch_id):
                 if not self._run.window(window_id, batch, offsets, limits.over):
                     raise _StopQueryError
         if not self._work_off(limits):
@@ -261,6 +262,16 @@ class QueryTrigger:
         """How many rows of a source's last micro-batch are in no window yet. Any thread may ask."""
         waiting = self._run.waiting
         return sum(waiting.get(one, 0) for one in _partitions(self._run.plan, self._sources[number].name))
+
+    def _share(self, number: int) -> BatchShare:
+        """Of a source's last micro-batch. Any thread may ask."""
+        running, name = next(iter(self._run.master.in_flight), None), self._sources[number].name
+        if running is None:
+            return BatchShare(-1, 0.0, self._left(number))
+        budget = running.budgets.get(name)
+        return BatchShare(
+            running.window_id, math.inf if budget is None else budget.records, self._left(number)
+        )
 
     def _containers(self) -> tuple[tuple[int, ...], ...]:
         """The containers that read each source, in the plan of now."""

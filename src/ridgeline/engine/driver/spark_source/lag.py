@@ -17,7 +17,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.support.masking import mask_text
@@ -57,12 +57,22 @@ class _Asked:
     problem: bool = False
 
 
+class BatchShare(NamedTuple):
+    """How a micro-batch is divided: the window that runs (-1: none does), and how many rows that may have.
+
+    `rest`: the rows in no committed window, once its first window is committed.
+    """
+
+    window_id: int
+    most: float
+    rest: int
+
+
 class SourceLagMonitor:
     """Emits a `SourceAsked` for each source that can be asked, every second, from a thread of its own.
 
     `committed`: the last micro-batch that is in committed windows; `storage`: of the checkpoint, in which
-    Spark notes where a query begins. `left`: how many rows of the last micro-batch of a source, by its place,
-    are in no window yet.
+    Spark notes where a query begins. `share`: of the last micro-batch of a source, by its place.
     """
 
     def __init__(
@@ -71,21 +81,20 @@ class SourceLagMonitor:
         clock: Clock,
         committed: int,
         storage: Storage,
-        left: Callable[[int], int],
+        share: Callable[[int], BatchShare],
     ) -> None:
         self._observe = observe
         self._clock = clock
         self._committed = committed
         self._storage = storage
-        self._left = left
+        self._share = share
         self._running: int | None = None
-        self._window_id = -1
         self._stop = threading.Event()
 
     @contextlib.contextmanager
-    def window(self, batch: int, window_id: int) -> Iterator[None]:
-        """The window with a micro-batch runs; committed if nothing is raised."""
-        self._running, self._window_id = batch, window_id
+    def window(self, batch: int) -> Iterator[None]:
+        """The first window with a micro-batch runs; committed if nothing is raised."""
+        self._running = batch
         try:
             yield
             self._committed = batch
@@ -136,15 +145,17 @@ class SourceLagMonitor:
         """
         start, end = batch[1][number] if batch is not None and number < len(batch[1]) else (None, None)
         planned = batch[0] if batch is not None else -1
-        running, held, left = self._running, 0.0, 0
+        running, share = self._running, self._share(number)
+        rest = 0.0  # of the micro-batch, in no committed window
         if planned == 0 and start is None:
             start = self._first(one, number)
         if planned == running and start is not None:
-            held = (distance(start, end) or 0.0) * one.rows_per_unit
+            rest = (distance(start, end) or 0.0) * one.rows_per_unit
         elif planned != running and planned > self._committed:
             end = start  # planned, but not begun
         elif running is None:
-            left = self._left(number)
+            rest = share.rest
+        held = min(rest, share.most)
         try:
             latest = self._latest(one, end or start, self._clock.wall())
         except Exception as error:  # noqa: BLE001  the broker is away, or a form that a new Spark gives
@@ -152,11 +163,7 @@ class SourceLagMonitor:
                 return
             text = mask_text(" ".join(_cause(error).split()))[:_CAUSE_LENGTH]
             one.problem = True
-            self._emit(
-                SourceAsked(
-                    self._clock.wall(), -1 if running is None else self._window_id, one.operator, problem=text
-                )
-            )
+            self._emit(SourceAsked(self._clock.wall(), share.window_id, one.operator, problem=text))
             return
         waiting = distance(end, latest)
         if waiting is None or end is None or (planned == running and start is None):
@@ -169,15 +176,14 @@ class SourceLagMonitor:
         one.taken = max(one.taken, (distance(one.base, end) or 0.0) * one.rows_per_unit)
         event = SourceAsked(
             self._clock.wall(),
-            -1 if running is None else self._window_id,
+            share.window_id,
             one.operator,
-            max(0.0, one.taken - left),
+            max(0.0, one.taken - (rest - held)),
             held,
-            waiting * one.rows_per_unit + left,
+            waiting * one.rows_per_unit + rest - held,
         )
-        if (
-            self._running == running
-        ):  # else a window has begun or ended meanwhile: the next answer is a second away
+        # Else a window has begun or ended meanwhile: the next answer is a second away.
+        if self._running == running and self._share(number) == share:
             self._emit(event)
 
     def _first(self, one: _Asked, number: int) -> str | None:
