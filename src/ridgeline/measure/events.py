@@ -400,7 +400,8 @@ class SourceAsked:
 
     `taken`: since the run's start, into windows that are done or run. `held`: the part of these in the window
     that runs (`window_id`, -1: none does). `waiting`: arrived and in no window. None: unknown. `problem`: why
-    the source could not be asked; the last answer stays then.
+    the source could not be asked; the last answer stays then. `cut`: of the micro-batch more waits than the
+    window may have.
     """
 
     at: float
@@ -410,6 +411,7 @@ class SourceAsked:
     held: float = 0.0
     waiting: float | None = None
     problem: str = ""
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

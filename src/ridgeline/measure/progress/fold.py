@@ -356,7 +356,8 @@ class ProgressFold:
             return (1.0 if window is not None and window.id >= event.window_id else 0.0), False, True
         figures = self._figures(event.at) if window.heartbeats else None
         left = figures.wall_seconds.value if figures is not None else None
-        late = window.at_once or event.at - window.planned + (left or 0.0) > LATE_SHARE * self._window_seconds
+        ends = event.at - window.planned + (left or 0.0)
+        late = window.at_once or event.cut or ends > LATE_SHARE * self._window_seconds
         if figures is None:
             return (
                 0.0,

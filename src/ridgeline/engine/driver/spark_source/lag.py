@@ -181,6 +181,7 @@ class SourceLagMonitor:
             max(0.0, one.taken - (rest - held)),
             held,
             waiting * one.rows_per_unit + rest - held,
+            cut=rest > held,
         )
         # Else a window has begun or ended meanwhile: the next answer is a second away.
         if self._running == running and self._share(number) == share:
