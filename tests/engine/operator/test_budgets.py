@@ -77,6 +77,16 @@ def test_a_slow_start_holds_nothing_back_that_is_emitted():
     assert list(map(len, windows(run_of(Heedless(), Budget(7)), dies=False))) == [50, 50]
 
 
+def test_what_waits_is_bounded_after_a_change_too_and_goes_at_once_without_a_bound():
+    run = run_of(Heedless(), Budget(30, measured=True))
+    found = [run.window(1)]
+    for budgets in ({"source": Budget(7)}, {}):
+        run.budgets = budgets
+        found.append(run.window(1))
+    assert [number["value"] for window in found for number in window] == list(range(COUNT))
+    assert list(map(len, found)) == [30, 7, 63]
+
+
 def test_what_waits_in_several_partitions_is_that_of_one_after_a_repartition():
     chunks = [Chunk("numbers", pa.record_batch({"value": [n, n + 1, n + 2]}), None) for n in (0, 3, 6)]
     held = [HeldCell() for _ in range(3)]

@@ -142,13 +142,13 @@ class Excess:
         instance, engine, cell = self._instance, self._instance.context.engine, self._cell
         budget = turn.request.budgets.get(instance.spec.name, NO_BUDGET)
         engine.budget, engine.emitted, engine.keeps_budget = budget.records, self._emitted, False
-        bound = budget.measured or isinstance(operator, SparkSource)
+        bound = budget.measured or cell.rows or isinstance(operator, SparkSource)
         most = budget.records / instance.context.partitions if bound else math.inf
         waited = cell.rows
-        while cell.rows and (room := math.ceil(most - self._emitted())) > 0:
+        while cell.rows and self._emitted() < most:
             chunk = cell.first
             point = self._points[chunk.port]
-            rows = min(room, len(chunk.batch))
+            rows = math.ceil(min(most - self._emitted(), len(chunk.batch)))
             point.pass_on(Tuples.of_batch(point.schema, chunk.batch, chunk.times).slice(0, rows))
             cell.go(rows)
         before = instance.running.work() if self.may_hold else None
