@@ -152,13 +152,14 @@ class Excess:
             point.pass_on(Tuples.of_batch(point.schema, chunk.batch, chunk.times).slice(0, rows))
             cell.go(rows)
         before = instance.running.work() if self.may_hold else None
-        idle = False
+        idle, went = False, self._emitted()
         if isinstance(operator, SparkSource):
             instance.timed("emit_batch", operator.emit_rows, turn.batches)
         elif not cell.finished and (not waited or self._emitted() < most):
             idle = poll_input(operator, instance.outputs.values(), instance.timed, turn.request.ends, most)
         if self.may_hold:
-            self._hold(operator, most)
+            if self._emitted() > went:  # else what waits has its order, and the input said before if it ended
+                self._hold(operator, most)
             self._count(before, self._emitted() + cell.rows)
             if cell.finished:
                 mark_finished(operator, finished=not cell.rows)
