@@ -10,6 +10,7 @@ from operator import itemgetter
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.errors import StateError
 from ridgeline.api.operator import (
     InputOperator,
     SparkSource,
@@ -147,7 +148,7 @@ class Excess:
         waited = cell.rows
         while cell.rows and self._emitted() < most:
             chunk = cell.first
-            point = self._points[chunk.port]
+            point = instance.call("emit", self._port_of, chunk)
             rows = math.ceil(min(most - self._emitted(), len(chunk.batch)))
             point.pass_on(Tuples.of_batch(point.schema, chunk.batch, chunk.times).slice(0, rows))
             cell.go(rows)
@@ -164,6 +165,17 @@ class Excess:
             if cell.finished:
                 mark_finished(operator, finished=not cell.rows)
         return idle and not waited
+
+    def _port_of(self, chunk: Chunk) -> OutputPoint:
+        """Where what waits goes. Raises StateError if the operator's code has other columns there by now."""
+        point = self._points.get(chunk.port)
+        if point is None or chunk.batch.schema.names != point.schema.arrow.names:
+            raise StateError(
+                f"{self.rows:,} tuples wait that were emitted at port `{chunk.port}` with the columns "
+                f"{chunk.batch.schema.names}, which it has not any more; run the version before until none "
+                f"waits, or drop them with `--drop-state {self._instance.spec.name}`"
+            )
+        return point
 
     def _emitted(self) -> int:
         return sum(point.pending for point in self._points.values())
