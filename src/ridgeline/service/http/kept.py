@@ -69,8 +69,7 @@ def _sinks(call: Call) -> SinksAnswer:
     publishers = {} if call.run is None else call.run.publishers
     streams = [one for one in call.plan.logical.streams if one.source.port != DEAD_LETTERS]
     read = {stream.source.operator for stream in streams}
-    letters = {sink.operator for one in call.plan.logical.streams if one not in streams for sink in one.sinks}
-    letters -= {sink.operator for one in streams for sink in one.sinks}
+    letters = {node.name for node in call.watch.topology.operators if node.kind == "dead letters"}
     sinks: list[SinkAnswer] = []
     for one in call.plan.logical.operators:
         if one.name in read and one.name not in publishers:
