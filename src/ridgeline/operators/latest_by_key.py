@@ -22,7 +22,8 @@ class LatestByKey(DividedOperator):
     by key read it.
 
     `key`: a column, or several. The latest row is the one that came last. `deleted`: a column of booleans. A
-    row in which it is true deletes its key, and is passed on if the table had that key.
+    row in which it is true deletes its key, and is passed on, also if the table does not have the key: by its
+    time it may come before a row that is there already.
 
     State: the latest row of each key that is not deleted. The metric `held_rows` says how many.
 
@@ -45,7 +46,7 @@ class LatestByKey(DividedOperator):
         >>> app.add_stream("rows", source.output, users.input)
         >>> app.add_stream("changes", users.output, sink.input)
         >>> [(user.name, user.country) for user in run_local(app).collected("sink")]
-        [('ann', 'CH'), ('ann', 'NO')]
+        [('ann', 'CH'), ('ann', 'NO'), ('bob', '')]
     """
 
     state_depends_on = ("input", "key")
@@ -84,7 +85,7 @@ class LatestByKey(DividedOperator):
         now = list(before)
         for place, (code, row, over) in enumerate(zip(codes.tolist(), rows, gone, strict=True)):
             new = None if over else row
-            if now[code] != new:
+            if over or now[code] != new:
                 now[code], changes[place] = new, True
         for key, old, new in zip(keys, before, now, strict=True):
             if new is None:

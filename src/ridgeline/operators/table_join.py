@@ -215,10 +215,13 @@ class TableJoin(DividedOperator):
             self._put_versions(keys[code], versions)
 
     def _put_versions(self, key: Any, new: list[Version]) -> None:
-        """Add versions of a key; of equal times the one that came last wins."""
+        """Add versions of a key; of equal times the one that came last wins.
+
+        None is forgotten before the end of the window: an older row may still come behind a deletion.
+        """
         held = dict(self.latest.get(key, ()))
         held.update(new)
-        self._keep_versions(key, tuple(sorted(held.items(), key=itemgetter(0))))
+        self.latest[key] = tuple(sorted(held.items(), key=itemgetter(0)))
         self.sweep_at = min(
             self.sweep_at, max(self.context.watermark_microseconds, new[0][0]) + (self.keep or 0)
         )

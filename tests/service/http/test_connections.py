@@ -171,7 +171,6 @@ def test_strangers_leave_descriptors_to_the_application():
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
     ) as serving_process, ExitStack() as held:  # fmt: skip
         port = int(serving_process.stdout.readline())
         for number in range(400):
