@@ -1,5 +1,6 @@
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.RichMapFunction;
 import org.apache.flink.configuration.Configuration;
@@ -43,29 +44,35 @@ public final class Overload {
     }
   }
 
-  /** Works so many nanoseconds on each record. */
+  /** Works so many nanoseconds on each record; it spins in the last of them, as a sleep may end late. */
   public static final class Work extends RichMapFunction<Double, String> {
     private final long nanos;
+    private final long spin;
 
-    public Work(long nanos) { this.nanos = nanos; }
+    public Work(long nanos, long spin) {
+      this.nanos = nanos;
+      this.spin = spin;
+    }
 
-    @Override public String map(Double created) throws InterruptedException {
-      Thread.sleep(nanos / 1_000_000L, (int) (nanos % 1_000_000L));
+    @Override public String map(Double created) {
+      long end = System.nanoTime() + nanos;
+      LockSupport.parkNanos(nanos - spin);
+      while (System.nanoTime() < end) Thread.onSpinWait();
       return "created " + String.format("%.6f", created);
     }
   }
 
-  /** Arguments: the rates, the number of records, a record's work, where the cluster is, configuration. */
+  /** Arguments: the rates, the number of records, a record's work, its spin, where the cluster is, configuration. */
   public static void main(String[] options) throws Exception {
     Configuration conf = new Configuration();
-    for (String option : new ArrayList<>(List.of(options).subList(6, options.length))) {
+    for (String option : new ArrayList<>(List.of(options).subList(7, options.length))) {
       String[] pair = option.split("=", 2);
       conf.setString(pair[0], pair[1]);
     }
-    StreamExecutionEnvironment env = StreamExecutionEnvironment.createRemoteEnvironment(options[3], Integer.parseInt(options[4]), conf, options[5]);
+    StreamExecutionEnvironment env = StreamExecutionEnvironment.createRemoteEnvironment(options[4], Integer.parseInt(options[5]), conf, options[6]);
     env.fromSequence(0, Long.parseLong(options[1]) - 1).setParallelism(1)
         .map(new Due(options[0])).setParallelism(1)
-        .map(new Work(Long.parseLong(options[2]))).setParallelism(1)
+        .map(new Work(Long.parseLong(options[2]), Long.parseLong(options[3]))).setParallelism(1)
         .print().setParallelism(1);
     System.out.println(env.executeAsync("overload").getJobID());
     System.exit(0);
