@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputPort, Operator, Order, OutputPort, Schema, ValidationError
-from ridgeline.operators import Windowed, aggregate, tumbling
+from ridgeline.operators import Sliding, Windowed, aggregate, session, sliding, tumbling
+from ridgeline.plan.validation import validate
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -117,6 +118,32 @@ def test_results_go_into_any_port_with_their_columns(schema: Any) -> None:
 def test_what_does_not_fit_is_refused(schema: Any, what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         run_local(application(schema))
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ("session(10m)", session("10m")),
+        ({"gap": "10m"}, session("10m")),
+        ("sliding(2d, 1d, zone='Europe/Berlin')", sliding("2d", "1d", zone="Europe/Berlin")),
+        ("tumbling(count=100)", tumbling(count=100)),
+        ({"size": 5, "slide": 5}, Sliding(5, 5)),
+        *(
+            (one, r"should be windows, such as `session\(10m\)`")
+            for one in ({"foo": 1}, {}, "10m", "tens(1)")
+        ),
+        ({"gap": "x"}, "its `gap` is no time"),
+        ({"gap": [1]}, "should be a valid integer"),
+    ],
+)
+def test_windows_are_read_of_texts_and_fields_and_of_nothing_else(given: Any, what: Any) -> None:
+    one, properties = application(Views), {"windowed.windows": given}
+    if isinstance(what, str):
+        with pytest.raises(ValidationError, match=what) as error:
+            validate(one, properties, {})
+        assert len(error.value.faults) == 1
+    else:
+        assert validate(one, properties, {}).operator("windowed").operator.windows == what
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Module, Operator, OutputPort, RidgelineError
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.operators import Filter, Map
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.operators import Filter, Map, RandomEventGenerator
+from ridgeline.operators.random_event_generator import RandomInteger
 from ridgeline.stram.changes import StartRecording
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, recorded, run_local
 from ridgeline.testing.matching import Tolerance, match, row_of
@@ -154,6 +156,22 @@ def in_module(limit: float, *, doubled: bool = False) -> Application:
     else:
         app.add_stream("cheap", cheap.cheap, sink.input)
     return app
+
+
+def test_a_list_plays_an_input_inside_of_a_module_whose_properties_are_kept():
+    class Dice(Module):
+        output = OutputPort(RandomInteger)
+
+        def populate(self, app: Application) -> None:
+            self.output.connect(app.add_operator("src", RandomEventGenerator()).integer_data)
+
+    app, storage = Application("inside"), MemoryStorage()
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("rolls", app.add_module("m", Dice()).output, sink.input)
+    run_local(app, checkpoint=storage, windows=1, properties={"m.src.tuples_per_window": 2})
+    assert run_local(app, checkpoint=storage, inputs={"m.src": [(7,)] * 3}).collected("sink") == [
+        {"value": 7}
+    ]
 
 
 def test_names_that_nobody_has_are_refused():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import overload
+from typing import Annotated, Any, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BeforeValidator, Discriminator, Tag
 
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.results import names_call
@@ -259,8 +261,70 @@ class Global:
     everything: bool = True
 
 
-Windows = Sliding | Session | Counted | RollingTime | RollingCount | Global
-"""All kinds of windows."""
+_DURATIONS = {"size", "slide", "offset", "gap", "span"}
+
+
+def _read(given: Any) -> Any:
+    """Windows of a text, such as `session(10m)`; fields of a specification with durations as numbers.
+
+    Raises ValueError.
+    """
+    if isinstance(given, str):
+        return _windows_of(given)
+    if isinstance(given, Mapping):
+        return {
+            name: microseconds(value, name, least=0)
+            if name in _DURATIONS and isinstance(value, str) and not value.isdecimal()
+            else value
+            for name, value in given.items()
+        }
+    return given
+
+
+def _windows_of(text: str) -> Any:
+    """The windows that a text calls for. Raises ValueError."""
+    makers = {one.__name__: one for one in (tumbling, sliding, session, rolling, global_window)}
+    called = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", text)
+    if called is None or called[1] not in makers:
+        raise ValueError(f"should be windows, {_FORMS}")
+    places, names = [], {}
+    for part in filter(None, map(str.strip, called[2].split(","))):
+        name, given, value = map(str.strip, part.rpartition("="))
+        value = value.strip("'\"")
+        if given:
+            names[name] = int(value) if name == "count" and value.isdecimal() else value
+        else:
+            places.append(value)
+    try:
+        make: Any = makers[called[1]]
+        return make(*places, **names)
+    except TypeError as error:
+        raise ValueError(f"should be windows, {_FORMS}: {error}") from None
+
+
+def _kind(given: Any) -> str | None:
+    """The one kind of windows that a value is of, or whose fields it has; None for none."""
+    for kind in _KINDS:
+        own = {one.name: one.default is MISSING for one in fields(kind)}
+        needed = {name for name, is_needed in own.items() if is_needed} or {*own}
+        if isinstance(given, kind) or (isinstance(given, Mapping) and needed <= given.keys() <= own.keys()):
+            return kind.__name__
+    return None
+
+
+_KINDS = (Sliding, Session, Counted, RollingTime, RollingCount, Global)
+_FORMS = "such as `session(10m)`, `tumbling(1h)`, `sliding(1h, 15m)` or `global_window()`"
+Windows = Annotated[
+    Annotated[Sliding, Tag("Sliding")]
+    | Annotated[Session, Tag("Session")]
+    | Annotated[Counted, Tag("Counted")]
+    | Annotated[RollingTime, Tag("RollingTime")]
+    | Annotated[RollingCount, Tag("RollingCount")]
+    | Annotated[Global, Tag("Global")],
+    Discriminator(_kind, custom_error_type="windows", custom_error_message=f"Should be windows, {_FORMS}"),
+    BeforeValidator(_read),
+]
+"""All kinds of windows; as a property from outside also texts, and the fields of a specification."""
 
 
 @overload

@@ -514,7 +514,8 @@ def _planned(
 
 def properties_of_others(values: Mapping[str, object], replaced: Collection[str]) -> dict[str, object]:
     """Values by `operator.property`, without those of operators that a list replaces: it has none."""
-    return {name: value for name, value in values.items() if name.partition(".")[0] not in replaced}
+    owners = tuple(f"{name}." for name in replaced)
+    return {name: value for name, value in values.items() if not name.startswith(owners)}
 
 
 def _say(console: Console, text: str) -> None:

@@ -76,9 +76,11 @@ def test_arrays_come_out_of_runs_and_of_what_changed_since(folder, kind, dtype, 
     cell = held(folder, {key: kind(place % 3) for place, key in enumerate(keys)}, kind, default=kind(1))
     cell[keys[5]] = kind(0)
     del cell[keys[6]]
+    cell[float("nan")] = kind(0)
     expected = [kind(place % 3) for place in range(40)] + [kind(1)]
     expected[5], expected[6] = kind(0), kind(1)
     wanted = [*keys, type(keys[0])(1000)]
+    assert cell.get_many(np.array([float("nan"), 1e9])).tolist() == [kind(0), kind(1)]
     for asked in (wanted, np.array(wanted), iter(wanted)):
         got = cell.get_many(asked)
         assert (got.dtype, got.tolist()) == (dtype, expected)

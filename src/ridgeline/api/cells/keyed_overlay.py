@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cells.cell import IMMUTABLE, MISSING, is_mutable
-from ridgeline.api.cells.keyed_table import NumberTable, listed, whole_numbers
+from ridgeline.api.cells.keyed_table import NumberTable, listed, listed_keys, whole_numbers
 
 Mask = npt.NDArray[np.bool_]
 _ONE_OF_MANY, _FEW = 10, 1_000
@@ -307,7 +307,7 @@ class Overlay(MutableMapping[Any, Any]):
         if self.table is not None and self.table.dtype == dtype:
             return self._get_rows(self.table, keys, default, dtype)
         self.scatter()
-        names = listed(keys)
+        names = listed_keys(keys)
         values = np.full(len(names), default, dtype)
         if not self.values_set and not self.removed:
             there, found = self.base.find_many(keys if isinstance(keys, np.ndarray) else names)

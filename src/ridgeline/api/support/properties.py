@@ -48,7 +48,9 @@ def _model(cls: type[Operator]) -> tuple[dict[str, Any], type[pydantic.BaseModel
             name: (kind, ... if declared[name] is REQUIRED else declared[name])
             for name, kind in hints.items()
         }
-        config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+        config = pydantic.ConfigDict(  # `extra` reaches the dataclasses and TypedDicts inside
+            arbitrary_types_allowed=True, protected_namespaces=(), extra="forbid"
+        )
         with warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", "Field name .* shadows", UserWarning
