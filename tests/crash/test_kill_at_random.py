@@ -26,7 +26,11 @@ def programs(tmp_path, chance):
         seed = chance.randrange(10**9)
         ran = subprocess.run(
             [sys.executable, "-m", "support.crash.at_random", f"{seed}:{seed + deep(4)}", "--keep", tmp_path],
-            env={**os.environ, "PYTHONPATH": str(SUPPORT.parent), **servers},  # no folder that another test left
+            env={
+                **os.environ,
+                "PYTHONPATH": str(SUPPORT.parent),
+                **servers,
+            },  # no folder that another test left
             stdout=subprocess.PIPE,
             text=True,
             check=False,

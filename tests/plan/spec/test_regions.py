@@ -30,6 +30,7 @@ SPEC = {
 }
 
 
+LISTENER = {"class": "examples.policy.MoreWhenLate"}
 ALL = {"from": "dice.integer_data", "to": ["fast.input", "slow.input"], "decoupled": True}
 
 
@@ -96,12 +97,41 @@ def test_faults(change, text):
         validate(read_specification(spec(**change), "dice"))
 
 
-def test_regions_cannot_change_while_they_run():
-    logical = plan_application(read_specification(spec(), "dice")).logical
-    coupled = {"rolls": {"from": "dice.integer_data", "to": ["fast.input", "slow.input"]}}
-    with pytest.raises(ValidationError, match=r"stream `rolls` is decoupled at `slow.input`: regions"):
-        edits_between(logical, read_specification(spec(streams=coupled, regions={}), "dice"))
-    other = {"back": {"operators": ["slow"], "window": "3s"}}
-    with pytest.raises(ValidationError, match="window and attributes of region `back` cannot be changed"):
-        edits_between(logical, read_specification(spec(regions=other), "dice"))
-    assert edits_between(logical, read_specification(spec(), "dice")) == ()
+DECIDED = {
+    "policies": [{"class": "ridgeline.policies.SkewPolicy"}],
+    "promises": [{"kind": "latency", "operator": "slow", "p99": "2s"}],
+    "operators": {**SPEC["operators"], "slow": {**SPEC["operators"]["slow"], "stats_listeners": [LISTENER]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({}, None),
+        (
+            {"streams": {"rolls": {**ALL, "decoupled": False}}, "regions": {}},
+            "stream `rolls` is decoupled at",
+        ),
+        ({"streams": {"rolls": {**SPEC["streams"]["rolls"], "keep": "3h"}}}, "`keep='2h'` of stream `rolls`"),
+        (
+            {"regions": {"back": {"operators": ["slow"], "window": "3s"}}},
+            "window and attributes of region `back` cannot be changed",
+        ),
+        (
+            {"policies": [{**DECIDED["policies"][0], "properties": {"ratio": 3}}]},
+            "policies cannot be changed",
+        ),
+        ({"policies": []}, "policies cannot be changed"),
+        ({"promises": []}, "promises cannot be changed"),
+        ({"promises": [{**DECIDED["promises"][0], "p99": "3s"}]}, "promises cannot be changed"),
+        ({"operators": SPEC["operators"]}, "stats listeners cannot be changed"),
+    ],
+)
+def test_a_difference_that_no_edit_makes_is_a_fault(change, what):
+    logical = plan_application(read_specification(spec(**DECIDED), "dice")).logical
+    new = read_specification(spec(**DECIDED | change), "dice")
+    if what is None:
+        assert edits_between(logical, new) == ()
+    else:
+        with pytest.raises(ValidationError, match=what):
+            edits_between(logical, new)

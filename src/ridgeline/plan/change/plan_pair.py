@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import Fault
-from ridgeline.api.operator import operator_type
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.plan.logical import LogicalPlan, LogicalStream, locality_name, module_of
 from ridgeline.plan.region import PortRef
+from ridgeline.plan.same_values import same_value
 from ridgeline.plan.spec.values import ValueFaultError, write_partitioner, write_value
 from ridgeline.plan.spec.writer import operator_specs
 
@@ -100,19 +101,42 @@ class PlanPair:
         if takers[0] != takers[1]:
             what = "what takes the dead letters of all operators cannot be changed while it runs"
             self.fault("dead_letters", what, "add streams from `operator.dead_letters`, or start it anew")
-        kept = [rule for rule in self.old.affinity if self.after.keys() >= set(rule.operators)]
-        rules = [(rule.apart, rule.operators, rule.locality, rule.relax, rule.hosts) for rule in kept]
-        wanted = [
-            (rule.apart, rule.operators, rule.locality, rule.relax, rule.hosts) for rule in self.new.affinity
-        ]
-        if any(rule not in rules for rule in wanted) or any(rule not in wanted for rule in rules):
-            what = "affinity rules cannot be changed while it runs"
-            self.fault("affinity", what, "leave them as they are, or start it anew")
+        for one in fields(LogicalPlan):
+            if one.name not in _ELSEWHERE:
+                before, after = (self._picture(one.name, plan) for plan in (self.old, self.new))
+                if not same_value(before, after):
+                    what = f"{_CALLED.get(one.name, one.name)} cannot be changed while it runs"
+                    self.fault(one.name, what, "leave them as they are, or start it anew")
         self._check_regions()
+
+    def _picture(self, name: str, plan: LogicalPlan) -> object:
+        """A field of one of the plans by values, as far as it is about what both plans have."""
+        value: Any = getattr(plan, name)
+        match name:
+            case "affinity":
+                stay = [rule for rule in value if self.after.keys() >= set(rule.operators)]
+                return sorted(
+                    repr((one.apart, one.operators, one.locality, one.relax, one.hosts)) for one in stay
+                )
+            case "listeners":
+                return {
+                    one: list(map(_given, value[one]))
+                    for one in self.after
+                    if one in self.before and one in value
+                }
+            case "policies":
+                return list(map(_given, value))
+            case "promises":
+                return sorted(map(repr, (one for one in value if one.operator in {"", *self.after})))
+        return value
 
     def _check_regions(self) -> None:
         """Note where other streams are decoupled, and what regions have of their own."""
         remedy = "leave it as it is, or stop it and start it anew"
+        keeps = [
+            {edge.stream: edge.keep for region in plan.regions for edge in region.reads}
+            for plan in (self.old, self.new)
+        ]
         for name, after in self.streams_after.items():
             before = self.streams_before.get(name)
             if before is None:
@@ -122,11 +146,30 @@ class PlanPair:
                     now = "decoupled" if sink in before.decoupled else "not decoupled"
                     what = f"stream `{name}` is {now} at `{sink}`: regions cannot be changed while they run"
                     self.fault(f"streams.{name}", what, remedy)
+            if name in keeps[0] and keeps[1].get(name, keeps[0][name]) != keeps[0][name]:
+                what = f"`keep={keeps[0][name]!r}` of stream `{name}` cannot be changed while it runs"
+                self.fault(f"streams.{name}", what, remedy)
         own = {one.name: (one.window, dict(one.attributes)) for one in self.old.regions}
         for region in self.new.regions:
             if own.get(region.name, (region.window, region.attributes)) != (region.window, region.attributes):
                 what = f"window and attributes of region `{region.name}` cannot be changed while it runs"
                 self.fault(f"regions.{region.name}", what, remedy)
+
+
+_ELSEWHERE = {
+    *("application", "regions"),  # checked beside
+    *("window_seconds", "attributes", "operators", "streams"),  # edits change them
+    *("modules", "given_up", "region", "source"),  # they follow from others
+}
+"""Fields of a plan; a difference in any other one, also one that comes later, is a fault."""
+_CALLED = {"affinity": "affinity rules", "listeners": "stats listeners"}
+
+
+def _given(decider: Any) -> tuple[type, Mapping[str, Any]]:
+    """A policy or a listener without what it remembers; edits set properties of an operator that is one."""
+    if isinstance(decider, Operator):
+        return type(decider), {}
+    return type(decider), {name: value for name, value in vars(decider).items() if not name.startswith("_")}
 
 
 def sinks_of(stream: LogicalStream) -> dict[str, str | None]:
