@@ -357,7 +357,9 @@ def test_a_rewind_past_what_readers_may_have_is_refused(tmp_path):
     app = writer(tmp_path / "queue", orders(6))
     run_local(app, checkpoint=tmp_path / "writer", windows=4)
 
-    with pytest.raises(RidgelineError, match=r"1 entries of queue .* were given to readers after window 2"):
+    with pytest.raises(
+        RidgelineError, match=r"1 entries of queue .* after window 2, .*; rewind to window 3 or later"
+    ):
         run_local(app, checkpoint=tmp_path / "writer", from_window=2)
 
 

@@ -547,6 +547,14 @@ class InputOperator(Operator):
         """The driver's half of the input (see `Enumerator`); None: each partition decides what it reads."""
         return None
 
+    def unreachable(self, states: Mapping[str, Any]) -> str:
+        """Why a partition that goes back to these values of its states cannot read on; empty if it can.
+
+        Asked before a rewind, of inputs without an enumerator, before `setup`: it is refused then, and
+        nothing has changed.
+        """
+        return ""
+
     def progress(self) -> tuple[float, float | None] | None:
         """Progress after the window, in `progress_unit`: (work consumed, work remaining or None if unknown).
 

@@ -291,11 +291,7 @@ class SinkPublisher(Publisher):
         waiting, written = shipper.snapshot()
         if self._sink.appends and written > window_id:
             msg = f"`{self._context.operator}` cannot take back what it has written to {self._sink.place()} "
-            msg += (
-                f"after window {window_id}, up to window {written}; rewind to a later window, or start anew "
-            )
-            msg += "with another `--checkpoint` and place"
-            raise RidgelineError(msg)
+            raise RidgelineError(f"{msg}after window {window_id}, up to window {written}")
         return self._state(at, [one for one in (*waiting, *self._staged) if one.window <= window_id], written)
 
     def close(self) -> None:

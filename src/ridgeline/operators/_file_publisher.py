@@ -324,7 +324,7 @@ class FilePublisher(Publisher):
         if state and not self._is_here(state):
             raise RidgelineError(
                 f"`{self._context.operator}` has another name, `path` or `format` than in window {window_id},"
-                " so its files would stay; rewind to a later window"
+                " so its files would stay"
             )
         waited = [Segment(*entry) for entry in state["pending"]] if state else []
         pending = [segment for segment in self._pending if segment.window <= window_id]

@@ -325,7 +325,7 @@ class QueuePublisher(Publisher):
             return {**state, "entries": [entry.packed() for entry in self._recent]}
         given = self._log.next - (0 if state is None else state["next"])
         msg = f"`{self._context.operator}`: {given} entries of queue `{self._settings.path}` were given to "
-        msg += f"readers after window {window_id}, and would be given twice; rewind to a later window"
+        msg += f"readers after window {window_id}, and would be given twice"
         raise RidgelineError(msg)
 
     # Readers, and what is dropped ---------------------------------------------------------------------------

@@ -51,6 +51,12 @@ class ReplayFile(NamedTuple):
                 "it was there when the replay began: bring it back, or start on a fresh checkpoint"
             ) from error
 
+    @property
+    def is_there(self) -> bool:
+        """Whether a file of this size is there. Raises OSError."""
+        size: int | None = resolve(self.entry)[0].get_file_info(self.path).size
+        return size == self.bytes
+
     def check_size(self, found: int | None = None) -> None:
         """Raise RidgelineError if the size has changed since the file was found.
 

@@ -133,7 +133,7 @@ class PartitionedFilePublisher(Publisher):
         """Say what is to be taken back in each folder that the run has written to."""
         if state and ("folders" not in state or state["path"] != self._settings.path):
             msg = f"`{self._context.operator}` had other folders in window {window_id}, "
-            msg += "so its files would stay; rewind to a later window"
+            msg += "so its files would stay"
             raise RidgelineError(msg)
         for folder in self._written():
             if folder not in self._children:

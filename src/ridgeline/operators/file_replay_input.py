@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -385,6 +385,12 @@ class FileReplayInput(InputOperator, Emits[T]):
         """Bytes of the files, this partition's share of them."""
         passed, left = self._cursor.progress()
         return passed / self.context.partitions, left / self.context.partitions
+
+    def unreachable(self, states: Mapping[str, Any]) -> str:
+        """The file that is gone or has another size, of those that were not read to their end."""
+        files = load_files(states["files"]) if states["files"] else []
+        gone = [file.path for file in files[states["position"].file :] if not file.is_there]
+        return f"file `{gone[0]}` is gone, or has another size" if gone else ""
 
     def is_paced(self) -> bool:
         """True if rows are due by the clock, by their times or by windows."""

@@ -352,8 +352,7 @@ class SparkPublisher(Publisher):
         if self._marker.window > window_id:
             raise RidgelineError(
                 f"`{self._context.operator}` cannot take back what Spark wrote as `{self._format}` after "
-                f"window {window_id}, up to window {self._marker.window}; rewind to a later window, or start "
-                "anew with another `--checkpoint` and place"
+                f"window {window_id}, up to window {self._marker.window}"
             )
         return {"window": at, "name": self._context.operator, "files": []}
 

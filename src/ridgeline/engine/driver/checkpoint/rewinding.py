@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.enumerator import EnumeratorContext
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import InputOperator
-from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.api.state import ValueCell
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.state.compaction import cells_of
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.versions import load
 from ridgeline.plan.execution import Plan
 
 
@@ -48,27 +51,29 @@ def rewind(
         raise _not_kept(checkpoint, window_id, [manifest.window_id for manifest in kept])
     if target.window_id == last.window_id:
         return last
-    outputs = going = Outputs(plan, clock)
-    if list(target.edits) != list(last.edits):
-        plan = plan if settled is None else settled(target)
-        going = Outputs(plan, clock)
-    _check_outputs(checkpoint, target, outputs, going)
-    _check_inputs(checkpoint, going.plan, target, last, kept, clock)
+    way = _Way(checkpoint, plan, Outputs(plan, clock), last, clock, settled)
+    outputs, going = way.outputs, way.outputs_of(target)
+    if wrong := way.wrong(target, going):
+        raise _refused(f"cannot rewind to window {window_id}: {wrong}", target, kept, way.is_open)
     changed = outputs.changed(going.plan) if going is not outputs else {}
     if check is not None:
-        check(plan, target)
-    at = _number(plan, target.window_id, last.window_id)
+        check(going.plan, target)
+    at = _number(going.plan, target.window_id, last.window_id)
     offsets = target.offsets
     if offsets is not None and last.offsets is not None:  # as of windows: the numbers of Spark only grow
         offsets = replace(offsets, batch=last.offsets.batch + 1)
-    publishers = dict[str, object]()
     try:
         outputs.open(context, last.publishers, last.window_id)
         outputs.publish_again(last.window_id, last.publishers)
-        for name, publisher in outputs.publishers.items():
-            state = _rewound(name, publisher, target, at)
-            if state is not None and (name in going.places or name not in changed):
-                publishers[name] = state
+        try:
+            found = way.taken_back(target, at)
+        except _CannotError as error:
+            raise _refused(str(error), target, kept, way.is_open_to_outputs) from error
+        publishers = {
+            name: state
+            for name, state in found.items()
+            if state is not None and (name in going.places or name not in changed)
+        }
     finally:
         outputs.abandon()
     rewound = replace(
@@ -84,76 +89,129 @@ def rewind(
     return rewound
 
 
-def _check_outputs(checkpoint: Checkpoint, target: Manifest, outputs: Outputs, going: Outputs) -> None:
-    """Raise CheckpointError if what outputs have shown since the target is not all where they are now."""
-    earliest = None
-    for window in not_left(checkpoint.kept()):
-        was, now = window.outputs, outputs.places
-        if window.window_id == target.window_id and was == now:
-            was = going.places
-        if was != now:
-            name = min(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
-            how = "was another one, or elsewhere," if name in now else "is gone; it was there"
-            found = f"the output `{name}` {how if name in was else 'was not there'}"
-            remedy = (
-                "start with it as it was" if earliest is None else f"rewind to window {earliest} or later"
-            )
-            msg = f"cannot rewind to window {target.window_id}: {found} in window {window.window_id}, so not "
-            msg += "all that was shown since can be taken back"
-            raise CheckpointError(f"{msg}; {remedy}, or start anew with another `--checkpoint`")
-        earliest = window.window_id
-        if window.window_id == target.window_id:
-            break
+class _CannotError(RidgelineError):
+    """An output cannot take back what it has shown since a window; it may since a later one."""
 
 
-def _check_inputs(
-    checkpoint: Checkpoint,
-    plan: Plan,
-    target: Manifest,
-    last: Manifest,
-    kept: Sequence[Manifest],
-    clock: Clock,
-) -> None:
-    """Raise CheckpointError if an input has not any more what came after the target."""
-    operators = {one.name: one.operator for one in plan.logical.operators}
+def _refused(
+    wrong: str, target: Manifest, kept: Sequence[Manifest], works: Callable[[Manifest], bool]
+) -> CheckpointError:
+    """That the run cannot go back to a window, with the earliest one that works."""
+    later = (one.window_id for one in reversed(kept) if target.window_id < one.window_id and works(one))
+    earliest = next(later, None)
+    remedy = f"rewind to window {earliest} or later, or"
+    if earliest is None:
+        remedy = "no kept window works with what is there:"
+    return CheckpointError(f"{wrong}; {remedy} start anew with another `--checkpoint`")
 
-    def why(manifest: Manifest) -> str:
-        for name, operator in operators.items():
-            one = operator.enumerator() if isinstance(operator, InputOperator) else None
-            if one is None:
-                continue
-            context = EnumeratorContext(
-                application=plan.logical.application,
-                operator=name,
-                run_id=checkpoint.run_id,
-                clock=clock,
-                wake=lambda: None,
-                check_owner=checkpoint.check_owner,
-                warn=lambda _text: None,
-                partitions=lambda: 1,
-                staging=f"{checkpoint.storage.uri}/staging",
-                windows_kept=plan.logical.attributes["windows_kept"],
-            )
-            if text := one.unreachable(context, manifest.inputs.get(name), last.inputs.get(name)):
-                return f"`{name}` cannot go back so far: {text.removeprefix(f'`{name}`: ')}"
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What is asked before a rewind changes anything. `plan`, `outputs`: those of the start."""
+
+    checkpoint: Checkpoint
+    plan: Plan
+    outputs: Outputs
+    last: Manifest
+    clock: Clock
+    settled: Callable[[Manifest], Plan] | None
+
+    def outputs_of(self, window: Manifest) -> Outputs:
+        """Those of the plan as of a window. Raises RidgelineError."""
+        if list(window.edits) == list(self.last.edits):
+            return self.outputs
+        return Outputs(self.plan if self.settled is None else self.settled(window), self.clock)
+
+    def is_open(self, window: Manifest) -> bool:
+        """Whether the run can go back to a window, as far as is known without asking outputs."""
+        try:
+            return not self.wrong(window, self.outputs_of(window))
+        except RidgelineError:
+            return False
+
+    def is_open_to_outputs(self, window: Manifest) -> bool:
+        """As `is_open`, for publishers that are open, too."""
+        try:
+            self.taken_back(window, self.last.window_id + 1)
+        except RidgelineError:
+            return False
+        return self.is_open(window)
+
+    def wrong(self, window: Manifest, going: Outputs) -> str:
+        """Why the run cannot go back to a window; empty if it can, as far as outputs are not asked."""
+        return self._elsewhere(window, going) or self._unread(window, going.plan)
+
+    def taken_back(self, window: Manifest, at: int) -> dict[str, object]:
+        """The states that publishers, which are open, continue from. They have changed nothing then.
+
+        Raises _CannotError; another RidgelineError if an output never can.
+        """
+        states = dict[str, object]()
+        for name, publisher in self.outputs.publishers.items():
+            try:
+                states[name] = publisher.rewind(window.window_id, window.publishers.get(name), at)
+            except NotImplementedError:
+                what = f"`{name}` cannot take back what it has published after window {window.window_id}"
+                remedy = f"give `{type(publisher).__name__}` a `rewind`"
+                raise RidgelineError(f"{what}; {remedy}, or start anew with another `--checkpoint`") from None
+            except RidgelineError as error:
+                raise _CannotError(str(error)) from error
+        return states
+
+    def _elsewhere(self, target: Manifest, going: Outputs) -> str:
+        """The output that was elsewhere since a window, so that what it has shown there would stay."""
+        now = self.outputs.places
+        for window in not_left(self.checkpoint.kept()):
+            was = window.outputs
+            if window.window_id == target.window_id and was == now:
+                was = going.places
+            if was != now:
+                name = min(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+                how = "was another one, or elsewhere," if name in now else "is gone; it was there"
+                found = f"the output `{name}` {how if name in was else 'was not there'}"
+                wrong = (
+                    f"{found} in window {window.window_id}, so not all that was shown since can be taken back"
+                )
+                is_last = window.window_id == self.last.window_id
+                return f"{wrong}; start with it as it was" if is_last else wrong
+            if window.window_id == target.window_id:
+                break
         return ""
 
-    if not (wrong := why(target)):
-        return
-    later = (one.window_id for one in reversed(kept) if target.window_id < one.window_id and not why(one))
-    works = next(later, None)
-    remedy = "no kept window can be gone back to" if works is None else f"rewind to window {works} or later"
-    raise CheckpointError(f"cannot rewind to window {target.window_id}: {wrong}; {remedy}")
+    def _unread(self, window: Manifest, plan: Plan) -> str:
+        """The input that has not any more what came after a window."""
+        files = SegmentFiles(self.checkpoint.storage, self.checkpoint.run_id)
+        for one in plan.physical.operators:
+            operator, text = one.operator, ""
+            if not isinstance(operator, InputOperator):
+                continue
+            enumerator = operator.enumerator()
+            if enumerator is not None and one.partition == 0:
+                then, now = window.inputs.get(one.name), self.last.inputs.get(one.name)
+                text = enumerator.unreachable(self._context(one.name), then, now)
+            elif type(operator).unreachable is not InputOperator.unreachable:
+                cells = cells_of(one)
+                load(files, one.state_key, cells, window.states.get(one.state_key, ()))
+                states = {name: cell.get() for name, cell in cells.items() if isinstance(cell, ValueCell)}
+                text = operator.unreachable(states)
+            if text:
+                return f"`{one.name}` cannot go back so far: {text.removeprefix(f'`{one.name}`: ')}"
+        return ""
 
-
-def _rewound(name: str, publisher: Publisher, target: Manifest, at: int) -> object:
-    """The state that a publisher continues from. It has changed nothing then. Raises RidgelineError."""
-    try:
-        return publisher.rewind(target.window_id, target.publishers.get(name), at)
-    except NotImplementedError:
-        what = f"`{name}` cannot take back what it has published after window {target.window_id}"
-        remedy = f"give `{type(publisher).__name__}` a `rewind`"
-        raise RidgelineError(f"{what}; {remedy}, or start anew with another `--checkpoint`") from None
+    def _context(self, name: str) -> EnumeratorContext:
+        """That of an input that is asked."""
+        return EnumeratorContext(
+            application=self.plan.logical.application,
+            operator=name,
+            run_id=self.checkpoint.run_id,
+            clock=self.clock,
+            wake=lambda: None,
+            check_owner=self.checkpoint.check_owner,
+            warn=lambda _text: None,
+            partitions=lambda: 1,
+            staging=f"{self.checkpoint.storage.uri}/staging",
+            windows_kept=self.plan.logical.attributes["windows_kept"],
+        )
 
 
 def rewindable(checkpoint: Checkpoint) -> list[Manifest]:
