@@ -50,7 +50,7 @@ def test_a_sample_is_exact():
     found = of_ages([1, 2_000_000, 500_000, -250_000])
     assert (found.place, found.level, found.count, found.negative) == ("emit", "INFO", 4, 1)
     assert (found.minimum, found.maximum, found.total, found.oldest_maximum) == (-0.25, 2.0, 2.250001, 2.0)
-    assert Histogram.of_buckets(found.buckets, TRANSPORT_BITS).count == 3
+    assert sum(count for _, count in found.buckets) == 3
 
 
 @pytest.mark.parametrize("spread_us", [0, 50, 2_000_000, 2 * YEARS_US])
@@ -121,8 +121,8 @@ def test_figures_recover_from_a_spread_that_collapsed_the_low_buckets():
 
 def test_ages_at_commit_are_older_by_the_time_until_then():
     ages = RecordAges()
-    ages.add_committed(1, of_ages([100_000, 200_000, 900_000], "commit"), 0.4, NOW)
-    ages.add_committed(1, of_ages([300_000], "commit"), -0.1, NOW)  # of a host whose clock is ahead
+    ages.add(1, of_ages([100_000, 200_000, 900_000], "commit"), NOW, 0.4)
+    ages.add(1, of_ages([300_000], "commit"), NOW, -0.1)  # of a host whose clock is ahead
     found = ages.figures(1, "commit", NOW)
     assert (found.minimum, found.maximum, found.oldest_maximum) == pytest.approx((0.2, 1.3, 1.3))
     assert found.average == pytest.approx((0.5 + 0.6 + 1.3 + 0.2) / 4)
@@ -131,7 +131,7 @@ def test_ages_at_commit_are_older_by_the_time_until_then():
 
 def test_ages_of_a_host_whose_clock_is_off_become_those_of_strams():
     ages = RecordAges()
-    ages.add(1, of_ages([100_000, 400_000, 900_000]), NOW, offset_seconds=-0.25)  # its clock is 250 ms ahead
+    ages.add(1, of_ages([100_000, 400_000, 900_000]), NOW, -0.25)  # its clock is 250 ms ahead
     found = ages.figures(1, "emit", NOW)
     assert (found.minimum, found.maximum) == pytest.approx((-0.15, 0.65))
     assert (found.count, found.negative) == (3, 1)
@@ -149,7 +149,7 @@ def test_negative_ages_are_recorded_as_they_are_and_counted():
 
 def test_ages_that_are_no_longer_negative_at_the_commit_are_not_counted_as_such():
     ages = RecordAges()
-    ages.add_committed(1, of_ages([-100_000, 1_000_000], "commit"), 0.25, NOW)
+    ages.add(1, of_ages([-100_000, 1_000_000], "commit"), NOW, 0.25)
     found = ages.figures(1, "commit", NOW)
     assert (found.negative, found.minimum) == (0, pytest.approx(0.15))
     assert found.p50 == pytest.approx(0.15, rel=0.01)

@@ -158,14 +158,13 @@ class AgeFold:
             for sample in event.ages:
                 if sample.place != "commit":
                     shift = self._clocks.offset(event.host, event.ended) - self._newest
-                    ages = self._ages.add(event.operator, sample, commit.at, shift)
-                    self._say(event.operator, sample, shift, ages)
+                    self._add(event.operator, sample, shift, commit.at)
                     continue
                 as_of = (sample.as_of or event.ended) + self._newest
-                self._committed(event.operator, sample, commit.committed - as_of, commit.at)
+                self._add(event.operator, sample, commit.committed - as_of, commit.at)
                 name = known[event.operator].name
                 for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
-                    self._committed(*found, commit.at)
+                    self._add(*found, commit.at)
 
     def _read(self, windows: Iterable[OperatorWindow]) -> None:
         """Note how old the newest record was that inputs emitted."""
@@ -181,13 +180,10 @@ class AgeFold:
     def published(self, event: OutputPublished) -> None:
         """Readers may see more."""
         for found in self._publish.published(event):
-            self._committed(*found, event.at)
+            self._add(*found, event.at)
 
-    def _committed(self, operator: int, sample: AgeSample, delay: float, at: float) -> None:
-        ages = self._ages.add_committed(operator, sample, delay, at)
-        self._say(operator, sample, delay, ages)
-
-    def _say(self, operator: int, sample: AgeSample, shift: float, ages: tuple[Seconds, Integers]) -> None:
+    def _add(self, operator: int, sample: AgeSample, shift: float, at: float) -> None:
+        ages = self._ages.add(operator, sample, at, shift)
         node = self._topology.by_id.get(operator)
         if node is None:
             return

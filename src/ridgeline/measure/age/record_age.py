@@ -25,17 +25,15 @@ relative to the age.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from ridgeline.api.times import NO_TIME, Microseconds
 from ridgeline.measure.age.histogram import (
-    BITS,
     TRANSPORT_BITS,
     Histogram,
     Integers,
@@ -44,7 +42,7 @@ from ridgeline.measure.age.histogram import (
     bucket_numbers,
     lower_bounds,
     lowest_bucket,
-    nearest_rank,
+    values_of,
 )
 from ridgeline.measure.events import AgeSample
 
@@ -266,9 +264,7 @@ def merged(first: AgeSample, second: AgeSample) -> AgeSample:
     buckets = Histogram(TRANSPORT_BITS)
     for one in (first, second):
         values, counts = _values(one, 0.0)
-        buckets.add(
-            np.maximum(values - base, 0.0), counts
-        )  # from the least on, be it negative: `_values` separates them
+        buckets.add(np.maximum(values - base, 0.0), counts)  # from the least on, be it negative
     return AgeSample(
         second.place,
         second.level,
@@ -321,40 +317,24 @@ class AgeTotals:
     count: int
 
 
-@dataclass(slots=True)
-class _Interval:
-    """The records of one second; `ahead` are the negative ages, without their sign."""
-
-    histogram: Histogram
-    ahead: Histogram | None = None
-    count: int = 0
-    negative: int = 0
-    minimum: float = math.inf
-    maximum: float = -math.inf
-    total: float = 0.0
-    oldest_maximum: float = -math.inf
-
-
-_FIGURES = attrgetter("count", "negative", "minimum", "maximum", "total", "oldest_maximum")
-"""Of an interval."""
-
-
 class Ages(NamedTuple):
     """The exact figures of ages, of a sample or of several together. As in `AgeSample`, in seconds."""
 
     level: str
     records: int
+    negative: int
     minimum: float
     maximum: float
     total: float
     oldest_maximum: float
 
     @classmethod
-    def of(cls, sample: AgeSample, shift: float) -> Ages:
-        """Those of a sample, `shift` seconds later."""
+    def of(cls, sample: AgeSample, shift: float, negative: int) -> Ages:
+        """Those of a sample, `shift` seconds later; so many are negative then."""
         return cls(
             sample.level,
             sample.count,
+            negative,
             sample.minimum + shift,
             sample.maximum + shift,
             sample.total + shift * sample.count,
@@ -362,87 +342,63 @@ class Ages(NamedTuple):
         )
 
     @classmethod
-    def joined(cls, several: Sequence[Ages]) -> Ages:
+    def joined(cls, several: Iterable[Ages]) -> Ages:
         """Those of several together."""
-        levels, counts, least, greatest, sums, oldest = zip(*several, strict=True)
-        return cls(levels[-1], sum(counts), min(least), max(greatest), sum(sums), max(oldest))
+        levels, counts, negatives, least, greatest, sums, oldest = zip(*several, strict=True)
+        return cls(
+            levels[-1], sum(counts), sum(negatives), min(least), max(greatest), math.fsum(sums), max(oldest)
+        )
 
 
 class _Series:
     """The ages of one operator at one place."""
 
     def __init__(self) -> None:
-        self.level = ""
-        self.intervals: dict[int, _Interval] = {}
-        self.recent: Histogram | None = Histogram()
-        """All intervals' histograms, merged; None: merge them again."""
+        self.seconds: dict[int, tuple[Histogram, Ages]] = {}
+        """By second, the ages of its records."""
         self.counts = np.zeros(len(AGE_BOUNDS_SECONDS) + 1, np.int64)
         self.sum_seconds = 0.0
 
-    def add(self, values: Seconds, counts: Integers, sample: Ages, second: int) -> None:
-        """Add ages, each as often as `counts` says, to the interval of `second`."""
-        below = values < 0
-        early, early_counts = -values[below], counts[below]
-        negative = int(early_counts.sum())
-        values, counts = values[~below], counts[~below]
-        ages = Histogram(BITS)
+    def add(self, values: Seconds, counts: Integers, exactly: Ages, second: int) -> None:
+        """Add ages, each as often as `counts` says, to those of `second`."""
+        ages = Histogram()
         ages.add(values, counts)
-        interval = self.intervals.get(second)
-        if interval is None:
-            interval = self.intervals[second] = _Interval(Histogram())
-        interval.histogram.merge(ages)
-        if negative:
-            interval.ahead = interval.ahead or Histogram()
-            interval.ahead.add(early, early_counts)
-        interval.count += sample.records
-        interval.negative += negative
-        interval.minimum = min(interval.minimum, sample.minimum)
-        interval.maximum = max(interval.maximum, sample.maximum)
-        interval.total += sample.total
-        interval.oldest_maximum = max(interval.oldest_maximum, sample.oldest_maximum)
-        if self.recent is not None:
-            self.recent.merge(ages)
-        self.level = sample.level
+        self._join(second, ages, exactly)
         # Negative ages count as 0, as in the counts: Prometheus takes a sum that falls for a restart.
-        self.sum_seconds += max(0.0, sample.total + float((early * early_counts).sum()))
-        self.counts[0] += negative
+        early = np.minimum(values, 0.0)
+        self.sum_seconds += max(0.0, exactly.total - float((early * counts).sum()))
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 
     def merge_recent(self, other: _Series) -> None:
-        """Add the intervals of another operator's ages, without its totals."""
-        self.level = self.level or other.level
-        self.recent = None
-        for second, interval in other.intervals.items():
-            own = self.intervals.setdefault(second, _Interval(Histogram()))
-            own.histogram.merge(interval.histogram)
-            if interval.ahead is not None:
-                own.ahead = own.ahead or Histogram()
-                own.ahead.merge(interval.ahead)
-            own.count += interval.count
-            own.negative += interval.negative
-            own.minimum, own.maximum = min(own.minimum, interval.minimum), max(own.maximum, interval.maximum)
-            own.total += interval.total
-            own.oldest_maximum = max(own.oldest_maximum, interval.oldest_maximum)
+        """Add the seconds of another operator's ages, without its totals."""
+        for second, (ages, exactly) in other.seconds.items():
+            self._join(second, ages, exactly)
+
+    def _join(self, second: int, ages: Histogram, exactly: Ages) -> None:
+        known = self.seconds.get(second)
+        if known is None:
+            own = Histogram()
+        else:
+            own, before = known
+            exactly = Ages.joined((before, exactly))
+        own.merge(ages)
+        self.seconds[second] = own, exactly
 
     def forget(self, second: int, seconds: int) -> None:
-        """Drop intervals that are further than `seconds` from now.
+        """Drop what is further than `seconds` from now.
 
         These are older ones, and later ones that were made before a clock was set back.
         """
-        for gone in [other for other in self.intervals if abs(second - other) > seconds]:
-            interval = self.intervals.pop(gone)
-            if self.recent is None or self.recent.full or not self.intervals:
-                self.recent = None if self.intervals else Histogram()
-            else:
-                self.recent.subtract(interval.histogram)
+        for gone in [other for other in self.seconds if abs(second - other) > seconds]:
+            del self.seconds[gone]
 
 
 def _values(sample: AgeSample, shift: float) -> tuple[Seconds, Integers]:
     """The ages of a sample's buckets, all older by `shift`, and how many records each stands for."""
-    values, counts = Histogram.of_buckets(sample.buckets, TRANSPORT_BITS).values()
+    values, counts = values_of(sample.buckets, TRANSPORT_BITS)
     values += sample.base + shift
     if sample.negative:
-        ahead, ahead_counts = Histogram.of_buckets(sample.ahead, TRANSPORT_BITS).values()
+        ahead, ahead_counts = values_of(sample.ahead, TRANSPORT_BITS)
         ahead += sample.minimum + shift
         if shift <= 0:
             np.minimum(ahead, -_LEAST_AHEAD, out=ahead)
@@ -455,118 +411,69 @@ class RecordAges:
 
     One thread at a time.
 
-    Memory: per operator and place an interval for each second that had records. They are twice as many for a
-    while after the clock was set back. An interval has a histogram of at most 8 KiB. So it is at most half a
-    MiB, and about 60 KiB for ages within a factor of ten. The histograms' sum is kept, so figures cost the
-    same however many windows there were.
+    Memory: per operator and place a histogram for each second that had records. They are twice as many for a
+    while after the clock was set back. They are merged when figures are asked for.
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
         if window_seconds < 1:
             raise ValueError(f"`window_seconds` must be at least 1; got {window_seconds}; did you mean 60?")
         self._seconds = math.ceil(window_seconds)
-        self._series: dict[int | str, dict[str, _Series]] = {}
+        self._series: dict[int, dict[str, _Series]] = {}
 
     def add(
-        self, operator_id: int, sample: AgeSample, at: float, offset_seconds: float = 0.0
+        self, operator_id: int, sample: AgeSample, at: float, shift_seconds: float = 0.0
     ) -> tuple[Seconds, Integers]:
-        """Add a window's ages at `source`, `state` or `emit`; `at` is STRAM's clock.
+        """Add a window's ages; `at` is STRAM's clock. Returns them, and how many records each stands for.
 
-        `offset_seconds`: of the host whose clock they were taken with (`ClockOffsets.offset`); the ages
-        become those of STRAM's clock. Returns them, and how many records each stands for.
-
-        Raises:
-            ValueError: For ages at `commit`, which need the delay of `add_committed`.
+        `shift_seconds`: all are older by it, exactly. At `source`, `state` and `emit` it is the offset of the
+        host whose clock they were taken with (`ClockOffsets.offset`): the ages become those of STRAM's clock.
+        At `commit` and `publish` it is the time of the commit (or publication) on STRAM's clock less the
+        end-window timestamp as its host read it. The host's clock is in both that and the ages, so the
+        result is by STRAM's clock. It is below 0 if the host's clock is ahead.
         """
-        if sample.place == "commit":
-            raise ValueError(
-                "ages at `commit` are known once the window is committed; did you mean `add_committed`?"
-            )
-        return self._add(operator_id, sample, offset_seconds, at)
-
-    def add_committed(
-        self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float
-    ) -> tuple[Seconds, Integers]:
-        """Add a window's ages at `commit` or `publish`.
-
-        All are older by the time from the operator's end-window timestamp to that moment.
-
-        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or
-        publication) on STRAM's clock less the end-window timestamp as its host read it. The host's clock is
-        in both that and the ages, so the result is by STRAM's clock. Below 0 if the host's clock is ahead.
-        Returns them, as `add`.
-
-        Raises:
-            ValueError: For ages at another place.
-        """
-        if sample.place not in {"commit", "publish"}:
-            raise ValueError(f"only ages at `commit` wait for it; got `{sample.place}`; did you mean `add`?")
-        return self._add(operator_id, sample, delay_seconds, at)
-
-    def _add(self, operator_id: int, sample: AgeSample, shift: float, at: float) -> tuple[Seconds, Integers]:
         if sample.count < 1:
             return np.zeros(0), np.zeros(0, np.int64)
-        values, counts = _values(sample, shift)
-        self.add_values(operator_id, sample.place, (values, counts), Ages.of(sample, shift), at)
+        values, counts = _values(sample, shift_seconds)
+        exactly = Ages.of(sample, shift_seconds, int(counts[values < 0].sum()))
+        series = self._series.setdefault(operator_id, {}).setdefault(sample.place, _Series())
+        second = math.floor(at)
+        series.add(values, counts, exactly, second)
+        series.forget(second, self._seconds)
         return values, counts
 
-    def add_values(
-        self, key: int | str, place: str, ages: tuple[Seconds, Integers], exactly: Ages, at: float
-    ) -> None:
-        """Add ages of an operator, or of several that are one: as `add` returns them."""
-        places = self._series.setdefault(key, {})
-        series = places.get(place)
-        if series is None:
-            series = places[place] = _Series()
-        second = math.floor(at)
-        series.add(*ages, exactly, second)
-        series.forget(second, self._seconds)
-
-    def figures(self, operator_id: int | str, place: str, now: float) -> AgeFigures | None:
+    def figures(self, operator_id: int, place: str, now: float) -> AgeFigures | None:
         """The figures of the last minute as of `now` on STRAM's clock; None if it had no records.
 
-        Samples that are too old are forgotten.
+        No percentile and no average is outside of minimum and maximum. Samples that are too old are
+        forgotten.
         """
         series = self._series.get(operator_id, {}).get(place)
         if series is None:
             return None
         series.forget(math.floor(now), self._seconds)
-        intervals = series.intervals.values()
-        if not intervals:
+        if not series.seconds:
             return None
-        if series.recent is None:
-            series.recent = Histogram()
-            for interval in intervals:
-                series.recent.merge(interval.histogram)
-        counts, negatives, minima, maxima, sums, oldest = zip(*map(_FIGURES, intervals), strict=True)
-        count, negative = sum(counts), sum(negatives)
-        minimum, maximum = min(minima), max(maxima)
-        ranks = [nearest_rank(quantile, count) - negative for quantile in QUANTILES]
-        found = iter(series.recent.at_ranks([rank for rank in ranks if rank > 0]))
-        below: Iterator[float] = iter(())
-        if negative:
-            ahead = Histogram()
-            for interval in intervals:
-                if interval.ahead is not None:
-                    ahead.merge(interval.ahead)
-            below = iter(ahead.at_ranks([1 - rank for rank in ranks if rank <= 0]))
-        p50, p90, p99, p999 = (
-            min(max(next(found) if rank > 0 else -next(below), minimum), maximum) for rank in ranks
+        histograms, exact = zip(*series.seconds.values(), strict=True)
+        ages, found = Histogram(), Ages.joined(exact)
+        ages.merge(*histograms)
+        average, p50, p90, p99, p999 = (
+            min(max(value or 0.0, found.minimum), found.maximum)
+            for value in (found.total / found.records, *ages.quantiles(QUANTILES))
         )
-        average, oldest_maximum = math.fsum(sums) / count, max(oldest)
         return AgeFigures(
             place,
-            series.level,
-            count,
-            negative,
-            minimum,
-            maximum,
+            found.level,
+            found.records,
+            found.negative,
+            found.minimum,
+            found.maximum,
             average,
             p50,
             p90,
             p99,
             p999,
-            oldest_maximum,
+            found.oldest_maximum,
         )
 
     def inherit(self, operator_id: int, before: int) -> None:
@@ -579,30 +486,17 @@ class RecordAges:
         for place, series in former.items() if own is not former else ():
             own.setdefault(place, _Series()).merge_recent(series)
 
-    def include(self, key: int | str, others: RecordAges, operator_id: int) -> None:
-        """Add all ages that others have of an operator to those of `key`, totals among them."""
-        own = self._series.setdefault(key, {})
-        for place, series in others._series.get(operator_id, {}).items():
-            whole = own.setdefault(place, _Series())
-            whole.merge_recent(series)
-            whole.counts += series.counts
-            whole.sum_seconds += series.sum_seconds
-
-    def forget(self, operators: Iterable[int | str]) -> None:
+    def forget(self, operators: Iterable[int]) -> None:
         """Drop all that is known of operators: a new plan has them no more."""
         for operator in operators:
             self._series.pop(operator, None)
 
-    def keep(self, operators: Collection[int | str]) -> None:
-        """Drop all that is known of others."""
-        self.forget([one for one in self._series if one not in operators])
-
-    def places(self, operator_id: int | str) -> tuple[str, ...]:
+    def places(self, operator_id: int) -> tuple[str, ...]:
         """The places at which an operator has ever had ages, in a record's order."""
         known = self._series.get(operator_id, {})
         return tuple(place for place in LEVELS if place in known)
 
-    def totals(self, operator_id: int | str, place: str) -> AgeTotals | None:
+    def totals(self, operator_id: int, place: str) -> AgeTotals | None:
         """All ages since the start; None if there were none."""
         series = self._series.get(operator_id, {}).get(place)
         if series is None:
