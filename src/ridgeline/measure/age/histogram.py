@@ -114,13 +114,15 @@ class Histogram:
         if not np.isfinite(seconds).all():
             raise ValueError(f"a histogram takes finite seconds; got {seconds[~np.isfinite(seconds)][0]}")
         numbers = np.maximum(bucket_numbers(np.abs(seconds), self.bits) - self._below, 0)
-        self._add(np.copysign(numbers, seconds).astype(np.int64), 1 if counts is None else counts)
+        self._add(np.copysign(numbers, seconds).astype(np.int64), counts)
 
-    def merge(self, *others: Histogram) -> None:
-        """Add all that other histograms of the same `bits` hold; they stay as they are."""
-        self._add(
-            np.concatenate([one.numbers for one in others]), np.concatenate([one.counts for one in others])
-        )
+    def merge(self, other: Histogram) -> None:
+        """Add all that another histogram of the same `bits` holds; the other stays as it is."""
+        self._add(other.numbers, other.counts)
+
+    def subtract(self, other: Histogram) -> None:
+        """Take out a histogram that was merged before; the result is as if it never was."""
+        self._add(other.numbers, -other.counts)
 
     def quantiles(self, quantiles: Sequence[float]) -> tuple[float | None, ...]:
         """The nearest-rank quantiles in seconds, in the order asked for; None of an empty histogram.
@@ -143,15 +145,14 @@ class Histogram:
         names = np.where(self.numbers > 0, self.numbers + self._below, 0)
         return tuple(zip(names.tolist(), self.counts.tolist(), strict=True))
 
-    def _add(self, numbers: Integers, counts: Integers | int) -> None:
+    def _add(self, numbers: Integers, counts: Integers | None) -> None:
         """Add values by the numbers of their buckets, counted from the zero bucket."""
         if not numbers.size:
             return
         least, most = int(numbers.min()), int(numbers.max())
         if self.numbers.size:
             least, most = min(least, int(self.numbers[0])), max(most, int(self.numbers[-1]))
-        dense = np.zeros(most + 1 - least, np.int64)
-        dense[self.numbers - least] = self.counts
-        np.add.at(dense, numbers - least, counts)
+        dense = np.bincount(numbers - least, counts, most + 1 - least).astype(np.int64)  # exact up to 2**53
+        dense[self.numbers - least] += self.counts
         used = np.flatnonzero(dense)
         self.numbers, self.counts = used + least, dense[used]

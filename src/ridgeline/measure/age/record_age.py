@@ -356,6 +356,8 @@ class _Series:
     def __init__(self) -> None:
         self.seconds: dict[int, tuple[Histogram, Ages]] = {}
         """By second, the ages of its records."""
+        self.recent = Histogram()
+        """Those of all these seconds."""
         self.counts = np.zeros(len(AGE_BOUNDS_SECONDS) + 1, np.int64)
         self.sum_seconds = 0.0
 
@@ -382,6 +384,7 @@ class _Series:
             own, before = known
             exactly = Ages.joined((before, exactly))
         own.merge(ages)
+        self.recent.merge(ages)
         self.seconds[second] = own, exactly
 
     def forget(self, second: int, seconds: int) -> None:
@@ -390,7 +393,8 @@ class _Series:
         These are older ones, and later ones that were made before a clock was set back.
         """
         for gone in [other for other in self.seconds if abs(second - other) > seconds]:
-            del self.seconds[gone]
+            ages, _ = self.seconds.pop(gone)
+            self.recent.subtract(ages)
 
 
 def _values(sample: AgeSample, shift: float) -> tuple[Seconds, Integers]:
@@ -412,7 +416,8 @@ class RecordAges:
     One thread at a time.
 
     Memory: per operator and place a histogram for each second that had records. They are twice as many for a
-    while after the clock was set back. They are merged when figures are asked for.
+    while after the clock was set back. Their sum is kept, so figures cost the same however many windows there
+    were.
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
@@ -426,11 +431,10 @@ class RecordAges:
     ) -> tuple[Seconds, Integers]:
         """Add a window's ages; `at` is STRAM's clock. Returns them, and how many records each stands for.
 
-        `shift_seconds`: all are older by it, exactly. At `source`, `state` and `emit` it is the offset of the
-        host whose clock they were taken with (`ClockOffsets.offset`): the ages become those of STRAM's clock.
-        At `commit` and `publish` it is the time of the commit (or publication) on STRAM's clock less the
-        end-window timestamp as its host read it. The host's clock is in both that and the ages, so the
-        result is by STRAM's clock. It is below 0 if the host's clock is ahead.
+        `shift_seconds`: all are older by it, exactly. Before the commit it is the offset of the host whose
+        clock they were taken with (`ClockOffsets.offset`). From the commit on it is the
+        time of the commit, or of the publication, by STRAM's clock less the end-window timestamp by the
+        host's. That clock is in the ages too. So they become those of STRAM's clock.
         """
         if sample.count < 1:
             return np.zeros(0), np.zeros(0, np.int64)
@@ -454,12 +458,10 @@ class RecordAges:
         series.forget(math.floor(now), self._seconds)
         if not series.seconds:
             return None
-        histograms, exact = zip(*series.seconds.values(), strict=True)
-        ages, found = Histogram(), Ages.joined(exact)
-        ages.merge(*histograms)
+        found = Ages.joined(exactly for _, exactly in series.seconds.values())
         average, p50, p90, p99, p999 = (
             min(max(value or 0.0, found.minimum), found.maximum)
-            for value in (found.total / found.records, *ages.quantiles(QUANTILES))
+            for value in (found.total / found.records, *series.recent.quantiles(QUANTILES))
         )
         return AgeFigures(
             place,
