@@ -6,7 +6,7 @@ import enum
 import inspect
 import typing
 from pathlib import Path
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -56,14 +56,20 @@ def _properties(kind: type[Operator]) -> str:
 
 
 def _type(kind: Any) -> str:
+    text = "any" if kind is Any else f"`{_plain(kind)}`"
+    return text.replace("|", "\\|").replace(NoneType.__name__, "None")
+
+
+def _plain(kind: Any) -> str:
+    """A type without what checks its values."""
     if typing.get_origin(kind) is typing.Annotated:
-        kind = typing.get_args(kind)[0]
-    if kind is Any:
-        return "any"
+        return _plain(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (typing.Union, UnionType):
+        return " | ".join(map(_plain, typing.get_args(kind)))
     text = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
     for module in ("typing.", "collections.abc.", "pathlib.", "pyarrow.lib.", "ridgeline.operators."):
         text = text.replace(module, "")
-    return f"`{text}`".replace("|", "\\|").replace(NoneType.__name__, "None")
+    return text
 
 
 def _default(default: Any) -> str:

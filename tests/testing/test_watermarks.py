@@ -216,7 +216,9 @@ def test_faults_of_lateness() -> None:
     with pytest.raises(ValidationError) as error:
         run_local(app)
     assert str(error.value).count("must be a number of seconds, or a text such as") == 2
-    assert "needs `timestamp`" in str(error.value)
+    replay.lateness, replay.idle_after = "1s", None
+    with pytest.raises(ValidationError, match="needs `timestamp`"):
+        run_local(app)
 
 
 class Microseconds(Operator):

@@ -22,8 +22,9 @@ from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import State
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.emitting import Emits
+from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.masking import masked_and_shortened
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark, Microseconds, Times, column_times
 from ridgeline.connect._enumerating import PartitionedEnumerator, Settings, begin_of
@@ -153,7 +154,7 @@ def _united(values: Sequence[Kept], partitions: int) -> list[Kept]:
     return [every] * partitions
 
 
-class PartitionedInput(PushInput, Emits[T]):
+class PartitionedInput(EventTime, PushInput, Emits[T]):
     """Emit the records of a source that has partitions with positions, each exactly once and in order.
 
     A subclass returns the two halves of a connector. `source` says on the driver which source partitions
@@ -211,8 +212,6 @@ class PartitionedInput(PushInput, Emits[T]):
 
     progress_unit = "records"
     leaves_out_records = True
-    gives_record_times: ClassVar[bool] = False
-    """Whether `Records` of the reader have times: then `lateness` needs no `timestamp`."""
     waits_for_unread: ClassVar[bool] = True
     """Whether a source partition of which no record was read yet holds the watermark back."""
     needs_until: ClassVar[bool] = False
@@ -222,9 +221,9 @@ class PartitionedInput(PushInput, Emits[T]):
     begin: str | datetime | dict[str, Any] | None = Field(default=None, kw_only=True)
     until: Literal["end"] | None = Field(default=None, kw_only=True)
     timestamp: str | None = Field(default=None, kw_only=True)
-    lateness: float | str | None = Field(default=None, kw_only=True)
-    idle_after: float | str | None = Field(default=None, kw_only=True)
-    discover_every: float | str = Field(default=10.0, kw_only=True)
+    lateness: Duration | None = Field(default=None, kw_only=True)
+    idle_after: Duration | None = Field(default=None, kw_only=True)
+    discover_every: Duration = Field(default=10.0, kw_only=True)
     window_records: int = Field(default=4_000_000, gt=0, kw_only=True)
     window_bytes: int = Field(default=256 * 2**20, gt=0, kw_only=True)
 
@@ -243,29 +242,14 @@ class PartitionedInput(PushInput, Emits[T]):
     # What the base does -------------------------------------------------------------------------------------
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse times that are none, and a `lateness` of records without times."""
-        faults = duration_faults(self, "lateness", "idle_after", "discover_every")
-        if self.lateness is not None and self.timestamp is None and not self.gives_record_times:
-            rule = "needs `timestamp`, the column with the records' times"
-            faults.append(("lateness", self.lateness, rule))
+        """Refuse a place to begin at that is none."""
+        faults = super().property_faults()
         try:
             begin_of(self.begin)
         except ValueError:
             rule = 'must be "earliest", "latest", a time (ISO 8601), or a position by source partition'
             faults.append(("begin", self.begin, rule))
         return faults
-
-    def timestamp_of(self, port: str) -> str | None:
-        """The column that `timestamp` names."""
-        return self.timestamp
-
-    def lateness_of(self, port: str) -> float | None:
-        """The `lateness` in seconds."""
-        return None if self.lateness is None else parse_duration(self.lateness)
-
-    def idle_seconds(self) -> float | None:
-        """`idle_after` in seconds."""
-        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def enumerator(self) -> Enumerator:
         """The part that runs on the driver."""

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,9 @@ class DividedOperator(Operator):
     State that is kept by key has the value of one column as its key, or the tuple of several.
     """
 
+    keyed_by: ClassVar[str] = "key"
+    """The property that names the columns."""
+
     def __new__(cls, *values: Any, **properties: Any) -> Self:
         """An operator of the class with these keys."""
         given = dict(properties)
@@ -91,13 +94,14 @@ class DividedOperator(Operator):
                 check_keys(inputs[entry], names)
         return None
 
-    def key_faults(self, *names: str) -> list[tuple[str, object, str]]:
-        """Refuse keys that were changed after the operator was made. `names`: of the properties."""
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed after the operator was made."""
+        faults = super().property_faults()
         keys = {port: columns for port, columns in self.keys_of(vars(self)).items() if columns}
-        if keys == dict(_keys(type(self))):
-            return []
-        rule = "cannot be changed from outside; give it in the application"
-        return [(name, vars(self).get(name), rule) for name in names]
+        if keys != dict(_keys(type(self))):
+            rule = "cannot be changed from outside; give it in the application"
+            faults.append((self.keyed_by, vars(self).get(self.keyed_by), rule))
+        return faults
 
     def refuse_strays(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
         """Raise RidgelineError for a key in a partition that does not own it."""

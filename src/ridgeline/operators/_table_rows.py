@@ -33,7 +33,7 @@ class TableRows(DividedOperator, PartitionedOutput):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and `delete` without one."""
-        faults = super().property_faults() + self.key_faults("key")
+        faults = super().property_faults()
         if self.delete is not None and not self.key:
             faults.append(("delete", self.delete, "needs `key`: which rows are to be deleted"))
         return faults

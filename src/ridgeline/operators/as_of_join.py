@@ -13,7 +13,7 @@ from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metr
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.points import OutputPoint
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import EARLIEST, Times
 from ridgeline.operators._divided import DividedOperator, row_keys
 from ridgeline.operators._joined import On, fitted, left_columns, others, pair_schema, right_columns
@@ -83,6 +83,7 @@ class AsOfJoin(DividedOperator):
         [('A', 10, 2.0), ('A', 20, 2.5), ('B', 30, None)]
     """
 
+    keyed_by = "on"
     state_depends_on = ("left", "right", "on")
 
     left = InputPort(Any)
@@ -92,7 +93,7 @@ class AsOfJoin(DividedOperator):
     late_right = OutputPort(Any, late=True, optional=True)
 
     on: On
-    within: float | str | None = None
+    within: Duration | None = None
     how: Literal["left", "inner"] = Field(default="left", kw_only=True)
     suffix: str = Field(default="_right", kw_only=True)
 
@@ -119,10 +120,6 @@ class AsOfJoin(DividedOperator):
     def held_records(self) -> int:
         """The number of records of both sides that are held."""
         return count_of(self.left_rows) + count_of(self.right_rows)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, and what is no duration."""
-        return [*self.key_faults("on"), *duration_faults(self, "within")]
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
 from ridgeline.api.support.results import other_arguments
 
 T = TypeVar("T", default=Any)
@@ -70,9 +70,9 @@ class AsyncMap(Operator, Generic[T, Made]):
     schema: SchemaType[Made] = Field(kw_only=True)
     concurrency: int = Field(16, ge=1, kw_only=True)
     ordered: bool = Field(default=True, kw_only=True)
-    timeout: float | str | None = Field(None, kw_only=True)
+    timeout: PositiveDuration | None = Field(None, kw_only=True)
     retries: int = Field(0, ge=0, kw_only=True)
-    back_off: float | str = Field(0.1, kw_only=True)
+    back_off: Duration = Field(0.1, kw_only=True)
 
     def __post_init__(self) -> None:
         """Give the output port its schema."""
@@ -80,10 +80,8 @@ class AsyncMap(Operator, Generic[T, Made]):
             self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse durations that are none, and functions that do not wait."""
-        faults = duration_faults(self, "timeout", "back_off")
-        if not faults and self.timeout is not None and not parse_duration(self.timeout):
-            faults.append(("timeout", self.timeout, "must be more than 0"))
+        """Refuse functions that do not wait."""
+        faults = super().property_faults()
         plain = inspect.isfunction(self.function) and not inspect.iscoroutinefunction(self.function)
         if plain and getattr(self.function, "__name__", "") != "<lambda>":
             faults.append(("function", self.function, "must be an `async def`; `map` takes other functions"))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, State, metric
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import parse_duration, positive_duration_faults
+from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of, row_keys
 from ridgeline.operators._window_parts import filtered, first_rows
@@ -66,7 +66,7 @@ class Deduplicate(DividedOperator):
     duplicates = OutputPort(Any, optional=True)
 
     key: Columns
-    within: float | str | None = None
+    within: PositiveDuration | None = None
     by: Literal["record", "clock"] = "record"
 
     passed = KeyedState(int, default=_NEVER)
@@ -78,10 +78,6 @@ class Deduplicate(DividedOperator):
     def held_keys(self) -> int:
         """The number of keys that are held."""
         return len(self.passed)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, and a time to live that is none."""
-        return [*self.key_faults("key"), *positive_duration_faults(self, "within")]
 
     def needs_times(self) -> str:
         """To forget keys, unless the clock says when."""

@@ -84,7 +84,7 @@ class Detect(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and columns of one name."""
-        faults = self.key_faults("key")
+        faults = super().property_faults()
         more = {name: given for name in ("value", "at") if (given := getattr(self, name))}
         names = [*columns_of(self.key), "what", "since", *more.values()]
         double = next((name for name in names if names.count(name) > 1), None)

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from ridgeline.api import InputOperator, OutputPort, Schema, State
 from ridgeline.api.partitioner import SameStatePartitioner
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration
+from ridgeline.api.support.event_time import EventTime
 from ridgeline.operators.generators.columns import Column
 
 _MOST_ROWS = 2**20
@@ -19,7 +20,7 @@ _MOST_ROWS = 2**20
 _NOT_BEGUN = -1
 
 
-class EventGenerator(InputOperator):
+class EventGenerator(EventTime, InputOperator):
     """Emit made-up records: for examples, tests and benchmarks.
 
     `columns`: how each column is made, by its name: `integers(1, 6)`, `uniform(0, 1)`, `normal(100, 15)`,
@@ -56,7 +57,7 @@ class EventGenerator(InputOperator):
     count: int | None = Field(default=None, ge=0)
     seed: int = 0
     timestamp: str | None = None
-    lateness: float | str | None = None
+    lateness: Duration | None = None
 
     position = State(0)
     """How many records all partitions together have made; the same in each."""
@@ -65,15 +66,11 @@ class EventGenerator(InputOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse times of a column that has none, and a rate that is not above 0."""
-        faults = duration_faults(self, "lateness")
+        faults = super().property_faults()
         if self.timestamp is not None:
             named = self.columns.get(self.timestamp)
             if named is None or not pa.types.is_timestamp(named.kind):
                 faults.append(("timestamp", self.timestamp, "must be a column of `times`"))
-        elif self.lateness is not None:
-            faults.append(
-                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
-            )
         if self.per_second is not None and not 0 < self.per_second < float("inf"):
             faults.append(("per_second", self.per_second, "must be more than 0"))
         return faults
@@ -81,14 +78,6 @@ class EventGenerator(InputOperator):
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns, none of them null."""
         return pa.schema([pa.field(name, one.kind, nullable=False) for name, one in self.columns.items()])
-
-    def timestamp_of(self, port: str) -> str | None:
-        """The column that `timestamp` names."""
-        return self.timestamp
-
-    def lateness_of(self, port: str) -> float | None:
-        """The `lateness` in seconds."""
-        return None if self.lateness is None else parse_duration(self.lateness)
 
     def emit_tuples(self) -> None:
         """Emit this partition's records of those that are due; finish after the last one."""

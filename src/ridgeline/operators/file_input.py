@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import port_schema
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.files import has_query, is_local, local_path
 from ridgeline.connect._enumerating import Settings, begin_of
 from ridgeline.connect.datasets import Dataset, file_datasets
@@ -79,10 +79,10 @@ class FileInput(PartitionedInput[T]):
     path: str | Path | list[str | Path]
     schema: SchemaType[T]
     format: Format | None = None
-    settle: float | str = Field(default=1.0, kw_only=True)
+    settle: Duration = Field(default=1.0, kw_only=True)
     delimiter: str = Field(default=",", min_length=1, max_length=1, kw_only=True)
     null_values: list[str] = Field(default=["", "NA"], kw_only=True)
-    discover_every: float | str = Field(default=1.0, kw_only=True)
+    discover_every: Duration = Field(default=1.0, kw_only=True)
     window_bytes: int = Field(default=64 * 2**20, gt=0, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class FileInput(PartitionedInput[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse files of no known format, a schema that the format cannot hold, and tails that cannot be."""
-        faults = [*super().property_faults(), *duration_faults(self, "settle")]
+        faults = super().property_faults()
         if not self.path:
             faults.append(("path", self.path, "must name a file, a folder or a pattern"))
         if isinstance(self.begin, dict):

@@ -22,8 +22,9 @@ from ridgeline.api.operator import InputOperator, port_schema
 from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.emitting import Emits
+from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._replay_files import (
@@ -166,7 +167,7 @@ class Pace(NamedTuple):
     owed: float = 0.0
 
 
-class FileReplayInput(InputOperator, Emits[T]):
+class FileReplayInput(EventTime, InputOperator, Emits[T]):
     r"""Emit the rows of files in order; finish in the window that emits the last row.
 
     `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them. Each is a path
@@ -253,8 +254,8 @@ class FileReplayInput(InputOperator, Emits[T]):
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     null_values: list[str] = Field(default=["", "NA"])
     timestamp: str | None = None
-    lateness: float | str | None = None
-    idle_after: float | str | None = None
+    lateness: Duration | None = None
+    idle_after: Duration | None = None
 
     files = State("")
     position = State(Position())
@@ -268,11 +269,7 @@ class FileReplayInput(InputOperator, Emits[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""
-        faults = duration_faults(self, "lateness", "idle_after")
-        if self.lateness is not None and self.timestamp is None:
-            faults.append(
-                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
-            )
+        faults = super().property_faults()
         paces = [
             name
             for name in ("rows_per_window", "rows_per_second", "event_time")
@@ -333,18 +330,6 @@ class FileReplayInput(InputOperator, Emits[T]):
     def datasets(self) -> list[Dataset]:
         """The files, as `ridgeline.connect.datasets` names them."""
         return file_datasets(self.path)
-
-    def timestamp_of(self, port: str) -> str | None:
-        """The column that `timestamp` names."""
-        return self.timestamp
-
-    def lateness_of(self, port: str) -> float | None:
-        """The `lateness` in seconds."""
-        return None if self.lateness is None else parse_duration(self.lateness)
-
-    def idle_seconds(self) -> float | None:
-        """`idle_after` in seconds."""
-        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def settle_properties(self) -> None:
         """Make relative paths absolute."""

@@ -65,10 +65,6 @@ class LatestByKey(DividedOperator):
         """The number of rows of the table."""
         return len(self.latest)
 
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed."""
-        return self.key_faults("key")
-
     def setup(self, context: OperatorContext) -> None:
         """Read the key."""
         self.names = columns_of(self.key)

@@ -18,8 +18,9 @@ from ridgeline.api.context import Control, OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.emitting import Emits
+from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
@@ -58,7 +59,7 @@ class _Place:
         return found
 
 
-class QueueInput(PushInput, Emits[T]):
+class QueueInput(EventTime, PushInput, Emits[T]):
     """Emit the rows of a durable queue (see `QueueOutput`), in order, each exactly once.
 
     `path` is the queue's folder.
@@ -113,8 +114,8 @@ class QueueInput(PushInput, Emits[T]):
     begin: Literal["earliest", "latest"] = "earliest"
     when_lost: Literal["fail", "skip"] = "fail"
     timestamp: str | None = None
-    lateness: float | str | None = None
-    idle_after: float | str | None = None
+    lateness: Duration | None = None
+    idle_after: Duration | None = None
     when_missing: Literal["fail", "wait"] = "fail"
 
     def __post_init__(self) -> None:
@@ -136,11 +137,7 @@ class QueueInput(PushInput, Emits[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse times that are none, a `path` that is not on a disk, and a queue of unknown columns."""
-        faults = duration_faults(self, "lateness", "idle_after")
-        if self.lateness is not None and self.timestamp is None:
-            faults.append(
-                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
-            )
+        faults = super().property_faults()
         if self.schema is None and self._schema_of_queue() is None:
             rule = "is not known, since nothing was written to the queue yet; give the type of its rows"
             faults.append(("schema", None, rule))
@@ -150,17 +147,9 @@ class QueueInput(PushInput, Emits[T]):
         """Make a relative path absolute."""
         self.path = settled_path(self.path)
 
-    def timestamp_of(self, port: str) -> str | None:
-        """The column that `timestamp` names."""
-        return self.timestamp
-
     def lateness_of(self, port: str) -> float | None:
         """The `lateness` in seconds; 0 for the watermark of the writer."""
         return 0.0 if self.lateness is None else parse_duration(self.lateness)
-
-    def idle_seconds(self) -> float | None:
-        """`idle_after` in seconds."""
-        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def datasets(self) -> list[Dataset]:
         """The queue, as `ridgeline.connect.datasets` names it."""

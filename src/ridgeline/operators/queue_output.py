@@ -12,7 +12,7 @@ from pydantic import Field
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import Control, OperatorContext
 from ridgeline.api.ports import InputPort
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.api.times import Mark
 from ridgeline.connect.datasets import Dataset, file_datasets
@@ -93,7 +93,7 @@ class QueueOutput(WindowOutput):
     input = InputPort(Any, parallel=True)
 
     path: str | Path
-    keep: float | str = "1h"
+    keep: Duration = "1h"
     keep_bytes: int = Field(default=2**30, gt=0)
     when_full: Literal["wait", "drop"] = "wait"
     readers: tuple[str, ...] = ()
@@ -112,10 +112,6 @@ class QueueOutput(WindowOutput):
     def _take_control(self, control: Control) -> None:
         self._trust.check(CONTROLS)
         self._hand_over(control=control)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `keep` that is no time."""
-        return duration_faults(self, "keep")
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, State
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._divided import (
     Columns,
@@ -79,7 +79,7 @@ class Running(DividedOperator):
     key: Columns
     values: dict[str, Aggregate] = Field(min_length=1)
     emit: Literal["changes", "records"] = "changes"
-    ttl: float | str | None = None
+    ttl: PositiveDuration | None = None
     ttl_by: Literal["clock", "record"] = "clock"
 
     totals = KeyedState(tuple)
@@ -89,9 +89,7 @@ class Running(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, columns of one name, aggregates of windows, and no durations."""
-        faults = [*self.key_faults("key"), *duration_faults(self, "ttl")]
-        if not faults and self.ttl is not None and round(parse_duration(self.ttl) * 1_000_000) <= 0:
-            faults.append(("ttl", self.ttl, "must be more than 0"))
+        faults = super().property_faults()
         for name, one in self.values.items():
             if name in columns_of(self.key):
                 faults.append(("values", name, "must not have the name of a key's column"))

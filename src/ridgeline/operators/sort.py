@@ -81,10 +81,6 @@ class Sort(DividedOperator):
         """The number of records that are held."""
         return sum(map(len, self.held))
 
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed."""
-        return self.key_faults("key")
-
     def needs_times(self) -> str:
         """To sort by them."""
         return "sorts records"

@@ -15,7 +15,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration
+from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.operators._replay_files import sift
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
@@ -46,7 +47,7 @@ _PLACES = {
 """Columns that say where a row is, and Spark's names of them. One task reads a block, from its begin on."""
 
 
-class SparkInput(SparkSource[T]):
+class SparkInput(EventTime, SparkSource[T]):
     """Read a Spark source: Kafka, files, Delta, rate, every format of `spark.readStream.format(format)`.
 
     `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame
@@ -102,8 +103,8 @@ class SparkInput(SparkSource[T]):
     transform: Callable[[DataFrame], DataFrame] | None = None
     source_schema: SchemaType[Any] | str | None = None
     timestamp: str | None = None
-    lateness: float | str | None = None
-    idle_after: float | str | None = None
+    lateness: Duration | None = None
+    idle_after: Duration | None = None
     order: Literal["file"] | None = None
 
     def __post_init__(self) -> None:
@@ -113,11 +114,7 @@ class SparkInput(SparkSource[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse schemas with columns for which Spark has no type."""
-        faults = duration_faults(self, "lateness", "idle_after")
-        if self.lateness is not None and self.timestamp is None:
-            faults.append(
-                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
-            )
+        faults = super().property_faults()
         if self.order is not None and self.format.lower() not in FILE_FORMATS:
             faults.append(("order", self.order, f"is of files, which `{self.format}` does not read"))
         for name in ("schema", "source_schema"):
@@ -140,18 +137,6 @@ class SparkInput(SparkSource[T]):
                 for field in without
             ]
         return faults
-
-    def timestamp_of(self, port: str) -> str | None:
-        """The column that `timestamp` names."""
-        return self.timestamp
-
-    def lateness_of(self, port: str) -> float | None:
-        """The `lateness` in seconds."""
-        return None if self.lateness is None else parse_duration(self.lateness)
-
-    def idle_seconds(self) -> float | None:
-        """`idle_after` in seconds."""
-        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def datasets(self) -> list[Dataset]:
         """The topics or files, as `ridgeline.connect.datasets` names them."""

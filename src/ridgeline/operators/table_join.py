@@ -15,7 +15,7 @@ from pydantic import Field
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.partitioner import StickyPartitioner
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import LATEST
 from ridgeline.operators._divided import DividedOperator, check_columns, check_keys, row_keys
 from ridgeline.operators._joined import (
@@ -105,6 +105,7 @@ class TableJoin(DividedOperator):
         ann 9 NO
     """
 
+    keyed_by = "on"
     state_depends_on = ("table", "on", "deleted", "versions", "broadcast")
 
     # ports are processed in the order in which they are declared: the table before the stream
@@ -115,7 +116,7 @@ class TableJoin(DividedOperator):
     on: On
     how: Literal["inner", "left", "anti"] = "inner"
     deleted: str | None = Field(default=None, kw_only=True)
-    versions: float | str | None = Field(default=None, kw_only=True)
+    versions: Duration | None = Field(default=None, kw_only=True)
     broadcast: bool = Field(default=False, kw_only=True)
     suffix: str = Field(default="_right", kw_only=True)
 
@@ -147,7 +148,7 @@ class TableJoin(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and what does not go together."""
-        faults = [*self.key_faults("on"), *duration_faults(self, "versions")]
+        faults = super().property_faults()
         if self.broadcast and self.versions is not None:
             faults.append(("versions", self.versions, "cannot be had with `broadcast`"))
         return faults

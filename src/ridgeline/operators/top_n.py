@@ -234,10 +234,6 @@ class TopByKey(DividedOperator):
         """The number of tuples that are held."""
         return self.held_count
 
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed."""
-        return self.key_faults("key")
-
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of the stream, and the rank. Raises SchemaError for columns that do not fit."""
         if port != "output" or "input" not in inputs:

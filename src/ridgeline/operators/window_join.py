@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._pair_join import PairJoin
 from ridgeline.operators._windows import Sliding
@@ -54,7 +54,7 @@ class WindowJoin(PairJoin):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and windows that overlap."""
-        faults = self.key_faults("on")
+        faults = super().property_faults()
         if self.windows.slide != self.windows.size:
             faults.append(("windows", self.windows, "must be tumbling"))
         return faults
@@ -137,11 +137,7 @@ class WithinJoin(PairJoin):
         bob /a None
     """
 
-    within: float | str
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, and what is no duration."""
-        return [*self.key_faults("on"), *duration_faults(self, "within")]
+    within: Duration
 
     def setup(self, context: OperatorContext) -> None:
         """Records that meet none are emitted when the watermark has passed them by that much."""

@@ -24,7 +24,7 @@ from ridgeline.api import (
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.combined import Combined, Combiner, Combines
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.operators import _window_parts as vectors
 from ridgeline.operators._divided import TogetherCodec, check_keys
@@ -124,12 +124,12 @@ class Windowed(Operator, Combines):
     windows: Windows
     key: str | tuple[str, ...]
     values: dict[str, Aggregate] = Field(min_length=1)
-    lateness: float | str = 0.0
+    lateness: Duration = 0.0
     timestamp: str | None = None
-    early: float | str | None = None
+    early: PositiveDuration | None = None
     early_count: int | None = Field(default=None, ge=1)
     accumulation: Literal["accumulating", "discarding"] = "accumulating"
-    close_after: float | str | None = None
+    close_after: PositiveDuration | None = None
     combine: bool = True
 
     open = KeyedState(tuple)
@@ -161,10 +161,7 @@ class Windowed(Operator, Combines):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that is given from outside, columns of one name, and durations that are none."""
-        faults = duration_faults(self, "lateness", "early", "close_after")
-        for name, value in (("early", self.early), ("close_after", self.close_after)):
-            if not faults and value is not None and not parse_duration(value):
-                faults.append((name, value, "must be more than 0"))
+        faults = super().property_faults()
         for name, value in (("early", self.early), ("early_count", self.early_count)):
             if value is not None and isinstance(self.windows, (Counted, RollingTime, RollingCount)):
                 faults.append(

@@ -8,7 +8,7 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 
 T = TypeVar("T", default=Any)
 
@@ -50,12 +50,8 @@ class WithTimes(Operator, Generic[T]):
     output = OutputPort[T](Any)
 
     column: str
-    lateness: float | str = 0.0
-    idle_after: float | str | None = None
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse durations that are none."""
-        return duration_faults(self, "lateness", "idle_after")
+    lateness: Duration = 0.0
+    idle_after: Duration | None = None
 
     def timestamp_of(self, port: str) -> str | None:
         """The column."""

@@ -18,8 +18,9 @@ from ridgeline.api.operator import InputOperator
 from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.emitting import Emits
+from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import resolve
 
 T = TypeVar("T", default=Any)
@@ -73,7 +74,7 @@ def _made(make: Callable[[tuple[Any, ...]], object], item: tuple[Any, ...], sche
         ) from error
 
 
-class ListInput(InputOperator, Emits[T]):
+class ListInput(EventTime, InputOperator, Emits[T]):
     """Emit the items of a list; finish with the window of the last item.
 
     Items are tuples of `schema` or plain tuples with its values. `END_WINDOW` ends a window, `ABORT` kills
@@ -105,8 +106,8 @@ class ListInput(InputOperator, Emits[T]):
     output = OutputPort[T](Any)
 
     timestamp: str | None = None
-    lateness: float | str | None = None
-    idle_after: float | str | None = None
+    lateness: Duration | None = None
+    idle_after: Duration | None = None
 
     position = State(0)
 
@@ -122,22 +123,6 @@ class ListInput(InputOperator, Emits[T]):
         self.declare_schema("output", schema)
         make = _maker(schema)
         self.items = [_made(make, item, schema) if make and type(item) is tuple else item for item in items]
-
-    def timestamp_of(self, port: str) -> str | None:
-        """The column that `timestamp` names."""
-        return self.timestamp
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse durations that are none."""
-        return duration_faults(self, "lateness", "idle_after")
-
-    def lateness_of(self, port: str) -> float | None:
-        """The `lateness` in seconds."""
-        return None if self.lateness is None else parse_duration(self.lateness)
-
-    def idle_seconds(self) -> float | None:
-        """`idle_after` in seconds."""
-        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def emit_tuples(self) -> None:
         """Emit the items of one window."""

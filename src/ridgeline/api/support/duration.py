@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h|d|w)?\s*")
@@ -33,37 +37,24 @@ def parse_duration(value: object) -> float:
     return seconds
 
 
-def duration_faults(holder: object, *names: str) -> list[tuple[str, object, str]]:
-    """The faults of those of its attributes `names` that are neither a duration nor None, as properties have.
-
-    >>> from types import SimpleNamespace
-    >>> duration_faults(SimpleNamespace(gap="soon", lateness=None), "gap", "lateness")
-    [('gap', 'soon', 'must be a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"')]
-    """
-    faults: list[tuple[str, object, str]] = []
-    for name in names:
-        value = getattr(holder, name)
-        try:
-            _ = value is None or parse_duration(value)
-        except ValueError:
-            faults.append((name, value, f"must be {FORMS}"))
-    return faults
+def _checked(value: float | str) -> float | str:
+    try:
+        parse_duration(value)
+    except ValueError:
+        raise PydanticCustomError("duration", "must be {forms}", {"forms": FORMS}) from None
+    return value
 
 
-def positive_duration_faults(holder: object, *names: str) -> list[tuple[str, object, str]]:
-    """As `duration_faults`, and of those that are no more than 0 when rounded to a microsecond.
+def _positive(value: float | str) -> float | str:
+    if round(parse_duration(_checked(value)) * 1_000_000) <= 0:
+        raise PydanticCustomError("duration", "must be more than 0; {forms}", {"forms": FORMS})
+    return value
 
-    >>> from types import SimpleNamespace
-    >>> positive_duration_faults(SimpleNamespace(gap=0, lateness=None), "gap", "lateness")[0][:2]
-    ('gap', 0)
-    """
-    faults = duration_faults(holder, *names)
-    wrong = {name for name, *_ in faults}
-    for name in names:
-        value = getattr(holder, name)
-        if name not in wrong and value is not None and round(parse_duration(value) * 1_000_000) <= 0:
-            faults.append((name, value, f"must be more than 0; {FORMS}"))
-    return faults
+
+Duration: TypeAlias = Annotated[float | str, AfterValidator(_checked)]
+"""The type of a property that is a duration; the value is as it was given."""
+PositiveDuration: TypeAlias = Annotated[float | str, AfterValidator(_positive)]
+"""The same, and more than 0 when rounded to a microsecond."""
 
 
 def as_ms(seconds: float) -> float:

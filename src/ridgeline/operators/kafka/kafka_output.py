@@ -120,7 +120,7 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse options that cannot be, and a key that was changed from outside."""
-        faults = super().property_faults() + self.key_faults("key")
+        faults = super().property_faults()
         faults += client_faults(found_servers(self.servers), self.options)
         if self.format == "protobuf" and self.message is None:
             faults.append(("message", None, "must be given for the format protobuf: a class of messages"))

@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.secrets import Secret
@@ -103,14 +103,14 @@ class MariaDbInput(IncreasingInput[T]):
     """
 
     url: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    lag: float | str = Field(default="200ms", kw_only=True)
+    lag: Duration = Field(default="200ms", kw_only=True)
     password: Secret | None = Field(default=None, kw_only=True)
     connection: dict[str, str] = Field(default={}, kw_only=True)
     zero_dates_as_null: bool = Field(default=False, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `lag` that is no time, and a host without PyMySQL."""
-        return [*super().property_faults(), *duration_faults(self, "lag"), *library_faults(self.url)]
+        return [*super().property_faults(), *library_faults(self.url)]
 
     def datasets(self) -> list[Dataset]:
         """The table, as `ridgeline.connect.datasets` names it."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.reader import SourceReader
 from ridgeline.connect.secrets import Secret
@@ -93,13 +93,13 @@ class PostgresInput(IncreasingInput[T]):
     """
 
     dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    lag: float | str = Field(default="200ms", kw_only=True)
+    lag: Duration = Field(default="200ms", kw_only=True)
     password: Secret | None = Field(default=None, kw_only=True)
     connection: dict[str, str] = Field(default={}, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `lag` that is no time, and a host without psycopg."""
-        return [*super().property_faults(), *duration_faults(self, "lag"), *library_faults(self.dsn)]
+        return [*super().property_faults(), *library_faults(self.dsn)]
 
     def datasets(self) -> list[Dataset]:
         """The table, as `ridgeline.connect.datasets` names it."""

@@ -15,7 +15,7 @@ from ridgeline.api import InputPort, ListState, OutputPort, Schema, SchemaError,
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import parse_duration, positive_duration_faults
+from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME, Times, no_times
 from ridgeline.operators._divided import (
     Columns,
@@ -69,7 +69,7 @@ class BatchUp(DividedOperator):
     output = OutputPort(Any)
 
     size: int = Field(ge=1)
-    after: float | str | None = None
+    after: PositiveDuration | None = None
     key: Columns | None = None
     column: str = "rows"
 
@@ -90,7 +90,7 @@ class BatchUp(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, a time that is none, and a name that a column of the key has."""
-        faults = [*self.key_faults("key"), *positive_duration_faults(self, "after")]
+        faults = super().property_faults()
         if self.column in columns_of(self.key):
             faults.append(("column", self.column, "must not have the name of a column of the key"))
         return faults

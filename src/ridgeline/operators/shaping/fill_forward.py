@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import parse_duration, positive_duration_faults
+from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import (
     Columns,
@@ -73,7 +73,7 @@ class FillForward(DividedOperator):
 
     columns: Columns = Field(min_length=1)
     key: Columns | None = None
-    within: float | str | None = None
+    within: PositiveDuration | None = None
 
     newest = KeyedState(tuple)
     """By key, for each column (time, value) of its newest value; None of none."""
@@ -87,7 +87,7 @@ class FillForward(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, key columns that are filled, and a time that is none."""
-        faults = [*self.key_faults("key"), *positive_duration_faults(self, "within")]
+        faults = super().property_faults()
         both = [name for name in columns_of(self.columns) if name in columns_of(self.key)]
         if both:
             faults.append(("columns", both[0], "must not be a column of the key"))
