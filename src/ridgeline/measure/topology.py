@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
+from ridgeline.measure.logical import LogicalOperators
 
 _Found = TypeVar("_Found")
 """Operators of a plan whose overviews have a row for each."""
@@ -220,19 +221,6 @@ class Topology:
         return found
 
     @cached_property
-    def chains(self) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-        """The sets of `own_unifiers`, those that others need first, and the operators that have each."""
-        members: dict[tuple[int, ...], list[int]] = {}
-        for place in range(len(self.operators) - 1, -1, -1):
-            unifiers = self.own_unifiers.get(self.operators[place].id)
-            if unifiers is not None:
-                members.setdefault(unifiers, []).append(place)
-        return [
-            (np.array([self.places[one] for one in unifiers], np.intp), np.array(places, np.intp))
-            for unifiers, places in members.items()
-        ]
-
-    @cached_property
     def rows_of(self) -> dict[str, list[int]]:
         """Where the partitions of each logical operator stand in `operators`, by name; no unifiers."""
         found: dict[str, list[int]] = {name: [] for name in self.names}
@@ -251,9 +239,9 @@ class Topology:
         return found
 
     @cached_property
-    def places_of(self) -> dict[str, npt.NDArray[np.intp]]:
-        """`rows_of` as arrays."""
-        return {name: np.array(rows, np.intp) for name, rows in self.rows_of.items()}
+    def logical(self) -> LogicalOperators:
+        """The logical operators."""
+        return LogicalOperators(self)
 
     @cached_property
     def labels(self) -> dict[str, npt.NDArray[np.intp]]:

@@ -7,10 +7,10 @@ import pytest
 
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history import fold as history_fold
-from ridgeline.measure.history.fold import HistoryFold, Shape, application_history, operator_history
+from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
 from ridgeline.measure.latency.fold import FoldedWindow
-from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies
 from ridgeline.measure.latency.window import WindowTimes
+from support.measure.latency_by_hand import logical_by_hand
 from support.measure.simulated_window import BASE, graph, operator_ended
 
 RELATIVE_ERROR = 0.00034
@@ -63,11 +63,8 @@ class Feed:
         if age is not None:
             self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)
         self.number += 1
-        by_id = {
-            node.id: OperatorLatency(node.id, *figures[:4, place], None, cpu=0.0)
-            for place, node in enumerate(topology.operators)
-        }
-        found = {one.name: one.latency for one in logical_latencies(topology, by_id).values()}
+        by_id = {node.id: tuple(figures[:4, place]) for place, node in enumerate(topology.operators)}
+        found = {name: one[0] for name, one in logical_by_hand(topology, by_id).items()}
         self.rows.append((at, latency, found))
 
 
@@ -166,18 +163,16 @@ def test_latencies_of_logical_operators_are_those_of_a_window(partitions):
     parts = random.exponential(1.0, (50, 3, len(topology.operators)))
     figures = np.concatenate([parts.sum(axis=1, keepdims=True), parts], axis=1)
     figures[random.random((50, 1, len(topology.operators))).repeat(4, axis=1) < 0.3] = np.nan
-    shape = Shape(topology)
-    found = shape.latencies(figures)
+    found = topology.logical.latencies(figures)
     for window, row in zip(figures, found, strict=True):
         by_id = {
-            node.id: OperatorLatency(node.id, *window[:, place], None)
+            node.id: tuple(window[:, place])
             for place, node in enumerate(topology.operators)
             if not np.isnan(window[0, place])
         }
-        expected = {one.name: one for one in logical_latencies(topology, by_id).values()}
-        for name, number in shape.index.items():
+        expected = logical_by_hand(topology, by_id)
+        for name, number in topology.logical.index.items():
             if name in expected:
-                one = expected[name]
-                assert row[:, number] == NEAR([one.latency, one.compute, one.wait, one.transfer])
+                assert row[:, number] == NEAR(expected[name])
             else:
                 assert np.isnan(row[:, number]).all()

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from ridgeline.measure.clocks import ClockOffsets
@@ -12,8 +13,9 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowRetried,
 )
-from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies
+from ridgeline.measure.latency.operator_latency import OperatorLatency
 from ridgeline.measure.latency.window import assemble
+from support.measure.latency_by_hand import logical_by_hand
 from support.measure.simulated_window import SEED_MS, graph, ids, operator_latencies, run, seed_graph
 
 close = partial(pytest.approx, abs=1e-6)  # the resolution of times since 1970
@@ -109,7 +111,6 @@ def test_a_logical_operator_is_its_slowest_partition_with_its_slowest_unifiers()
     topology = graph(
         places, streams, unifiers={"u0", "u1", "v"}, names=dict.fromkeys(["p0", "p1", "u0", "u1", "v"], "P")
     )
-    number = ids(topology)
     seconds = {
         "p0": (5.0, 1.0),
         "p1": (4.0, 0.5),
@@ -118,16 +119,14 @@ def test_a_logical_operator_is_its_slowest_partition_with_its_slowest_unifiers()
         "v": (2.0, 0.5),
         "S": (9.0, 0.0),
     }
-    latencies = {
-        number[title]: OperatorLatency(number[title], sum(both), both[0], both[1], 0.0)
-        for title, both in seconds.items()
-    }
-    found = logical_latencies(topology, latencies)
-    assert list(found) == ["P", "S"]
-    assert found["P"].chain == (number["p1"], number["u1"], number["v"])
-    assert (found["P"].latency, found["P"].compute, found["P"].wait) == (11.0, 9.0, 2.0)
-    assert found["S"].latency == 9.0
-    assert list(logical_latencies(topology, {number["S"]: latencies[number["S"]]})) == ["S"]
+    figures = np.array([(sum(seconds[one.title]), *seconds[one.title], 0.0) for one in topology.operators])
+    found = topology.logical.latencies(figures.T[None])[0].T
+    assert topology.logical.names == ("P", "S")
+    assert found.tolist() == [[11.0, 9.0, 2.0, 0.0], [9.0, 9.0, 0.0, 0.0]]  # p1, u1 and v; S
+    by_id = {node.id: tuple(row) for node, row in zip(topology.operators, figures.tolist(), strict=True)}
+    assert list(logical_by_hand(topology, by_id).values()) == [tuple(row) for row in found.tolist()]
+    figures[topology.places[ids(topology)["S"]]] = np.nan
+    assert np.isnan(topology.logical.latencies(figures.T[None])[0, :, 1]).all()
 
 
 # Window -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowComm
 from ridgeline.measure.latency.operator_latency import latency_columns
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+from support.measure.latency_by_hand import latencies_by_hand
 
 BASE = 1_700_000_000.0
 SEED_MS = {"A": 0, "B": 5, "C": 100, "D": 30, "E": 20, "F": 2}
@@ -125,14 +125,13 @@ def run(  # every argument is a duration of the model
 def operator_latencies(topology, times, **known):
     """The latency of every operator that reported, by id; `known`: as `latency_columns` takes it.
 
-    Of few operators and of many it is found in two ways, which agree.
+    They are those that one finds one by one.
     """
-    columns = latency_columns(topology, times, **known), latency_columns(topology, times, **known, few=0)
-    np.testing.assert_allclose(columns[0].figures, columns[1].figures, atol=1e-6)
-    found, at_once = (one.of(topology.places) for one in columns)
-    assert at_once.keys() == found.keys()
-    for operator, latency in found.items():
-        assert at_once[operator] == pytest.approx(latency, abs=1e-9), operator
+    found = latency_columns(topology, times, **known).of(topology.places)
+    expected = latencies_by_hand(topology, times, **known)
+    assert found.keys() == expected.keys()
+    for operator, latency in expected.items():
+        assert found[operator] == pytest.approx(latency, abs=1e-6), operator
     return found
 
 

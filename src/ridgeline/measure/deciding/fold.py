@@ -95,7 +95,10 @@ class Slice:
                 self.blame[phase] = self.blame.get(phase, 0.0) + seconds
             for output, by, seconds in window.held:
                 self.held[output, by] = self.held.get((output, by), 0.0) + seconds
-        for name, rows in _logical(self.topology, figures[:, SHOWN]).items():
+        logical = self.topology.logical
+        found = np.moveaxis(logical.latencies(figures[:, SHOWN]), -1, 0)
+        for name, every in zip(logical.names, found, strict=True):
+            rows = every[~np.isnan(every[:, 0])]  # without windows in which none has reported
             known = self.rows.get(name)
             self.rows[name] = _thinned(rows if known is None else np.concatenate([known, rows]))
             greatest = np.nan_to_num(rows).max(axis=0, initial=0.0)
@@ -180,34 +183,6 @@ class DecidingFold:
             dict(present.held),
         )
         return (*list(self._slices)[:-1], copied)
-
-
-def _logical(topology: Topology, figures: Floats) -> Mapping[str, Floats]:
-    """Windows by what is shown (`SHOWN`) of logical operators, as `logical_latencies` has them.
-
-    Windows in which an operator did not report are left out. `figures`: windows, rows, physical operators.
-    """
-    unified, places = topology.own_unifiers, topology.places
-    chains = figures.copy() if unified else figures
-    slowest: dict[tuple[int, ...], Floats] = {}
-    for place in reversed(range(len(topology.operators)) if unified else ()):
-        unifiers = unified.get(topology.operators[place].id, ())
-        if unifiers:
-            if unifiers not in slowest:  # partitions of one operator have the same
-                behind = chains[:, :, [places[unifier] for unifier in unifiers]]
-                slowest[unifiers] = np.nan_to_num(_slowest(behind))
-            chains[:, :, place] += slowest[unifiers]
-    found = {name: _slowest(chains[:, :, rows[::-1]]) for name, rows in topology.rows_of.items()}
-    return {name: rows[~np.isnan(rows[:, 0])] for name, rows in found.items()}
-
-
-def _slowest(figures: Floats) -> Floats:
-    """The column of the operator with the greatest latency, of each window; NaN is less than any.
-
-    `figures`: windows, rows, operators; of equal ones the first counts.
-    """
-    latencies = np.where(np.isnan(figures[:, 0]), -np.inf, figures[:, 0])
-    return figures[np.arange(len(figures)), :, latencies.argmax(axis=1)]
 
 
 def _thinned(rows: Floats) -> Floats:

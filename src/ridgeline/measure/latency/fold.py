@@ -40,10 +40,7 @@ from ridgeline.measure.latency.operator_latency import (
     ROWS,
     SHOWN,
     LatencyColumns,
-    OperatorLatency,
     latency_columns,
-    logical_columns,
-    logical_latencies,
 )
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
@@ -100,7 +97,9 @@ class PendingLatencies:
         ):
             histogram.add(latencies[~np.isnan(latencies)])
         if turn == 0:
-            for name, latencies in logical_columns(self._topology, np.array(rows).T).items():
+            logical = self._topology.logical
+            found = logical.latencies(np.array(rows)[:, None])[:, 0]
+            for name, latencies in zip(logical.names, found.T, strict=True):
                 self._logical[name].add(latencies[~np.isnan(latencies)])
 
 
@@ -356,8 +355,10 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             raise KeyError(window_id)
-        found = logical_columns(record.topology, record.figures[0][:, None])
-        return {name: float(value[0]) for name, value in found.items() if not np.isnan(value[0])}
+        logical = record.topology.logical
+        found = logical.latencies(record.figures[None, :1])[0, 0].tolist()
+        pairs = zip(logical.names, found, strict=True)
+        return {name: seconds for name, seconds in pairs if not math.isnan(seconds)}
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
@@ -526,26 +527,27 @@ class LatencyFold:
 
     def _logical_operators(self, record: _KeptWindow, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
         """The latencies of logical operators: in the window, of the averages, and of all windows."""
-        topology = record.topology
-        means = logical_latencies(topology, _latencies(topology, averages))
-        found = logical_latencies(topology, _latencies(topology, record.figures))
+        topology, logical = record.topology, record.topology.logical
+        found = logical.latencies(np.array([record.figures[SHOWN], averages[SHOWN]]))
+        unknown = [math.nan] * len(SHOWN)
         rows: list[LogicalLatencyAnswer] = []
         for name in topology.names:
-            histogram = self._logical.get(name)
+            histogram, place = self._logical.get(name), logical.index.get(name)
             p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
-            own, mean = found.get(name), means.get(name)
+            own, mean = (unknown, unknown) if place is None else found[:, :, place].tolist()
+            latency, compute, wait, transfer, cpu = map(_ms, own)
             rows.append(
                 {
                     "operator": name,
-                    "latencyMs": _ms(own.latency if own else None),
-                    "averageMs": _ms(mean.latency if mean else None),
+                    "latencyMs": latency,
+                    "averageMs": _ms(mean[0]),
                     "p50Ms": _ms(p50),
                     "p99Ms": _ms(p99),
-                    "computeMs": _ms(own.compute if own else None),
-                    "cpuMs": _ms(own.cpu if own else None),
-                    "waitMs": _ms(own.wait if own else None),
-                    "transferMs": _ms(own.transfer if own else None),
-                    "estimated": any(record.estimated[place] for place in topology.rows_of.get(name, ())),
+                    "computeMs": compute,
+                    "cpuMs": cpu,
+                    "waitMs": wait,
+                    "transferMs": transfer,
+                    "estimated": any(record.estimated[row] for row in topology.rows_of.get(name, ())),
                 }
             )
         return rows
@@ -645,17 +647,6 @@ def _aligned(record: _KeptWindow, topology: Topology) -> LatencyMatrix:
         if (key := _key(topology, node.id)) in columns:
             aligned[:, column] = record.figures[:, columns[key]]
     return aligned
-
-
-def _latencies(topology: Topology, figures: LatencyMatrix) -> dict[int, OperatorLatency]:
-    rows = zip(topology.operators, *figures[SHOWN].tolist(), strict=True)
-    return {
-        node.id: OperatorLatency(
-            node.id, latency, compute, wait, transfer, cpu=None if math.isnan(cpu) else cpu
-        )
-        for node, latency, compute, wait, transfer, cpu in rows
-        if not math.isnan(latency)
-    }
 
 
 def _explained(record: _KeptWindow) -> ExplainedAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,17 +18,10 @@ from ridgeline.measure.topology import Topology
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 Figures = npt.NDArray[np.float64]
-_FOUND = 5
 ROWS = 6
 """The rows of `LatencyColumns.figures`; the last one is taken from the events as it is."""
 SHOWN = [0, 1, 2, 3, 5]
 """Of these rows, those that are shown: latency, compute, wait, transfer, cpu."""
-_Row = tuple[float, float, float, float, float, int, bool, bool]
-"""The columns of `LatencyColumns` for one operator."""
-_MISSING: _Row = (*[math.nan] * _FOUND, -1, False, False)  # type: ignore[assignment]  # five of them
-_Pieces = Sequence[tuple[float, float]]
-FEW = 48
-"""Number of operators at which arrays cost as much as one by one."""
 
 
 class OperatorLatency(NamedTuple):
@@ -54,22 +47,6 @@ class OperatorLatency(NamedTuple):
     def own(self) -> float:
         """Seconds that it would take if it waited for its upstream only: compute and transfer."""
         return self.compute + self.transfer
-
-
-@dataclass(frozen=True, slots=True)
-class LogicalLatency:
-    """The latency of a logical operator, in seconds.
-
-    It is that of its slowest partition with its slowest unifiers, which are `chain`.
-    """
-
-    name: str
-    latency: float
-    compute: float
-    wait: float
-    transfer: float
-    chain: tuple[int, ...]
-    cpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +102,8 @@ def latency_columns(
     behind: Mapping[int, int] = _NONE_BEHIND,
     lag: float = math.inf,
     stages: Stages | None = None,
-    few: int = FEW,
 ) -> LatencyColumns:
-    """The latency of every operator.
+    """The latency of every operator; its cost hardly depends on their number.
 
     `latency = max(0, EWT - max upstream EWT)`; of an input operator: its compute. Upstreams that have not
     reported are left out; if none has, or the operator is more than `lag` windows behind, it is
@@ -139,35 +115,8 @@ def latency_columns(
     containers or earlier windows, for siblings. These are in its own container, or in its upstream's: a
     container's messages go once all its operators have run.
 
-    `stages`: its `tasks_by_stage`, where they are known. `few`: up to so many operators are taken one by one.
+    `stages`: its `tasks_by_stage`, where they are known.
     """
-    find = _one_by_one if len(topology.operators) <= few else _all_at_once
-    found = find(topology, times, window_seconds, behind, lag, stages)
-    reported = corrected_events(times.operators).reported
-    events = [reported.get(node.id) for node in topology.operators]
-    shares = np.array([event is not None and event.estimated for event in events], np.bool_)
-    return replace(
-        found,
-        figures=np.vstack([found.figures, _cpu(events, found.figures[1])]),
-        estimated=found.estimated | shares,
-    )
-
-
-def _cpu(events: Sequence[OperatorWindow | None], compute: Figures) -> Figures:
-    """The processor time of all operators, as far as it is known; not more than their compute."""
-    found = [None if event is None else event.cpu_seconds for event in events]
-    return np.minimum(np.maximum(np.array(found, np.float64), 0.0), compute)
-
-
-def _all_at_once(
-    topology: Topology,
-    times: WindowTimes,
-    window_seconds: float,
-    behind: Mapping[int, int],
-    lag: float,
-    stages: Stages | None,
-) -> LatencyColumns:
-    """`latency_columns` with arrays: its cost hardly depends on the number of operators."""
     operators, size = corrected_events(times.operators), len(topology.operators)
     places = np.fromiter(map(topology.places.__getitem__, operators), np.intp, len(operators))
 
@@ -210,195 +159,31 @@ def _all_at_once(
     found = np.where(estimated, [guessed, guessed_compute, guessed - guessed_compute, nothing, turn], found)
     found = np.where(reads, found, [spent, spent, nothing, nothing, turn])
     found[:, ~reported] = np.nan
+    events = [operators.reported.get(node.id) for node in topology.operators]
+    shares = np.array([event is not None and event.estimated for event in events], np.bool_)
     return LatencyColumns(
         topology,
-        found,
+        np.vstack([found, _cpu(events, found[1])]),
         np.where(measured, slowest, -1),
-        estimated,
+        estimated | shares,
         measured & late & (ended < upstream_ended),
     )
 
 
-def _one_by_one(
-    topology: Topology,
-    times: WindowTimes,
-    window_seconds: float,
-    behind: Mapping[int, int],
-    lag: float,
-    stages: Stages | None,
-) -> LatencyColumns:
-    """`latency_columns` operator by operator: of few it costs less than the first array."""
-    ended = {operator: found.ended for operator, found in times.operators.items()}
-    arrivals = _Arrivals(topology, times) if in_slots(times) else None
-    pieces = _pieces_of_tasks(stages or tasks_by_stage(topology, times)) if arrivals is None else {}
-    rows: list[_Row] = []
-    opened: set[int] = set()
-    """The containers whose first operator was there."""
-    places, containers = topology.places, times.containers
-    for node in topology.operators:
-        own = times.operators.get(node.id)
-        if own is None:
-            rows.append(_MISSING)
-            continue
-        upstream = topology.upstream[node.id]
-        slowest = max((one for one in upstream if one in ended), key=ended.__getitem__, default=None)
-        compute = max(0.0, own.compute_seconds)
-        turn = max(0.0, own.ended - own.began)
-        if node.container in containers and node.container not in opened:
-            opened.add(node.container)
-            first, last = _own_transfer(topology, times, node.container)
-            turn += max(0.0, last - first)
-        if not upstream:
-            rows.append((compute, compute, 0.0, 0.0, turn, -1, False, False))
-        elif slowest is None or behind.get(node.id, 0) > lag:
-            latency = behind.get(node.id, 0) * window_seconds
-            compute = min(compute, latency)
-            rows.append((latency, compute, latency - compute, 0.0, turn, -1, True, False))
-        else:
-            before: list[tuple[float, float]] = []
-            if topology.by_id[slowest].container != node.container and node.container in containers:
-                before += pieces[node.container] if arrivals is None else arrivals.of(node.container, slowest)
-                before.append(_own_transfer(topology, times, node.container))
-            rows.append(_measured(own, places[slowest], ended[slowest], before, turn))
-    figures = np.array([row[:_FOUND] for row in rows], np.float64).reshape(-1, _FOUND).T.copy()
-    return LatencyColumns(
-        topology,
-        figures,
-        np.array([row[_FOUND] for row in rows], np.intp),
-        np.array([row[_FOUND + 1] for row in rows], np.bool_),
-        np.array([row[_FOUND + 2] for row in rows], np.bool_),
-    )
-
-
-def logical_latencies(
-    topology: Topology, latencies: Mapping[int, OperatorLatency]
-) -> dict[str, LogicalLatency]:
-    """The latency of every logical operator of which a partition is in `latencies`, by name.
-
-    It is the greatest over its partitions, each with the slowest chain of its unifiers added. This is Apex's
-    `StreamingContainerManager.fillLogicalOperatorInfo`: a unifier is charged to the operator whose output it
-    unifies.
-    """
-    chains: dict[int, LogicalLatency] = {}
-    slowest: dict[tuple[int, ...], LogicalLatency | None] = {(): None}
-    """By unifiers: partitions of one operator have the same."""
-    found: dict[str, LogicalLatency] = {}
-    for node in reversed(topology.operators):
-        unifiers = topology.own_unifiers.get(node.id, ())
-        if unifiers not in slowest:
-            behind = [chains[sink] for sink in unifiers if sink in chains]
-            slowest[unifiers] = max(behind, key=lambda chain: chain.latency, default=None)
-        rest = slowest[unifiers]
-        own = latencies.get(node.id)
-        if own is None:
-            continue
-        chain = LogicalLatency(
-            node.name, own.latency, own.compute, own.wait, own.transfer, (node.id,), own.cpu
-        )
-        if rest is not None:
-            chain = LogicalLatency(
-                node.name,
-                own.latency + rest.latency,
-                own.compute + rest.compute,
-                own.wait + rest.wait,
-                own.transfer + rest.transfer,
-                (node.id, *rest.chain),
-                None if own.cpu is None or rest.cpu is None else own.cpu + rest.cpu,
-            )
-        chains[node.id] = chain
-        if not node.unifier and (node.name not in found or chain.latency >= found[node.name].latency):
-            found[node.name] = chain
-    return {name: found[name] for name in topology.names if name in found}
-
-
-def _slowest(latencies: Figures, rows: npt.NDArray[np.intp]) -> int | None:
-    """The row with the greatest latency, the first of equal ones; None if none is known."""
-    own = latencies[rows]
-    place = np.where(own == own, own, -np.inf).argmax()  # noqa: PLR0124  `nanargmax` takes five times as long
-    return int(rows[place]) if own[place] == own[place] else None
-
-
-def logical_columns(topology: Topology, latencies: Figures) -> dict[str, Figures]:
-    """The latencies of logical operators, as `logical_latencies` has them, of many windows at once.
-
-    `latencies`: seconds; rows: the topology's operators; columns: windows. NaN: it did not report.
-    """
-    chains = latencies.copy() if topology.chains else latencies
-    for sinks, members in topology.chains:
-        chains[members] += np.nan_to_num(np.fmax.reduce(chains[sinks], axis=0))
-    return {name: np.fmax.reduce(chains[rows], axis=0) for name, rows in topology.places_of.items()}
-
-
-def _measured(
-    own: OperatorWindow,
-    upstream: int,
-    upstream_ended: float,
-    before: Iterable[tuple[float, float]],
-    turn: float,
-) -> _Row:
-    """The latency of an operator whose slowest upstream ended at `upstream_ended`.
-
-    `before`: the intervals before its turn in which its tuples or state moved.
-    """
-    latency = max(0.0, own.ended - upstream_ended)
-    compute = max(0.0, own.compute_seconds)
-    began = min(own.began, own.ended)
-    if began < upstream_ended:
-        compute = min(compute, latency)
-        return latency, compute, 0.0, latency - compute, turn, upstream, False, own.ended < upstream_ended
-    running = own.ended - began
-    compute = min(compute, running)
-    moving, position = 0.0, upstream_ended
-    for piece_began, piece_ended in before:
-        first, last = max(piece_began, position), min(piece_ended, began)
-        if last > first:
-            moving, position = moving + last - first, last
-    wait = max(0.0, began - upstream_ended - moving)
-    return latency, compute, wait, moving + running - compute, turn, upstream, False, False
-
-
-class _Arrivals:
-    """When the messages of producers were on their way to containers in slots, one container at a time."""
-
-    def __init__(self, topology: Topology, times: WindowTimes) -> None:
-        self._topology, self._times = topology, times
-        self._last: dict[int, float] = {}
-
-    def of(self, container: int, upstream: int) -> _Pieces:
-        """The intervals from the end of an operator's `upstream` in which what it reads moved, in order.
-
-        Between them siblings of the upstream ran, other producers of the container, or its slot ran others.
-        """
-        times, found = self._times, self._times.containers[container]
-        source, position = self._topology.by_id[upstream].container, times.operators[upstream].ended
-        sent = min(times.containers[source].ended, found.ready) if source in times.containers else position
-        members = self._topology.containers[source]
-        after = (times.operators.get(one) for one in members[members.index(upstream) + 1 :])
-        siblings = sum(max(0.0, turn.ended - turn.began) for turn in after if turn is not None)
-        # The turns of siblings as a sum, as in `_arrivals`: else both would differ where a clock is off.
-        pieces = [(position, sent - min(siblings, max(0.0, sent - position)))]
-        position = max(sent, self._last_of(container))
-        for began, ended in found.busy_times:
-            pieces.append((position, began))
-            position = max(position, ended)
-        pieces.append((position, found.ready))
-        return pieces
-
-    def _last_of(self, container: int) -> float:
-        """When the last of its producers was done."""
-        if container not in self._last:
-            known = self._times.containers
-            ends = (known[one].ended for one in self._topology.producers[container] if one in known)
-            self._last[container] = max(ends, default=-math.inf)
-        return self._last[container]
+def _cpu(events: Sequence[OperatorWindow | None], compute: Figures) -> Figures:
+    """The processor time of all operators, as far as it is known; not more than their compute."""
+    found = [None if event is None else event.cpu_seconds for event in events]
+    return np.minimum(np.maximum(np.array(found, np.float64), 0.0), compute)
 
 
 def _arrivals(
     topology: Topology, times: WindowTimes, slowest: npt.NDArray[np.intp], began: Figures, ended: Figures
 ) -> Figures:
-    """The values of `_Arrivals`, of all operators: begins and ends of pieces, by piece, then by operator.
+    """When what operators in slots read was on its way, from the end of each one's slowest upstream.
 
-    `slowest`: the place of each one's slowest upstream, -1 for none. `began`, `ended`: of operators.
+    Between these pieces siblings of the upstream ran, other producers of the container, or its slot ran
+    others. Begins and ends, by piece in order, then by operator. `slowest`: the place of each one's slowest
+    upstream, -1 for none. `began`, `ended`: of operators.
     """
     containers = corrected_events(times.containers)
     rows = {container: row for row, container in enumerate(topology.containers)}
@@ -461,17 +246,6 @@ def _pieces_of_tasks(stages: Stages) -> dict[int, list[tuple[float, float]]]:
             pieces.update(dict.fromkeys(task.containers, reading))
         barrier = max(task.ended for task in tasks)
     return pieces
-
-
-def _own_transfer(topology: Topology, times: WindowTimes, container: int) -> tuple[float, float]:
-    """From a container's turn to that of its first operator: state is restored, blocks are decoded."""
-    found = times.containers[container]
-    turns = [
-        times.operators[operator].began
-        for operator in topology.containers[container]
-        if operator in times.operators
-    ]
-    return found.began, max(found.restored, min(turns, default=found.restored))
 
 
 def _pieces(topology: Topology, times: WindowTimes, began: Figures, stages: Stages | None) -> Figures:

@@ -1,0 +1,95 @@
+"""The latencies of operators one by one: what the arrays of `latency_columns` are compared with."""
+
+import math
+
+from ridgeline.measure.latency.operator_latency import OperatorLatency, _pieces_of_tasks
+from ridgeline.measure.latency.window import in_slots, tasks_by_stage
+
+
+def latencies_by_hand(topology, times, *, window_seconds=0.0, behind=None, lag=math.inf):
+    """The latency of every operator that reported, by id."""
+    ended = {operator: found.ended for operator, found in times.operators.items()}
+    slots, behind = in_slots(times), behind or {}
+    pieces = {} if slots else _pieces_of_tasks(tasks_by_stage(topology, times))
+    found = {}
+    for node in topology.operators:
+        own = times.operators.get(node.id)
+        if own is None:
+            continue
+        upstream = topology.upstream[node.id]
+        slowest = max((one for one in upstream if one in ended), key=ended.__getitem__, default=None)
+        compute, late = max(0.0, own.compute_seconds), behind.get(node.id, 0)
+        if not upstream:
+            row = compute, compute, 0.0, 0.0, None, False, False
+        elif slowest is None or late > lag:
+            latency = late * window_seconds
+            row = latency, min(compute, latency), max(0.0, latency - compute), 0.0, None, True, False
+        else:
+            before = []
+            if topology.by_id[slowest].container != node.container and node.container in times.containers:
+                way = arrivals(topology, times, node.container, slowest) if slots else pieces[node.container]
+                before = [*way, own_transfer(topology, times, node.container)]
+            row = measured(own, slowest, ended[slowest], before)
+        cpu = None if own.cpu_seconds is None else min(max(0.0, own.cpu_seconds), row[1])
+        found[node.id] = OperatorLatency(node.id, *row[:5], row[5] or own.estimated, row[6], cpu)
+    return found
+
+
+def measured(own, upstream, upstream_ended, before):
+    """Of an operator whose slowest upstream ended then. `before`: when its tuples or state moved."""
+    latency, compute = max(0.0, own.ended - upstream_ended), max(0.0, own.compute_seconds)
+    began = min(own.began, own.ended)
+    if began < upstream_ended:
+        compute = min(compute, latency)
+        return latency, compute, 0.0, latency - compute, upstream, False, own.ended < upstream_ended
+    compute = min(compute, own.ended - began)
+    moving, position = 0.0, upstream_ended
+    for piece_began, piece_ended in before:
+        first, last = max(piece_began, position), min(piece_ended, began)
+        if last > first:
+            moving, position = moving + last - first, last
+    wait = max(0.0, began - upstream_ended - moving)
+    return latency, compute, wait, moving + own.ended - began - compute, upstream, False, False
+
+
+def arrivals(topology, times, container, upstream):
+    """When, from the end of its upstream on, what a container in a slot reads was on its way."""
+    found, ends = times.containers[container], {one: own.ended for one, own in times.containers.items()}
+    source, position = topology.by_id[upstream].container, times.operators[upstream].ended
+    sent = min(ends[source], found.ready) if source in ends else position
+    members = topology.containers[source]
+    after = (times.operators.get(one) for one in members[members.index(upstream) + 1 :])
+    siblings = sum(max(0.0, turn.ended - turn.began) for turn in after if turn is not None)
+    # The turns of siblings as a sum, as in the arrays: else both would differ where a clock is off.
+    pieces = [(position, sent - min(siblings, max(0.0, sent - position)))]
+    position = max([sent, *(ends[one] for one in topology.producers[container] if one in ends)])
+    for began, ended in found.busy_times:
+        pieces.append((position, began))
+        position = max(position, ended)
+    return [*pieces, (position, found.ready)]
+
+
+def own_transfer(topology, times, container):
+    """From a container's turn to that of its first operator: state is restored, blocks are decoded."""
+    found = times.containers[container]
+    reported = [one for one in topology.containers[container] if one in times.operators]
+    turns = [times.operators[one].began for one in reported]
+    return found.began, max(found.restored, min(turns, default=found.restored))
+
+
+def logical_by_hand(topology, latencies):
+    """By logical operator: latency, compute, wait, transfer of its slowest partition and its unifiers.
+
+    `latencies`: the same four by physical operator, of those that reported.
+    """
+
+    def chain(operator):
+        unifiers = topology.own_unifiers.get(operator, ())
+        behind = max((chain(one) for one in unifiers if one in latencies), default=(0.0,) * 4)
+        return tuple(own + more for own, more in zip(latencies[operator], behind, strict=True))
+
+    return {
+        name: max(chain(topology.operators[row].id) for row in known)
+        for name, rows in topology.rows_of.items()
+        if (known := [row for row in rows if topology.operators[row].id in latencies])
+    }
