@@ -66,7 +66,7 @@ HOSTILE = [
         "32 parts",
         1,
     ),
-    (Form.YAML, LAUGHS, "more than 200,000 values with its aliases", 7),
+    (Form.YAML, LAUGHS, "more than 200,000 values, with aliases", None),
     (Form.YAML, "a: &a [*a]", "`*a` stands for nothing, or for what it is part of", 1),
     (Form.YAML, "x: 1\na: !!python/object/apply:os.system [ls]", "the tag `tag:yaml.org,2002:python", 2),
     (Form.YAML, "a: &x {b: 1}\nc:\n  <<: *x", "merge keys", 3),

@@ -59,7 +59,7 @@ def check_tree(document: object) -> None:
             raise too_deep()
         if count > MOST_VALUES:
             raise FormError(
-                f"the document has more than {MOST_VALUES:,} values",
+                f"the document has more than {MOST_VALUES:,} values, with aliases written out",
                 "split the application, or make it in Python",
             )
         if isinstance(value, dict):

@@ -7,6 +7,7 @@ limit.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import tomllib
@@ -16,7 +17,7 @@ from typing import Any
 import tomli_w
 import yaml
 
-from ridgeline.plan.spec.form import DEEPEST, MOST_VALUES, Document, Form, FormError, check_tree, too_deep
+from ridgeline.plan.spec.form import DEEPEST, Document, Form, FormError, check_tree, too_deep
 from ridgeline.plan.spec.guide_form import read_properties, write_properties
 
 _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
@@ -53,12 +54,11 @@ def read_yaml(text: str) -> object:
 
 
 class _Reader:
-    """Makes values of events. `_sizes`: how many values each anchor stands for."""
+    """Makes values of events. What an alias stands for is the same object again: see `check_tree`."""
 
     def __init__(self, events: Iterator[Any]) -> None:
         self._events = events
-        self._anchors: dict[str, tuple[object, int, int]] = {}
-        self._count = 0
+        self._anchors: dict[str, object] = {}
 
     def read(self) -> object:
         """The only document; an empty text is None."""
@@ -69,75 +69,41 @@ class _Reader:
                 if seen:
                     raise _error(event, "a second document begins here", "keep one document in a file")
                 seen = True
-                document = self._value(next(self._events), 0)[0]
+                document = self._value(next(self._events), 0)
         return document
 
-    def _value(self, event: Any, depth: int) -> tuple[object, int]:
-        """The value that begins with this event, and how many levels it has."""
-        self._count += 1
-        if self._count > MOST_VALUES:
-            raise _error(
-                event,
-                f"the document has more than {MOST_VALUES:,} values with its aliases written out",
-                "write it smaller",
-            )
+    def _value(self, event: Any, depth: int) -> object:
+        """The value that begins with this event."""
         if depth > DEEPEST:
             raise too_deep()
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, depth)
+            if event.anchor not in self._anchors:
+                raise _error(
+                    event,
+                    f"`*{event.anchor}` stands for nothing, or for what it is part of",
+                    f"put `&{event.anchor}` before it",
+                )
+            return self._anchors[event.anchor]
         if event.tag is not None:
             raise _error(event, f"the tag `{event.tag}` is not read", "leave it out: values are plain data")
-        before = self._count
         value: object
-        levels = 0
         if isinstance(event, yaml.ScalarEvent):
             value = _scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
-            value, levels = self._list(depth)
+            value = [self._value(one, depth + 1) for one in self._until(yaml.SequenceEndEvent)]
         else:
-            value, levels = self._mapping(depth)
+            value = self._mapping(depth)
         if event.anchor is not None:
-            self._anchors[event.anchor] = value, self._count - before + 1, levels
-        return value, levels
+            self._anchors[event.anchor] = value
+        return value
 
-    def _alias(self, event: Any, depth: int) -> tuple[object, int]:
-        """A value that was read before; it counts as if it were written out."""
-        if event.anchor not in self._anchors:
-            raise _error(
-                event,
-                f"`*{event.anchor}` stands for nothing, or for what it is part of",
-                f"put `&{event.anchor}` before it",
-            )
-        value, size, levels = self._anchors[event.anchor]
-        self._count += size - 1  # aliases of aliases would else make gigabytes of a few lines
-        if self._count > MOST_VALUES:
-            raise _error(
-                event,
-                f"the document has more than {MOST_VALUES:,} values with its aliases written out",
-                "write it smaller",
-            )
-        if depth + levels > DEEPEST:
-            raise too_deep()
-        return value, levels
+    def _until(self, end: type) -> Iterator[Any]:
+        """The events up to one that ends what they are in; those of values inside are taken meanwhile."""
+        return itertools.takewhile(lambda event: not isinstance(event, end), self._events)
 
-    def _list(self, depth: int) -> tuple[list[object], int]:
-        found = []
-        deepest = 0
-        for event in self._events:
-            if isinstance(event, yaml.SequenceEndEvent):
-                break
-            value, levels = self._value(event, depth + 1)
-            found.append(value)
-            deepest = max(deepest, levels)
-        return found, deepest + 1
-
-    def _mapping(self, depth: int) -> tuple[Document, int]:
-        """A mapping up to its end, and how many levels it has."""
+    def _mapping(self, depth: int) -> Document:
         found: Document = {}
-        deepest = 0
-        for event in self._events:
-            if isinstance(event, yaml.MappingEndEvent):
-                break
+        for event in self._until(yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 raise _error(event, "a key is no text", "write a text before the colon")
             key = event.value
@@ -145,9 +111,8 @@ class _Reader:
                 raise _error(event, "merge keys (`<<`) are not read", "write the keys out, or use `include`")
             if key in found:
                 raise _error(event, f"the key `{key}` is there twice", "keep one of them")
-            found[key], levels = self._value(next(self._events), depth + 1)
-            deepest = max(deepest, levels)
-        return found, deepest + 1
+            found[key] = self._value(next(self._events), depth + 1)
+        return found
 
 
 def _scalar(event: Any) -> object:  # noqa: PLR0911  a case each
