@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,8 @@ from ridgeline.api.application import AddedAttributes, AddedOperator, AddedStrea
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
-from ridgeline.api.points import InputPoint
-from ridgeline.plan.draft import Deciders, Draft, Through
+from ridgeline.plan.change.edited_references import moved_stream, point_of
+from ridgeline.plan.draft import Deciders, Draft
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import QueueEdge, Region
@@ -96,7 +96,7 @@ class _Cutter:
         self._points: dict[tuple[str, str], Any] = {}
         for stream in app.streams:
             for sink in stream.sinks:
-                point = _point(sink)
+                point = point_of(sink)
                 self._points[self._names[id(point.operator)], point.name] = sink
 
     def holds(self, point: Any) -> bool:
@@ -111,13 +111,8 @@ class _Cutter:
         if not self.holds(added.source):
             return None
         gone = {id(point) for point in added.decoupled}
-        sinks = tuple(sink for sink in added.sinks if id(_point(sink)) not in gone)
-        if not sinks:
-            return None
-        locality = added.locality
-        if isinstance(locality, Mapping):
-            locality = {point: one for point, one in locality.items() if id(point) not in gone}
-        return replace(added, sinks=sinks, locality=locality, decoupled=())
+        left = moved_stream(added, lambda end: None if id(point_of(end)) in gone else end)
+        return left if left.sinks else None
 
     def read(self, edge: QueueEdge, reader: Any) -> AddedStream:
         """The stream from the reader of a queue; its name is that of the stream which is decoupled."""
@@ -168,11 +163,6 @@ class _Cutter:
         """Whether all operators of a module are in the region."""
         names = [name for name in self._names.values() if name.startswith(f"{module}.")]
         return bool(names) and self.inside.issuperset(names)
-
-
-def _point(sink: Any) -> InputPoint[Any]:
-    point: InputPoint[Any] = sink.point if isinstance(sink, Through) else sink
-    return point
 
 
 def _module(name: str) -> str:

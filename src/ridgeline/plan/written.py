@@ -11,6 +11,7 @@ from ridgeline.api.application import AddedModule, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
+from ridgeline.plan.change.edited_references import move_references
 from ridgeline.plan.change.editing import make_edits, of_modules, settle_overrides
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.edits import Given
@@ -135,22 +136,7 @@ def _with_properties(
     def moved(end: Any) -> Any:
         return getattr(new, end.name) if getattr(end, "module", None) is old else end
 
-    def moved_stream(one: AddedStream) -> AddedStream:
-        locality: Any = one.locality
-        if isinstance(locality, Mapping):
-            locality = {moved(key): value for key, value in locality.items()}
-        sinks = tuple(map(moved, one.sinks))
-        apart = tuple(map(moved, one.decoupled))
-        return replace(one, source=moved(one.source), sinks=sinks, locality=locality, decoupled=apart)
-
-    app.streams = list(map(moved_stream, app.streams))
-    app.regions = [
-        replace(one, operators=tuple(new if part is old else part for part in one.operators))
-        for one in app.regions
-    ]
-    app.attributes_set = [
-        replace(one, target=new if one.target is old else moved(one.target)) for one in app.attributes_set
-    ]
+    move_references(app, moved, lambda one: new if one is old else one)
     return replace(added, module=new)
 
 

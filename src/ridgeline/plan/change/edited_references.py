@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import is_
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
@@ -12,6 +14,7 @@ from ridgeline.api.application import AddedStream, Application
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.draft import Draft, DraftModule, Through
 
+_SAME: Mapping[str, str] = {}
 _LEAST = 2
 """Operators of a rule without hosts."""
 
@@ -53,80 +56,93 @@ def with_through(sink: Any, ports: tuple[tuple[DraftModule, str], ...]) -> Any:
     return Through(point_of(sink), through) if through else sink
 
 
-def forget_operators(draft: Draft, app: Application, gone: Mapping[str, Operator]) -> None:
-    """Take operators, by name, out of an application, and all that names them.
+Move = Callable[[Any], Any]
+"""Gets what names something; returns what names what is in its place, None for nothing."""
 
-    A stream that begins at one goes; one whose sinks are all gone is left without any. A rule stays while it
-    names operators enough.
+
+def moved_stream(stream: AddedStream, moved: Move) -> AddedStream:
+    """A stream with other ends, and with what it says of those that it has then; its source may be None."""
+    if all(moved(end) is end for end in (stream.source, *stream.sinks)):
+        return stream
+
+    def those(ends: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(end for end in map(moved, ends) if end is not None)
+
+    locality: Any = stream.locality
+    if isinstance(locality, Mapping):
+        pairs = [(moved(key), value) for key, value in locality.items()]
+        locality = {key: value for key, value in pairs if key is not None} or None
+    return replace(
+        stream,
+        source=moved(stream.source),
+        sinks=those(stream.sinks),
+        locality=locality,
+        persisted=those(stream.persisted),
+        decoupled=those(stream.decoupled),
+    )
+
+
+def move_references(app: Application, moved: Move, swapped: Move) -> None:
+    """Let all that names operators and their ports name what is in their place; `app.operators` stay.
+
+    `moved`: of the ends of streams; `swapped`: of operators, modules and names. Where nothing is in its
+    place, what is said of it goes, and a stream that begins there. One whose sinks are all gone has none.
     """
-    identities = {id(operator) for operator in gone.values()}
-
-    def is_gone(end: Any) -> bool:
-        return id(operator_of(end)) in identities
-
-    app.operators = [added for added in app.operators if id(added.operator) not in identities]
-    streams = []
-    for stream in app.streams:
-        if is_gone(stream.source):
-            continue
-        sinks = tuple(sink for sink in stream.sinks if not is_gone(sink))
-        if len(sinks) == len(stream.sinks):
-            streams.append(stream)
-        else:
-            locality: Any = stream.locality
-            if isinstance(locality, Mapping):
-                locality = {key: value for key, value in locality.items() if not is_gone(key)} or None
-            persisted = tuple(point for point in stream.persisted if not is_gone(point))
-            apart = tuple(point for point in stream.decoupled if not is_gone(point))
-            streams.append(
-                replace(stream, sinks=sinks, locality=locality, persisted=persisted, decoupled=apart)
-            )
-    app.streams = streams
-    app.attributes_set = [
-        given
-        for given in app.attributes_set
-        if not is_gone(given.target) and id(given.target) not in identities
-    ]
-    if app.dead_letter_port is not None and is_gone(app.dead_letter_port):
-        app.dead_letter_port = None
+    streams = [moved_stream(stream, moved) for stream in app.streams]
+    app.streams = [stream for stream in streams if stream.source is not None]
+    kept = []
+    for given in app.attributes_set:
+        target = swapped(given.target)
+        target = moved(target) if target is given.target else target
+        if target is not None:
+            kept.append(given if target is given.target else replace(given, target=target))
+    app.attributes_set = kept
+    if app.dead_letter_port is not None:
+        app.dead_letter_port = moved(app.dead_letter_port)
     app.regions = [
         replace(one, operators=left)
         for one in app.regions
-        if (left := tuple(part for part in one.operators if id(part) not in identities))
+        if (left := _those(one.operators, swapped)) or not one.operators
     ]
-    names = [str(added.name) for added in app.operators]
-    app.affinity = _rules_without(app.affinity, "", gone, names)
-    for module in draft.modules:
-        inside = module.inside.app
-        inside.affinity = _rules_without(inside.affinity, f"{module.name}.", gone, names)
+    app.affinity = moved_rules(app.affinity, swapped)
 
 
-def _rules_without(
-    rules: Sequence[Any], prefix: str, gone: Mapping[str, Operator], names: Sequence[str]
-) -> list[Any]:
-    """Affinity rules without operators that are gone. `names`: those that are left."""
-    identities = {id(operator) for operator in gone.values()}
+def moved_rules(rules: Sequence[Any], swapped: Move) -> list[Any]:
+    """Affinity rules of what is in the place of operators; without those that name too few then."""
     found = []
     for rule in rules:
-        if not _lists_operators(rule):
+        # what is no list is found by the checks of the application
+        is_list = isinstance(rule, AffinityRule) and isinstance(rule.operators, (list, tuple))
+        left = _those(rule.operators, swapped) if is_list else ()
+        same = is_list and len(left) == len(rule.operators)
+        if not is_list or (same and all(map(is_, left, rule.operators))):
             found.append(rule)
-            continue
-        left = [
-            one
-            for one in rule.operators
-            if id(one) not in identities
-            and not (isinstance(one, str) and _is_gone(f"{prefix}{one}", gone, names))
-        ]
-        if len(left) == len(rule.operators):
-            found.append(rule)
-        elif len(left) >= (1 if rule.hosts else _LEAST):
-            found.append(replace(rule, operators=tuple(left)))
+        elif same or len(left) >= (1 if rule.hosts else _LEAST):
+            found.append(replace(rule, operators=left))
     return found
 
 
-def _lists_operators(rule: Any) -> bool:
-    """True for a rule that lists operators; what is none is found by the checks of the application."""
-    return isinstance(rule, AffinityRule) and isinstance(rule.operators, (list, tuple))
+def _those(operators: Sequence[Any], swapped: Move) -> tuple[Any, ...]:
+    return tuple(one for one in map(swapped, operators) if one is not None)
+
+
+def forget_operators(draft: Draft, app: Application, gone: Mapping[str, Operator]) -> None:
+    """Take operators, by name, out of an application, and all that names them."""
+    identities = {id(operator) for operator in gone.values()}
+    app.operators = [added for added in app.operators if id(added.operator) not in identities]
+    names = [str(added.name) for added in app.operators]
+
+    def moved(end: Any) -> Any:
+        return None if id(operator_of(end)) in identities else end
+
+    def swapped(one: Any, prefix: str = "") -> Any:
+        is_gone = id(one) in identities or (isinstance(one, str) and _is_gone(f"{prefix}{one}", gone, names))
+        return None if is_gone else one
+
+    move_references(app, moved, swapped)
+    for module in draft.modules:
+        inside = module.inside.app
+        inside.affinity = moved_rules(inside.affinity, partial(swapped, prefix=f"{module.name}."))
 
 
 def _is_gone(name: str, gone: Mapping[str, Operator], names: Sequence[str]) -> bool:
@@ -136,95 +152,39 @@ def _is_gone(name: str, gone: Mapping[str, Operator], names: Sequence[str]) -> b
     return name in gone or emptied
 
 
-class _Mover:
-    """Puts a new operator in the place of an old one. `lost`: streams, each with a port that it has not."""
-
-    def __init__(self, old: Operator, new: Operator) -> None:
-        self.old, self.new = old, new
-        self.lost: list[tuple[str, str]] = []
-        self._before, self._now = operator_type(type(old)), operator_type(type(new))
-
-    def moved(self, end: Any) -> Any:
-        """The end at the new operator; None if that has no such port."""
-        if operator_of(end) is not self.old:
-            return end
-        point = point_of(end)
-        entering = point.name in self._before.inputs
-        if point.name not in (self._now.inputs if entering else self._now.every_output):
-            return None
-        put = getattr(self.new, point.name)
-        return replace(end, point=put) if end is not point else put
-
-    def stream(self, stream: AddedStream) -> AddedStream | None:
-        """The stream between the new operator's ports; None if nothing is left of it."""
-        ends = [(end, self.moved(end)) for end in (stream.source, *stream.sinks)]
-        if all(put is end for end, put in ends):
-            return stream
-        self.lost += [(str(stream.name), point_of(end).name) for end, put in ends if put is None]
-        source, *sinks = [put for _, put in ends]
-        left = tuple(sink for sink in sinks if sink is not None)
-        if source is None or not left:
-            return None
-        locality: Any = stream.locality
-        if isinstance(locality, Mapping):
-            localities = {self.moved(key): value for key, value in locality.items()}
-            locality = {key: value for key, value in localities.items() if key is not None} or None
-        persisted = tuple(point for point in map(self.moved, stream.persisted) if point is not None)
-        apart = tuple(point for point in map(self.moved, stream.decoupled) if point is not None)
-        return replace(
-            stream, source=source, sinks=left, locality=locality, persisted=persisted, decoupled=apart
-        )
-
-
-def put_in_place(draft: Draft, app: Application, old: Operator, new: Operator) -> list[tuple[str, str]]:
+def put_in_place(
+    draft: Draft, app: Application, old: Operator, new: Operator, ports: Mapping[str, str] = _SAME
+) -> list[tuple[str, str]]:
     """Let all that names an operator name the new one; `app.operators` is left to the caller.
 
-    Returns the streams, each with the port, that the new operator has no port for.
+    `ports`: names of the new ports by those of the old ones, where they differ. Returns the streams, each
+    with the port, that the new operator has no port for.
     """
-    mover = _Mover(old, new)
-    streams = [mover.stream(stream) for stream in app.streams]
-    app.streams = [stream for stream in streams if stream is not None]
-    kept = []
-    for given in app.attributes_set:
-        target = new if given.target is old else mover.moved(given.target)
-        if target is not None:
-            kept.append(given if target is given.target else replace(given, target=target))
-    app.attributes_set = kept
+    before, now = operator_type(type(old)), operator_type(type(new))
+
+    def moved(end: Any) -> Any:
+        if operator_of(end) is not old:
+            return end
+        point = point_of(end)
+        name = ports.get(point.name, point.name)
+        if name not in (now.inputs if point.name in before.inputs else now.every_output):
+            return None
+        put = getattr(new, name)
+        return replace(end, point=put) if end is not point else put
+
+    ends = [(str(one.name), end) for one in app.streams for end in (one.source, *one.sinks)]
     if app.dead_letter_port is not None:
-        port = app.dead_letter_port
-        app.dead_letter_port = mover.moved(port)
-        if app.dead_letter_port is None:
-            mover.lost.append(("dead_letters", port.name))
-    app.affinity = [_rule_with(rule, old, new) for rule in app.affinity]
-    app.regions = [
-        replace(one, operators=tuple(new if part is old else part for part in one.operators))
-        for one in app.regions
-    ]
+        ends.append(("dead_letters", app.dead_letter_port))
+    lost = [(name, point_of(end).name) for name, end in ends if moved(end) is None]
+    move_references(app, moved, lambda one: new if one is old else one)
     for module in draft.modules:
         for name, inner in module.ends.items():
-            module.ends[name] = [end for end in map(mover.moved, inner) if end is not None]
-    draft.excused = {(id(new) if identity == id(old) else identity, name) for identity, name in draft.excused}
-    return mover.lost
-
-
-def _rule_with(rule: Any, old: Operator, new: object) -> Any:
-    """A rule that names the new operator, or a name, where it named the old one."""
-    if not _lists_operators(rule) or not any(one is old for one in rule.operators):
-        return rule
-    operators: Any = tuple(new if one is old else one for one in rule.operators)
-    return replace(rule, operators=operators)
-
-
-def rename_references(app: Application, old: str, new: str) -> None:
-    """Let affinity rules of the application name an operator by its new name."""
-    rules: list[Any] = []
-    for rule in app.affinity:
-        if _lists_operators(rule) and old in rule.operators:
-            named: Any = tuple(new if one == old else one for one in rule.operators)
-            rules.append(replace(rule, operators=named))
-        else:
-            rules.append(rule)
-    app.affinity = rules
+            module.ends[name] = [end for end in map(moved, inner) if end is not None]
+    draft.excused = {
+        (id(new), ports.get(name, name)) if identity == id(old) else (identity, name)
+        for identity, name in draft.excused
+    }
+    return lost
 
 
 Rewrite = Callable[[Draft, Application], Application]
@@ -239,30 +199,13 @@ Both have one output port, and the new one has no other port.
 def replace_operators(chosen: Replace, draft: Draft, app: Application) -> Application:
     """A copy of an application without modules, with some operators replaced."""
     by_name = {str(added.name): added.operator for added in app.operators}
-    new = {id(by_name[name]): operator for name, operator in chosen(by_name).items()}
-    if not new:
-        return app
-
-    def port(point: Any) -> Any:
-        """The new operator's port in the place of an old one's."""
-        by = new.get(id(getattr(point, "operator", None)))
-        return point if by is None else getattr(by, _output(by))
-
     changed = copy.copy(app)
-    changed.operators = [
-        replace(one, operator=new.get(id(one.operator), one.operator)) for one in app.operators
-    ]
-    changed.streams = [replace(one, source=port(one.source)) for one in app.streams]
-    changed.attributes_set = [
-        replace(given, target=new.get(id(given.target)) or port(given.target)) for given in app.attributes_set
-    ]
-    draft.excused = {
-        (id(new[identity]), _output(new[identity])) if identity in new else (identity, name)
-        for identity, name in draft.excused
-    }
-    for module in draft.modules:
-        for name, ends in module.ends.items():
-            module.ends[name] = [replace(end, point=port(end.point)) for end in ends]
+    for name, new in chosen(by_name).items():
+        old = by_name[name]
+        put_in_place(draft, changed, old, new, {_output(old): _output(new)})
+        changed.operators = [
+            replace(one, operator=new) if one.operator is old else one for one in changed.operators
+        ]
     return changed
 
 

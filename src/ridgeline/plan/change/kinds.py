@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.plan.change.edited_references import put_in_place, rename_references
+from ridgeline.plan.change.edited_references import moved_rules, put_in_place
 from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
 from ridgeline.plan.change.kind import (
     Difference,
@@ -175,7 +175,8 @@ def _rename(editor: Editor, edit: RenameOperator) -> None:
     if added is None or edit.new == edit.name or not editor.is_free(edit.new):
         return
     editor.put(added, replace(added, name=edit.new))
-    rename_references(editor.app, edit.name, edit.new)
+    rules = moved_rules(editor.app.affinity, lambda one: edit.new if one == edit.name else one)
+    editor.app.affinity = rules
     for kept in editor.outside:
         if edit.name in kept:
             kept[edit.new] = kept.pop(edit.name)

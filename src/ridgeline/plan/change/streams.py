@@ -8,7 +8,7 @@ from typing import Any
 
 from ridgeline.api.application import AddedStream
 from ridgeline.api.errors import listed
-from ridgeline.plan.change.edited_references import operator_of, point_of, with_through
+from ridgeline.plan.change.edited_references import moved_stream, operator_of, point_of, with_through
 from ridgeline.plan.change.editor import Editor
 from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
 from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
@@ -149,21 +149,14 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
     if stream is None or ends is None:
         return
     points = [point_of(end) for end in ends]
-    left = tuple(sink for sink in stream.sinks if point_of(sink) not in points)
-    if len(left) == len(stream.sinks):
+    left = moved_stream(stream, lambda end: None if point_of(end) in points else end)
+    if left is stream:
         names = {id(added.operator): name for name, added in editor.names.items()}
         known = [f"{names.get(id(operator_of(one)))}.{point_of(one).name}" for one in stream.sinks]
         what = f"`{edit.sink}` is no sink of stream `{edit.stream}`"
         editor.faults.add(edit.stream, what, f"its sinks are {listed(known)}")
         return
-    locality: Any = stream.locality
-    if isinstance(locality, Mapping):
-        locality = {key: value for key, value in locality.items() if key not in points} or None
-    persisted = tuple(point for point in stream.persisted if point not in points)
-    apart = tuple(point for point in stream.decoupled if point not in points)
-    editor.put_stream(
-        stream, replace(stream, sinks=left, locality=locality, persisted=persisted, decoupled=apart)
-    )
+    editor.put_stream(stream, left)
 
 
 def _sinks_removed(pair: PlanPair) -> Iterator[Edit]:

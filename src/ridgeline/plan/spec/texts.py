@@ -102,6 +102,7 @@ class _Reader:
         return itertools.takewhile(lambda event: not isinstance(event, end), self._events)
 
     def _mapping(self, depth: int) -> Document:
+        """The mapping up to its end."""
         found: Document = {}
         for event in self._until(yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
