@@ -282,12 +282,16 @@ def flipped(data):
 
 @pytest.mark.parametrize(
     ("damage", "what"),
-    [(flipped, "the checksum"), (lambda data: data[:-1], "it has [0-9]+ bytes, [0-9]+ are named")],
+    [
+        (flipped, "the checksum"),
+        (lambda data: data[:-1], "it has [0-9]+ bytes, [0-9]+ are named"),
+        (None, "it is missing; restore"),
+    ],
 )
 def test_a_damaged_segment_is_named(tmp_path, damage, what):
     run_local(writer(tmp_path / "queue", orders(2)))
     [segment] = (tmp_path / "queue/segments").iterdir()
-    segment.write_bytes(damage(segment.read_bytes()))
+    segment.write_bytes(damage(segment.read_bytes())) if damage else segment.unlink()
 
     with pytest.raises(OperatorError, match=f"`queue`.*`{segment}` is damaged: {what}"):
         read_all(tmp_path / "queue", tmp_path / "reader")
@@ -303,14 +307,25 @@ def test_a_damaged_log_is_named(tmp_path, damage):
         read_all(tmp_path / "queue", tmp_path / "reader")
 
 
-def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path):
+BEGUN = ("copy/journal", "copy/committed")
+
+
+@pytest.mark.parametrize(
+    ("older", "gone", "ends"),
+    [("copy", (), (5, 1)), ("copy", BEGUN, (5, -1)), ("writer", ["queue/log"], (-1, 5))],
+)
+def test_an_older_copy_is_refused(tmp_path, older, gone, ends):
     app = writer(tmp_path / "queue", orders(6))
     run_local(app, checkpoint=tmp_path / "writer", windows=2)
     shutil.copytree(tmp_path / "writer", tmp_path / "copy")
-    run_local(app, checkpoint=tmp_path / "writer", windows=2)
+    run_local(app, checkpoint=tmp_path / "writer")
+    for folder in gone:
+        shutil.rmtree(tmp_path / folder)
 
-    with pytest.raises(RidgelineError, match="its log ends with entry 3, the checkpoint with entry 1"):
-        run_local(app, checkpoint=tmp_path / "copy")
+    with pytest.raises(
+        RidgelineError, match="ends with entry {}, the checkpoint with entry {};".format(*ends)
+    ):
+        run_local(app, checkpoint=tmp_path / older)
 
 
 def test_other_columns_are_refused(tmp_path):
@@ -460,17 +475,8 @@ def test_a_publisher_that_is_opened_again_leaves_the_segments_of_living_containe
     run_local(writer(tmp_path / "queue", orders(2)), checkpoint=tmp_path / "writer", windows=1)
     of_container = tmp_path / "queue/segments/p0-new.segment"
     description = json.loads((tmp_path / "queue/queue.json").read_text())
-    context = PublisherContext(
-        application="shop",
-        operator="queue",
-        run_id=description["run_id"],
-        clock=SteppingClock(),
-        console=Console(),
-        staging="",
-        spark=lambda: None,
-        epoch=description["epoch"],
-        check_owner=lambda: None,
-    )
+    given = description["run_id"], SteppingClock(), Console(), "", lambda: None, description["epoch"]
+    context = PublisherContext("shop", "queue", *given, check_owner=lambda: None, committed=0)
     of_container.touch()
     publisher = QueueOutput(path=str(tmp_path / "queue")).publisher()
     publisher.open(context, None)

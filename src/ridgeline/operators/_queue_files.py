@@ -719,7 +719,10 @@ class SegmentReader:
         path = self._folder.segments / part.segment
         file = self._files.pop(part.segment, None)
         if file is None or file.size() < part.offset + part.size:
-            file = pa.memory_map(str(path))
+            try:
+                file = pa.memory_map(str(path))
+            except FileNotFoundError as error:
+                raise damaged(path, "it is missing") if self._folder.description else error from None
             if file.size() < part.offset + part.size:
                 raise damaged(path, f"it has {file.size()} bytes, {part.offset + part.size} are named")
         self._files[part.segment] = file

@@ -180,6 +180,9 @@ class QueuePublisher(Publisher):
         self._recent: list[Entry] = []
         self._ended: set[int] = set()
         self._marks: Marks = None
+        if self._description.get("run_id") == self._context.run_id and self._context.committed < 0:
+            self._check_end(self._log.next, self._description.get("began", self._log.next))
+        self._description["began"] = self._log.next
         self._take_over()
 
     def _take_over(self) -> None:
@@ -202,12 +205,16 @@ class QueuePublisher(Publisher):
         marks = state.get("marks")
         self._marks = None if marks is None else tuple((time, idle) for time, idle in marks)
         missing = [entry for entry in self._recent if entry.number >= self._log.next]
-        if self._log.next > state["next"] or (missing and missing[0].number != self._log.next):
+        self._check_end(self._log.next + len(missing), state["next"])
+        self._append(missing)
+
+    def _check_end(self, end: int, known: int) -> None:
+        """Raise RidgelineError if the log does not end with the entries that the checkpoint knows."""
+        if end != known:
             there = f"its log ends with entry {self._log.next - 1}"
-            msg = f"queue `{self._settings.path}`: {there}, the checkpoint with entry {state['next'] - 1}; "
+            msg = f"queue `{self._settings.path}`: {there}, the checkpoint with entry {known - 1}; "
             msg += "one of them is an older copy: restore both from copies of the same time"
             raise RidgelineError(msg)
-        self._append(missing)
 
     def _check_writer(self, operator: str) -> None:
         """Raise RidgelineError if another run or operator writes to the queue now, or it cannot be read."""
