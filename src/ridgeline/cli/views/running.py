@@ -322,12 +322,10 @@ def _operator(operator: OperatorProgressAnswer) -> Text:
 def _done(operator: OperatorProgressAnswer) -> Text:
     """`summing 20 of 60`."""
     line = Text.assemble((operator["operator"], "bold"))
-    consumed, remaining = operator["consumed"], operator["inputRemaining"]
+    consumed, active, remaining = operator["consumed"], operator["active"], operator["inputRemaining"]
     if consumed is not None:
         line.append(f" {count(consumed)}")
-        if remaining["value"] is not None:
-            line.append(
-                " of "
-                f"{known_as(remaining['basis'])}{count(consumed + operator['active'] + remaining['value'])}"
-            )
+        if remaining["value"] is not None and active is not None:
+            whole = count(consumed + active + remaining["value"])
+            line.append(f" of {known_as(remaining['basis'])}{whole}")
     return line

@@ -23,21 +23,24 @@ class EstimateAnswer(InfiniteAnswer):
 
 
 class OperatorProgressAnswer(InRegionAnswer, TypedDict):
-    """How far a physical operator is in the running window, or was in the last one."""
+    """How far a physical operator is in the running window, or was in the last one.
+
+    Counts are null if it has begun, or may have, and nothing has come from it yet.
+    """
 
     operator: Annotated[str, "Title of the physical operator."]
     id: Annotated[int, "Id of the physical operator."]
     state: Annotated[str, "`waiting`, `running` or `done`."]
-    consumed: Annotated[int, "Tuples consumed; 0 for an input operator."]
+    consumed: Annotated[int | None, "Tuples consumed; 0 for an input operator."]
     queued: Annotated[float | None, "Tuples delivered and not consumed."]
-    active: Annotated[int, "Tuples being processed."]
-    produced: Annotated[int, "Tuples emitted, over all ports."]
+    active: Annotated[int | None, "Tuples being processed."]
+    produced: Annotated[int | None, "Tuples emitted, over all ports."]
     consumedByPort: Annotated[dict[str, int], "Tuples consumed by input port, as the last heartbeat said."]
     producedByPort: Annotated[dict[str, int], "Tuples emitted by output port."]
     activeProducedByPort: Annotated[
         dict[str, int], "Of these, the tuples that are of tuples being processed, by output port."
     ]
-    secondsSpent: Annotated[float, "Seconds in its own callbacks."]
+    secondsSpent: Annotated[float | None, "Seconds in its own callbacks."]
     averageSecondsPerElement: Annotated[
         float | None, "Seconds a tuple; of an input operator, seconds a window."
     ]

@@ -14,7 +14,7 @@ from ridgeline.measure.answers.progress import (
     WindowProgressAnswer,
 )
 from ridgeline.measure.events import RunningOperator
-from ridgeline.measure.progress.columns import DONE, ProgressColumns
+from ridgeline.measure.progress.columns import DONE, WAITING, ProgressColumns
 from ridgeline.measure.progress.estimate import NOTHING, Basis, Estimate
 from ridgeline.measure.progress.estimated import BASES, Estimates, Numbers, chosen, nothing, totals
 
@@ -65,17 +65,17 @@ def operator_rows(
             "operator": node.title,
             "id": node.id,
             "state": figures.names[state],
-            "consumed": int(consumed),
-            "queued": queued,
-            "active": int(active),
-            "produced": int(whole),
+            "consumed": int(consumed) if heard else None,
+            "queued": queued if heard else queued or None,
+            "active": int(active) if heard else None,
+            "produced": int(whole) if heard else None,
             "consumedByPort": {
                 port: max(0, count)
                 for port, count in (reports[node.id].consumed if node.id in reports else none).items()
             },
             "producedByPort": by_port,
             "activeProducedByPort": _active(reports.get(node.id)),
-            "secondsSpent": spent,
+            "secondsSpent": spent if heard else None,
             "averageSecondsPerElement": average,
             "inputRemaining": incoming,
             "outputRemaining": outgoing,
@@ -84,6 +84,7 @@ def operator_rows(
         }
         for node, state, consumed, queued, active, whole, by_port, spent, average, incoming, outgoing, left,
         times in columns
+        for heard in [node.id in reports or state == WAITING]
     ]  # fmt: skip
 
 
