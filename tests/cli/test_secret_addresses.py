@@ -113,12 +113,15 @@ def test_a_run_whose_checkpoint_is_not_reached_says_so_without_its_keys(tmp_path
 def test_the_command_that_goes_on_shows_no_secret() -> None:
     values = [f"rates.password={SECRET}", f"rates.options.access.key={SECRET}", "rates.n=3"]
     own = ["--api-key", SECRET, f"--token={SECRET}", "--partition-key", "symbol"]
-    command = RunSettings.of(
+    settings = RunSettings.of(
         "app.py",
-        conf=[f"spark.hadoop.fs.s3a.secret.key={SECRET}", "spark.executor.memory=4g"],
+        conf=[f"spark.hadoop.fs.s3a.secret.key={SECRET}", "spark.a.token=env:A", "spark.executor.memory=4g"],
         properties=[*values, f"rates.url=redis://:{SECRET}@cache"],
         own=[*own, "--url", f"https://h/?sig={SECRET}&x=1"],
-    ).command("state")
+    )
+    keys = ["rates.password", "rates.options.access.key", "spark.hadoop.fs.s3a.secret.key"]
+    assert settings.exposed() == keys
+    command = settings.command("state")
     without(command)
     shown = ("spark.executor.memory=4g", "rates.n=3", "--partition-key symbol", "rates.password=***")
     assert all(one in command for one in (*shown, "--api-key '***'", "'--token=***'"))

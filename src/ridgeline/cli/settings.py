@@ -11,7 +11,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
-from ridgeline.api.support.secrets.providers import provided_settings
+from ridgeline.api.support.secrets.providers import names_provider, provided_settings
 from ridgeline.cli import options
 from ridgeline.cli.configuration import Written
 from ridgeline.cli.errors import CommandError
@@ -137,6 +137,12 @@ class RunSettings:
         _ = self.service.rotation
         self._check_resume()
         return replace(self, own=own, chosen=master, spark=spark)
+
+    def exposed(self) -> list[str]:
+        """The names of secrets that the command line gives as such: all users of the host can read it."""
+        spark = (f"{name}={value}" for name, value in self.options.conf.items())
+        given = (text.partition("=") for text in (*(self.written.properties or ()), *spark))
+        return [name for name, _, value in given if value and is_secret(name) and not names_provider(value)]
 
     def given_resume(self) -> str:
         """The first option that was given about what a checkpoint keeps; "" for none."""

@@ -91,6 +91,9 @@ class RunCommand:
         """
         settings, managed = self._settings, manager()
         self._notifier = None if managed is None else Notifier(managed, self._clock)
+        for name in settings.exposed():
+            what = f"all users of this host can read `{name}` in the list of processes"
+            make_console().print(f"{what}; name its place instead, `env:NAME` or `file:/PATH`")
         with self._stopper, self._notifier or contextlib.nullcontext():
             self._view.starting()
             try:
