@@ -1,6 +1,6 @@
 """Who decides: an own listener, a policy that ships, and what the application has promised.
 
-Run it in this folder, where its text is: `ridgeline run policy.py`. See `ridgeline decisions policy` meanwhile.
+Run it in this folder, where its text is: `ridgeline run policy.py`. See `ridgeline changes --decisions policy` meanwhile.
 """
 
 from typing import NamedTuple

@@ -12,9 +12,10 @@ from ridgeline.api.support.attribute import Attribute, Scope
 PAGE = Path(__file__).parents[1] / "docs" / "attributes.md"
 HEAD = """# Attributes
 
-Made from the code by `python scripts/write_attributes_page.py`; `ridgeline list-attributes` shows the same.
-Attributes belong to the platform: they say how an application is run, not what it computes. How they are
-given from outside: [configuration.md](guide/configuration.md).
+Made from the code by `python scripts/write_attributes_page.py`.
+`ridgeline library --attributes` shows the same. Attributes belong to the platform: they say how an
+application is run, not what it computes. How they are given
+from outside: [configuration.md](guide/configuration.md).
 
 A duration is a number of seconds, or a text such as `"500ms"`, `"1s"`, `"5m"`: from a millisecond to a year.
 What is not given to an operator is taken from its application, where that has the attribute. A port takes it

@@ -96,7 +96,6 @@ def test_options_that_commands_share_come_after_their_own(ridgeline_command):
     shared += ["--url", "--token", "--ca", "--store", "--help"]
     assert options("pause") == shared
     assert options("repartition") == ["--partitioner", "--dry-run", *shared]
-    assert options("begin-logical-plan-change") == [name for name in shared if name != "--json"]
 
 
 @pytest.mark.parametrize(

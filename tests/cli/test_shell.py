@@ -244,7 +244,6 @@ def test_what_can_follow(text, some, numbers, session):
         ("set-operator-property numbers sums factor ", ["1"]),
         ("set-operator-property numbers numbers password ", []),
         ("set-operator-attribute numbers sums on_error SK", ["SKIP"]),
-        ("set-physical-operator-property numbers ", ["1", "2", "3"]),
     ],
 )
 def test_values_can_follow(text, wanted, session):

@@ -442,7 +442,7 @@ def test_on_a_low_terminal_the_slowest_operators_stay():
     lines = drawn_screen(100, height=14)
     table = lines[next(number for number, line in enumerate(lines) if line.startswith("operator")) + 1 :]
     assert [line.split()[0] for line in table[:3]] == ["ticks", "quote", "sma"]
-    assert table[3].endswith("1 more with less latency: `ridgeline list-operators`")
+    assert table[3].endswith("1 more with less latency: `ridgeline operators`")
 
 
 def test_what_is_not_known_is_left_out_and_names_are_no_markup():

@@ -102,7 +102,7 @@ def test_tuples_are_recorded_by_clicks_and_the_recording_is_ended(orders, person
     form.get_by_role("button", name="Record").click()
     dialog = page.get_by_role("dialog", name="Record score")
     expect(dialog).to_contain_text("of 5,000 windows, and of 3 MB at most")
-    expect(dialog).to_contain_text("ridgeline start-recording orders score output --windows 5000 --max-mb 3")
+    expect(dialog).to_contain_text("ridgeline record start orders score output --windows 5000 --max-mb 3")
     known = {row["id"] for row in orders.run.recordings.rows()}
     accessible(page)
     confirm(dialog)
@@ -111,7 +111,7 @@ def test_tuples_are_recorded_by_clicks_and_the_recording_is_ended(orders, person
     screenshot(page, "page-recordings")
     page.get_by_role("button", name=f"End recording {new['id']}").click()
     dialog = page.get_by_role("dialog", name=f"End recording {new['id']}")
-    expect(dialog).to_contain_text(f"ridgeline stop-recording orders {new['id']}")
+    expect(dialog).to_contain_text(f"ridgeline record stop orders {new['id']}")
     confirm(dialog)
     row = page.get_by_role("table", name="Recordings").get_by_role("row").filter(has_text=new["id"])
     expect(row).to_contain_text("ended", timeout=PATIENCE_MS)

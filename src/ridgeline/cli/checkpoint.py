@@ -70,7 +70,7 @@ class Store:
 
 
 group = typer.Typer(
-    help="Say what a checkpoint folder holds, check it, copy it, move it, clean it, and export its states.",
+    help="Describe, check, copy, clean, export checkpoints.",
     no_args_is_help=True,
 )
 

@@ -41,11 +41,6 @@ def operators(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(_names_of(context, "/logicalPlan/operators", "operators"), incomplete)
 
 
-def physical_operators(context: typer.Context, incomplete: str) -> list[str]:
-    """Ids of the application's physical operators."""
-    return _beginning(_names_of(context, "/physicalPlan/operators", "operators", "id"), incomplete)
-
-
 def containers(context: typer.Context, incomplete: str) -> list[str]:
     """Ids of the application's containers."""
     return _beginning(_names_of(context, "/physicalPlan/containers", "containers", "id"), incomplete)

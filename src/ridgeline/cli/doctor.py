@@ -55,10 +55,10 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Look for what would keep an application from running well on this machine, and say what to do.
+    """Find what keeps an application from running well.
 
-    Java, libraries, cores, `/dev/shm`, limits, disks, network. What executors have is compared by each run as
-    it starts.
+    On this machine; it says what to do. Java, libraries, cores, `/dev/shm`, limits, disks, network. What
+    executors have is compared by each run as it starts.
 
     Example: `ridgeline doctor --checkpoint state`
 

@@ -25,10 +25,10 @@ Open = Annotated[bool, typer.Option("--open", help="Open it in the browser of th
 
 
 def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
-    """Show runs that have ended in the page of applications, from their event logs.
+    """Show runs that have ended in the page.
 
-    It prints an address of this machine, and answers there until Ctrl-C. Of several runs it is a list.
-    Nothing can be changed. A log that is still written is followed.
+    From their event logs. It prints an address of this machine, and answers there until Ctrl-C. Of several
+    runs it is a list. Nothing can be changed. A log that is still written is followed.
 
     Example: `ridgeline history logs`
 

@@ -91,7 +91,7 @@ def connectors() -> Iterator[Entry]:
                 yield Entry(name, "operator", thing, package.__name__)
 
 
-def list_library(
+def library(
     search: Annotated[
         list[str] | None,
         typer.Argument(metavar="[SEARCH]...", help="Words that all must be there.", show_default=False),
@@ -101,20 +101,67 @@ def list_library(
         typer.Option(
             "--from",
             metavar="FILE",
-            help="List the operators of a Python file or a package instead. No code of it runs.",
+            help="List the operators of a Python file or a package instead.",
+            show_default=False,
+        ),
+    ] = None,
+    describe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Describe one: what it does, its ports and properties, and an example.",
+            show_default=False,
+            autocompletion=completing.library,
+        ),
+    ] = None,
+    package: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Show what a package (`.whl`, `.zip`) is, its applications and operators, and whether what "
+            "it requires is met here.",
+            show_default=False,
+        ),
+    ] = None,
+    attributes: Annotated[
+        bool,
+        typer.Option(
+            "--attributes",
+            help="List all attributes: what each can be given to, what it takes, its default, what it does.",
+        ),
+    ] = False,
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="Only attributes of `application`, `operator`, `input-port`, `output-port`, `unifier` or "
+            "`stream`.",
             show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the operators of the library, its windows and aggregates; with words those that say them.
+    """List or describe operators, packages, attributes.
 
-    Those that have the words in their names come first.
+    The operators of the library, its windows and aggregates; with words those that say them. Those that have
+    the words in their names come first. No code of a file or a package runs.
 
-    Examples: `ridgeline list-library window`, `ridgeline list-library --from shop.py`
+    Examples: `ridgeline library window`, `ridgeline library --describe Windowed`,
+    `ridgeline library --attributes --scope input-port`, `ridgeline library --from shop.py`
 
-    Exit codes: 0 done, also if nothing is found.
+    Exit codes: 0 done, also if nothing is found, 2 there is no such operator, package or scope.
     """
+    if describe is not None:
+        _describe(describe, as_json=as_json)
+        return
+    if package is not None:
+        from ridgeline.cli.packages import show_package
+
+        show_package(package, as_json=as_json)
+        return
+    if attributes:
+        _list_attributes(scope, as_json=as_json)
+        return
     words = [word.lower() for word in search or ()]
     if source is None:
         found = [(one.name, one.kind, one.summary) for one in entries() if one.matches(words)]
@@ -148,26 +195,38 @@ def _operators_of(source: str) -> list[FoundOperator]:
         raise CommandError(f"`{source}` cannot be read: {error.strerror}; name a file") from None
 
 
-def describe_operator(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="As `list-library` has it.",
-            show_default=False,
-            autocompletion=completing.library,
-        ),
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Describe an operator of the library: what it does, its ports and properties, and an example.
+def _list_attributes(scope: str | None, *, as_json: bool) -> None:
+    """List the attributes of a scope, or all. Raises RidgelineError for an unknown scope."""
+    from ridgeline.api.attributes import ATTRIBUTES, attributes_of
+    from ridgeline.api.errors import RidgelineError, did_you_mean
+    from ridgeline.api.support.attribute import Scope
 
-    So with a function for windows, and with an aggregate.
+    names = {one.replace(" ", "-"): one for one in Scope}
+    scope = None if scope is None else scope.lower().replace("_", "-").replace(" ", "-")
+    if scope is not None and scope not in names:
+        raise RidgelineError(f"there is no scope `{scope}`; {did_you_mean(scope, names)}")
+    shown = sorted((attributes_of(names[scope]) if scope is not None else ATTRIBUTES).items())
+    if as_json:
+        answer = [
+            {
+                "name": name,
+                "scopes": [one for one in Scope if one in attribute.scopes],
+                "takes": attribute.takes,
+                "default": attribute.default_text or None,
+                "help": attribute.help,
+            }
+            for name, attribute in shown
+        ]
+        write(json.dumps(answer, indent=2))
+        return
+    for name, attribute in shown:
+        scopes = ", ".join(one for one in Scope if one in attribute.scopes)
+        default = f"; default: {attribute.default_text}" if attribute.default_text else ""
+        write(f"{name} ({scopes}): {attribute.takes}{default}\n    {attribute.help}")
 
-    Example: `ridgeline describe-operator Windowed`
 
-    Exit codes: 0 done, 2 there is no such operator.
-    """
+def _describe(name: str, *, as_json: bool) -> None:
+    """Describe an entry of the library. Raises CommandError for an unknown one."""
     from ridgeline.api.errors import did_you_mean
 
     known = {one.name.lower(): one for one in entries()}

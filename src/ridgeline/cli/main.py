@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,9 +24,9 @@ from ridgeline.cli.configuration import (
 from ridgeline.cli.doctor import doctor
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.grouping import command
-from ridgeline.cli.library import describe_operator, list_library
+from ridgeline.cli.library import library
+from ridgeline.cli.other_names import OTHER_NAMES
 from ridgeline.cli.output import finish, write
-from ridgeline.cli.packages import get_package_info
 from ridgeline.cli.remote import (
     advising,
     changing,
@@ -61,6 +61,10 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         self._add_edits()
         return super().list_commands(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names, which may be that of Apex or of before."""
+        return super().resolve_command(ctx, [*OTHER_NAMES.get(args[0], args[:1]), *args[1:]])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands:
@@ -117,7 +121,7 @@ def _ridgeline(
 
 
 def run(context: typer.Context, settings: RunSettings) -> None:
-    """Run an application on Spark until its inputs have finished.
+    """Run an application on Spark until its inputs end.
 
     Ctrl-C or SIGTERM ends it after the windows under way. Those that take longer than a second are void. What
     is committed is published, and the same command with `--checkpoint` continues from there. While it runs,
@@ -138,9 +142,37 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     start(context, settings)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The values that are printed in the place of the plan."""
+
+    config: Annotated[
+        bool,
+        typer.Option(
+            "--config",
+            help="Print every value instead, where it was said, and what it stands in the place of.",
+        ),
+    ] = False
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With `--config`: only what is of this operator; `*` and `?` are wildcards.",
+            show_default=False,
+        ),
+    ] = None
+    only_set: Annotated[
+        bool,
+        typer.Option(
+            "--only-set", help="With `--config`: only what configuration sets, not defaults and code."
+        ),
+    ] = False
+
+
 def plan(
     context: typer.Context,
     written: Written,
+    values: Shown,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     unfold: Annotated[bool, typer.Option("--unfold", help="Show what modules are made of.")] = False,
     spec: Annotated[
@@ -161,16 +193,24 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Print an application's logical, physical and execution plan.
+    """Print an application's plan, or its configuration.
 
-    Of one that runs, by its name, id or URL, as it is now. In the logical plan a module is one operator; in
-    the others it is what it is made of. Properties that have their default are left out: `dump-config` has
-    all.
+    The logical, physical and execution plan. Of one that runs, by its name, id or URL, as it is now. In the
+    logical plan a module is one operator; in the others it is what it is made of. Properties that have their
+    default are left out: `--config` has all. Secrets are masked.
 
     Nothing is started: neither Spark nor an operator.
 
-    Example: `ridgeline plan payments.py --attribute balances.partitions=4`
+    Examples: `ridgeline plan payments.py --attribute balances.partitions=4`,
+    `ridgeline plan payments.py --config --conf-file site.yaml --only-set`
+
+    Exit codes: 0 done, 2 application or configuration is not valid.
     """
+    if values.config:
+        from ridgeline.cli.dump_config import dump_config
+
+        dump_config(context, written, operator=values.operator, only_set=values.only_set, as_json=as_json)
+        return
     from ridgeline.cli.specifications import form_named, is_running, show_running, write_plan, write_running
     from ridgeline.plan.show.text import describe
     from ridgeline.plan.show.to_json import to_dict
@@ -221,36 +261,6 @@ def _region_plans(configured: Configured, whole: Plan, checkpoint: str | None) -
     return [one.plan for one in planned]
 
 
-def dump_config(
-    context: typer.Context,
-    written: Written,
-    operator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only what is of this operator; `*` and `?` are wildcards.",
-            show_default=False,
-        ),
-    ] = None,
-    only_set: Annotated[
-        bool, typer.Option("--only-set", help="Only what configuration sets, not defaults and code.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-) -> None:
-    """Print every value of an application, where it was said, and what it stands in the place of.
-
-    APP may be the name, id or URL of an application that runs: then what changes have made of it counts.
-    Secrets are masked. Nothing is started.
-
-    Example: `ridgeline dump-config payments.py --conf-file site.yaml --only-set`
-
-    Exit codes: 0 done, 2 application or configuration is not valid.
-    """
-    from ridgeline.cli.dump_config import dump_config as dump
-
-    dump(context, written, operator=operator, only_set=only_set, as_json=as_json)
-
-
 def replay(
     file: Annotated[
         str,
@@ -266,7 +276,9 @@ def replay(
         bool, typer.Option("--json", help="Print JSON: the last overview, or the window.")
     ] = False,
 ) -> None:
-    """Compute a run's figures again from its event log.
+    """Compute a run's figures again from its log.
+
+    From the event log that `--event-log` has written.
 
     Example: `ridgeline replay run.jsonl --window 42`
 
@@ -275,49 +287,6 @@ def replay(
     from ridgeline.cli.remote.replay import replay as replay_log
 
     replay_log(file, window, as_json=as_json)
-
-
-def list_attributes(
-    scope: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCOPE",
-            help="`application`, `operator`, `input-port`, `output-port`, `unifier`, `stream`; default: all.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-) -> None:
-    """List all attributes: what each can be given to, what it takes, its default, and what it does.
-
-    Example: `ridgeline list-attributes --scope input-port`
-    """
-    from ridgeline.api.attributes import ATTRIBUTES, attributes_of
-    from ridgeline.api.errors import RidgelineError, did_you_mean
-    from ridgeline.api.support.attribute import Scope
-
-    names = {one.replace(" ", "-"): one for one in Scope}
-    scope = None if scope is None else scope.lower().replace("_", "-").replace(" ", "-")
-    if scope is not None and scope not in names:
-        raise RidgelineError(f"there is no scope `{scope}`; {did_you_mean(scope, names)}")
-    shown = sorted((attributes_of(names[scope]) if scope is not None else ATTRIBUTES).items())
-    if as_json:
-        answer = [
-            {
-                "name": name,
-                "scopes": [one for one in Scope if one in attribute.scopes],
-                "takes": attribute.takes,
-                "default": attribute.default_text or None,
-                "help": attribute.help,
-            }
-            for name, attribute in shown
-        ]
-        write(json.dumps(answer, indent=2))
-        return
-    for name, attribute in shown:
-        scopes = ", ".join(one for one in Scope if one in attribute.scopes)
-        default = f"; default: {attribute.default_text}" if attribute.default_text else ""
-        write(f"{name} ({scopes}): {attribute.takes}{default}\n    {attribute.help}")
 
 
 def _add(panel: str, *functions: Callable[..., None], without: Collection[str] = (), **settings: Any) -> None:
@@ -333,10 +302,8 @@ _CONFIGURED: Mapping[str, Any] = {
 }
 _RUN = "Write and run an application"
 _WATCH = "Watch a running application"
-_LOOK = "See what it is made of, what it promises, and what would help it"
-_DATA = "Look at its data"
+_LOOK = "See what it is made of, its data, and what would help it"
 _AFTER = "What a run has left, and who may do what"
-_LIBRARY = "Library, packages, and all commands in one session"
 
 _add(
     _RUN,
@@ -346,25 +313,19 @@ _add(
         "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
     },
 )
-_add(_RUN, upgrading.upgrade, validating.validate, plan, dump_config, **_CONFIGURED)
-_add(_RUN, init, doctor)
-_add(_WATCH, by_name.ps, commands.status, commands.top, commands.page, commands.get_app_info)
+_add(_RUN, upgrading.upgrade, validating.validate, plan, **_CONFIGURED)
+_add(_RUN, init, doctor, library, shell)
+_add(_WATCH, by_name.ps, commands.status, commands.top, commands.page)
 _add(_WATCH, commands.progress, commands.windows, commands.latency, commands.critical_path)
-_add(_WATCH, commands.record_age, commands.watermarks, commands.metrics, commands.regions)
-_add(_LOOK, commands.list_operators, commands.list_containers, logs.logs, commands.lines)
-_add(_LOOK, inspecting.get_stack, advising.keys, advising.advise)
-_add(_LOOK, promises.promises, promises.decisions, promises.alert_rules)
-_add(_CHANGE, changing.change)
-_add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
-_add(_CHANGE, inspecting.set_physical_operator_property, changing.changes)
-_add(_CHANGE, changing.pause, changing.resume, by_name.stop, by_name.kill)
-_add(_CHANGE, inspecting.kill_container, logs.set_log_level)
-_add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
-_add(_DATA, recording.list_recordings, recording.show_recording)
+_add(_WATCH, commands.record_age, commands.metrics, commands.regions)
+_add(_LOOK, commands.operators, logs.logs, commands.lines, advising.keys, advising.advise)
+_add(_LOOK, promises.promises, querying.query)
+app.add_typer(recording.group, name="record", rich_help_panel=_LOOK)
+_add(_CHANGE, changing.change, changing.changes, changing.pause, changing.resume)
+_add(_CHANGE, by_name.stop, inspecting.kill_container)
 _add(_AFTER, replay, history.history)
 app.add_typer(checkpoint.group, name="checkpoint", rich_help_panel=_AFTER)
 app.add_typer(tokens.group, name="token", rich_help_panel=_AFTER)
-_add(_LIBRARY, list_library, describe_operator, get_package_info, list_attributes, shell)
 
 
 def main() -> None:

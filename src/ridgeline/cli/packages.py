@@ -92,15 +92,8 @@ def _in_use(path: Path) -> tuple[Package, Path]:
 # Commands ---------------------------------------------------------------------------------------------------
 
 
-def get_package_info(file: File, as_json: AsJson = False) -> None:
-    """Show what a package is, its applications and operators, and whether what it requires is met here.
-
-    No code of it runs.
-
-    Example: `ridgeline get-package-info shop-1.2-py3-none-any.whl`
-
-    Exit codes: 0 done, 2 the package cannot be read.
-    """
+def show_package(file: str, *, as_json: bool) -> None:
+    """Show what a package is. Raises CommandError, PackageError."""
     from ridgeline.packages.operators import operators_of_package
     from ridgeline.packages.package import needs
 
@@ -138,7 +131,7 @@ def _shown(application: PackagedApplication) -> dict[str, str]:
 
 
 def _text(info: dict[str, Any]) -> str:
-    """The text that `get-package-info` prints, from its JSON."""
+    """The text that `library --package` prints, from its JSON."""
     lines = [f"{info['name']} {info['version']}" + (f": {info['summary']}" if info["summary"] else "")]
     lines += [f"file: {info['file']}, {info['bytes']:,} bytes", f"sha256: {info['sha256']}", "applications:"]
     lines += [f"  {_line(one['name'], one['doc'])}" for one in info["applications"]]

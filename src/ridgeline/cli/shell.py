@@ -20,24 +20,24 @@ import typer
 
 from ridgeline.api.errors import RidgelineError, nearest
 from ridgeline.cli.errors import CommandError, exit_code, make_console, print_error
+from ridgeline.cli.other_names import OTHER_NAMES
 from ridgeline.cli.output import write
 from ridgeline.cli.remote import shared
 
 _APPLICATIONS = ("target", "a")
 """Arguments that name an application whose code is loaded. A process loads a module once only."""
-_READS_LINES = "begin-logical-plan-change"
-_APEX = {"launch": "run", "list-apps": "ps", "shutdown-app": "stop", "kill-app": "kill"}
+_READS_LINES = "change"
 _ARGUMENT = re.compile(r"\$([1-9])")
 _DEEPEST = 20
 """Macros and files that call each other."""
 
 
 def shell(context: typer.Context) -> None:
-    """Type commands without `ridgeline` before them, with history, completion by Tab, aliases and macros.
+    """Type commands without `ridgeline` before them.
 
-    `connect APP` gives the application to all commands that follow. `source FILE` carries out the lines of a
-    file, and `help` lists what the shell has of its own. Lines that come from a file or a pipe end at the
-    first command that fails, with its exit code.
+    With history, completion by Tab, aliases and macros. `connect APP` gives the application to all commands
+    that follow. `source FILE` carries out the lines of a file, and `help` lists what the shell has of its
+    own. Lines that come from a file or a pipe end at the first command that fails, with its exit code.
 
     Example: `ridgeline shell`
 
@@ -62,7 +62,7 @@ class Shell:
         self.group = group
         self.app: str | None = None
         """The application that commands are about."""
-        self.aliases: dict[str, list[str]] = {apex: [here] for apex, here in _APEX.items()}
+        self.aliases: dict[str, list[str]] = {}
         self.macros: dict[str, list[str]] = {}
         self.own: Mapping[str, tuple[str, Callable[[list[str]], int | None]]] = {
             "connect": ("APP", self._connect),
@@ -162,17 +162,21 @@ class Shell:
 
     def _with_alias(self, words: list[str]) -> list[str]:
         """The words, with the first one replaced if it is an alias."""
-        return [*self.aliases.get(words[0], words[:1]), *words[1:]]
+        meant = self.aliases.get(words[0]) or OTHER_NAMES.get(words[0], words[:1])
+        return [*meant, *words[1:]]
 
     def _command(self, name: str) -> Any:
         """The command of `ridgeline` of that name. Raises CommandError."""
         command = self.group.get_command(None, name)
         if command is None:
-            names = [*self.group.list_commands(None), *self.own, *self.aliases, *self.macros]
-            close = nearest(name, names)
+            close = nearest(name, self._names())
             remedy = "`help` lists all" if close is None else f"did you mean `{close}`?"
             raise CommandError(f"there is no command `{name}`; {remedy}")
         return command
+
+    def _names(self) -> set[str]:
+        """All that a line may begin with."""
+        return {*self.group.list_commands(None), *OTHER_NAMES, *self.own, *self.aliases, *self.macros}
 
     def with_app(self, words: list[str]) -> list[str]:
         """The words, with the application of `connect` where the command takes one and none is named.
@@ -180,12 +184,14 @@ class Shell:
         It is named where there are as many words as the command takes, or with `--url`: an operator may be
         called as an application.
         """
-        command = self._command(words[0])
+        command, names = self._command(words[0]), 1
+        if words[1:2] and words[1] in getattr(command, "commands", {}):
+            command, names = command.commands[words[1]], 2
         if self.app is None or not command.params or command.params[0].name != "app":
             return words
-        given = command.make_context(words[0], words[1:], resilient_parsing=True).params
+        given = command.make_context(words[0], words[names:], resilient_parsing=True).params
         *_, last = (one.name for one in command.params if one.param_type_name == "argument")
-        return words if given.get("url") or given[last] else [words[0], self.app, *words[1:]]
+        return words if given.get("url") or given[last] else [*words[:names], self.app, *words[names:]]
 
     def _here(self, words: Sequence[str], **settings: Any) -> int:
         """Carry out a command of `ridgeline` in this process; its exit code."""
@@ -283,8 +289,7 @@ class Shell:
         """What a line can go on with: what bash would be told, and names that only the shell has."""
         before = line[: len(line) - len(word)].rpartition(";")[2].split()
         if not before:
-            names = [*self.group.list_commands(None), *self.own, *self.aliases, *self.macros]
-            return [f"{name} " for name in sorted(set(names)) if name.startswith(word)]
+            return [f"{name} " for name in sorted(self._names()) if name.startswith(word)]
         before = self._with_alias(before)
         if before[0] in self.own:
             before = ["latency"] if before == ["connect"] else before  # which takes an application first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions
@@ -10,6 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
+
+from ridgeline.api.support.masking import printable
 
 _GAP = 2
 _MANY_ROWS = 500
@@ -37,6 +39,16 @@ def fitted(
         table.add_column(name, justify="left" if name in left else "right", no_wrap=True, overflow="ellipsis")
     for cells in zip(*shown.values(), strict=True):
         table.add_row(*cells)
+    return table
+
+
+def folded(columns: Sequence[str], rows: Iterable[Iterable[object]], *, right: Collection[str] = ()) -> Table:
+    """A table whose texts are as long as they are: they go on in further lines. Cells may have a style."""
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(printable(name), justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(one if isinstance(one, Text) else Text(printable(str(one))) for one in row))
     return table
 
 

@@ -29,7 +29,7 @@ Name = Annotated[
 ]
 
 group = typer.Typer(
-    help="Say who may read, operate and administer applications: the lines of a tokens file.",
+    help="Say who may read, operate and administer.",
     no_args_is_help=True,
 )
 

@@ -44,10 +44,10 @@ def validate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Check an application without starting anything: all faults at once, each with its remedy.
+    """Check an application without starting anything.
 
-    With `--against` each state of a checkpoint is listed: it is kept, converted, moved, dropped, ended or
-    refused, and why.
+    All faults at once, each with its remedy. With `--against` each state of a checkpoint is listed: it is
+    kept, converted, moved, dropped, ended or refused, and why.
 
     Example: `ridgeline validate payments.py -D payments.per_window=0`
 

@@ -177,7 +177,7 @@ def _rules(application: str, window_seconds: float, wait: str) -> Iterator[dict[
         f" and on (application, instance) {running}",
         wait,
         f"{named}: no window was committed for {minutes} minutes",
-        "`ridgeline status` says why; `ridgeline get-stack` shows where a container is.",
+        "`ridgeline status` says why; `ridgeline lines --stack` shows where a container is.",
         severity="critical",
     )
     yield _alert(

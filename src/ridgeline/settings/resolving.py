@@ -284,7 +284,7 @@ class _Resolver:
             self._names_nothing(
                 setting,
                 "no operator has such a name and such a property or attribute",
-                "look at the names in `ridgeline plan`, and at `ridgeline list-attributes`",
+                "look at the names in `ridgeline plan`, and at `ridgeline library --attributes`",
             )
 
     def _stream(self, setting: Setting) -> None:
@@ -333,7 +333,7 @@ class _Resolver:
     def _template_unused(self, setting: Setting, *, tried: bool) -> None:
         if tried:
             what = "no operator of the template has such a property or attribute"
-            self._names_nothing(setting, what, "`ridgeline list-attributes` shows all attributes")
+            self._names_nothing(setting, what, "`ridgeline library --attributes` shows all attributes")
         else:
             self._found.unused.append(setting)
 

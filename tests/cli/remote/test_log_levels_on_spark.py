@@ -1,4 +1,4 @@
-"""`ridgeline set-log-level`: the level of a logger while it runs, in driver and slots, also in new slots."""
+"""`ridgeline logs --level`: the level of a logger while it runs, in driver and slots, also in new slots."""
 
 import json
 
@@ -67,7 +67,7 @@ def test_a_level_is_set_in_driver_and_slots_and_in_slots_that_are_started_again(
         return {"loggers": [{"target": name, "logLevel": level} for name, level in levels]}
 
     def set_level(name, level):
-        done = ridgeline_command("set-log-level", "levels", name, level, "--json")
+        done = ridgeline_command("logs", "levels", "--level", name, level, "--json")
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
@@ -90,7 +90,7 @@ def test_a_level_is_set_in_driver_and_slots_and_in_slots_that_are_started_again(
         (("accounts", "loud"), "'loud' is not one of"),
         (("accounts.*", "DEBUG"), "`accounts` stands for `accounts.rules`"),
     ):
-        refused = ridgeline_command("set-log-level", "levels", *words)
+        refused = ridgeline_command("logs", "levels", "--level", *words)
         assert refused.exit_code == 2, refused.output
         assert why in refused.stderr
 

@@ -47,7 +47,7 @@ class Block:
         return f"{self.page.name}:{self.line}"
 
 
-STARTS_NOTHING = frozenset({"dump-config", "plan", "validate"})
+STARTS_NOTHING = frozenset({"plan", "validate"})
 """Commands that can be called in this process: to start one takes longer than all they do."""
 LAST = []
 """The names of the page that ran last, for who finds its classes as those of a module."""

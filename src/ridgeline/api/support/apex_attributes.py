@@ -10,7 +10,7 @@ from ridgeline.api.support.attribute import Scope
 
 _NO_JVM = "no JVM runs operators; those of Spark: `--conf spark.executor.extraJavaOptions=...`"
 _HADOOP_TOKENS = "Spark renews tokens: `--conf spark.security.credentials.renewalRatio=...`"
-_RECORDINGS = "ask a running application: `ridgeline start-recording`"
+_RECORDINGS = "ask a running application: `ridgeline record start`"
 _PARTS = "nothing to set: a recording has a Parquet file for each window and partition"
 _SECURITY = "`--token` and `--read-token` of `ridgeline run`"
 _TLS = "`--web-cert` and `--web-key` for the web service; between hosts TLS is on by itself"
@@ -60,7 +60,7 @@ APPLICATION: Mapping[str, str] = {
     "APPLICATION_DOC_LINK": "`doc_link`",
     "APPLICATION_DATA_LINK": "`data_link`",
     "METRICS_TRANSPORT": "Prometheus, or an OpenTelemetry collector, which reads `/metrics`",
-    "APPLICATION_ID": "nothing to set: each run gets an id, which `ridgeline get-app-info` shows",
+    "APPLICATION_ID": "nothing to set: each run gets an id, which `ridgeline status --info` shows",
     "APP_PACKAGE_SOURCE": "nothing to set: it is the file that `ridgeline run` was given",
     "DEBUG": "`--log-level DEBUG`",
     "CONTAINER_JVM_OPTIONS": _NO_JVM,
@@ -119,7 +119,7 @@ def unknown_attribute(name: str, scope: Scope) -> str:
     close = nearest(name.lower(), attributes_of(scope))
     if close is not None:
         return f"did you mean `{close}`?"
-    return f"`ridgeline list-attributes --scope {scope.replace(' ', '-')}` shows all"
+    return f"`ridgeline library --attributes --scope {scope.replace(' ', '-')}` shows all"
 
 
 def _instead(name: str, scope: Scope) -> str | None:

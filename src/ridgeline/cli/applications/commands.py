@@ -1,4 +1,4 @@
-"""The commands about applications by name: `ps`, `stop` and `kill`."""
+"""The commands about applications by name: `ps` and `stop`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
+from ridgeline.cli.tables import folded
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target
@@ -29,7 +30,6 @@ _STYLES = {
     "running": "green",
 }
 _LIVING = {"starting", "running"}
-_COLUMNS = ("name", "state", "sentence", "host", "address", "age", "epoch")
 
 
 def ps(
@@ -40,11 +40,11 @@ def ps(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """List applications: those of yours on this machine, and with `--store` all of a store.
+    """List applications: of this machine, or of a store.
 
-    Each has its state, the sentence that it says of itself, and how old its last heartbeat is. One that is
-    `dead` ran when its last heartbeat came: its process is gone, or its heartbeats have stopped. All are
-    asked at once, three seconds at most.
+    Those of yours on this machine, and with `--store` all of a store. Each has its state, the sentence that
+    it says of itself, and how old its last heartbeat is. One that is `dead` ran when its last heartbeat came:
+    its process is gone, or its heartbeats have stopped. All are asked at once, three seconds at most.
 
     Example: `ridgeline ps --store s3a://bucket/streams`
     """
@@ -124,16 +124,21 @@ def _row_here(entry: Any, said: Any) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in _COLUMNS:
-        table.add_column(name, overflow="fold", justify="right" if name in {"age", "epoch"} else "left")
-    for row in rows:
-        age = "" if row["ageSeconds"] is None else _age(row["ageSeconds"])
-        epoch = "" if not row["epoch"] else str(row["epoch"])
-        state = Text(row["state"], _STYLES.get(row["state"], ""))
-        texts = [row["sentence"], row["host"], row["address"], age, epoch]
-        table.add_row(Text(row["name"]), state, *map(Text, texts))
-    return table
+    cells = (
+        (
+            row["name"],
+            Text(row["state"], _STYLES.get(row["state"], "")),
+            row["sentence"],
+            row["host"],
+            row["address"],
+            "" if row["ageSeconds"] is None else _age(row["ageSeconds"]),
+            row["epoch"] or "",
+        )
+        for row in rows
+    )
+    return folded(
+        ("name", "state", "sentence", "host", "address", "age", "epoch"), cells, right=("age", "epoch")
+    )
 
 
 def _age(seconds: float) -> str:
@@ -147,38 +152,32 @@ _CLOCK = SystemClock()
 _POLL_SECONDS = 0.1
 
 
-def stop(remote: Change) -> None:
-    """End an application after the windows under way, by its name: all results are published.
+def stop(
+    remote: Change,
+    now: Annotated[
+        bool, typer.Option("--now", help="At once, after a question; the windows under way are void.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """End an application after the windows under way.
 
-    If its web service does not answer and it runs on this machine, its process gets SIGTERM.
+    All results are published. If its web service does not answer and it runs on this machine, its process
+    gets SIGTERM, or SIGKILL with `--now`. After that the next start with its checkpoint runs the windows
+    again, and fences off what might be left of this one.
 
-    Example: `ridgeline stop payments --store /shared/streams`
+    Examples: `ridgeline stop payments --store /shared/streams`, `ridgeline stop payments --now --yes`
 
     Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
     """
     target = _target(remote)
-    if not _answers(target, remote):
-        _end_here(target, remote, signal.SIGTERM)
-        return
-    _ask_to_end(target, remote, "/shutdown")
-    _wait_for_end(target, remote)
-
-
-def kill(
-    remote: Change,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
-    """End an application at once, by its name; the windows under way are void.
-
-    You are asked first. If its web service does not answer, its process on this machine gets SIGKILL. The
-    next start with its checkpoint runs the windows again, and fences off what might be left of this one.
-
-    Example: `ridgeline kill payments --store /shared/streams --yes`
-
-    Exit codes: 0 ended, 1 it could not be ended, 2 none of this name runs, or not allowed.
-    """
-    target = _target(remote)
     entry = target.entry
+    if not now:
+        if _answers(target, remote):
+            _ask_to_end(target, remote, "/shutdown")
+            _wait_for_end(target, remote)
+        else:
+            _end_here(target, remote, signal.SIGTERM)
+        return
     if not yes and not _confirmed(f"end `{remote.app}` (process {entry.pid} on `{entry.host}`) at once?"):
         write(f"nothing was done: `{remote.app}` runs on")
         raise typer.Exit(2)
@@ -271,7 +270,7 @@ def _elsewhere(target: Target, app: str) -> str:
     from ridgeline.engine.spark.cluster import is_yarn_id
 
     entry, found = target.entry, None if target.how is None else target.how.found.entry
-    ways = [f"run the command there (`ridgeline kill {app}` ends it at once)"]
+    ways = [f"run the command there (`ridgeline stop {app} --now` ends it at once)"]
     if found is not None and is_yarn_id(found.cluster_id):
         ways.append(f"let YARN end it by `yarn application -kill {found.cluster_id}`")
     ways.append("start it again with its checkpoint: that fences it off")
@@ -296,7 +295,8 @@ def _wait_for_end(target: Target, remote: Change) -> None:
     while _here(target):
         if _CLOCK.monotonic() > deadline:
             raise RidgelineError(
-                f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline kill {remote.app}` ends it"
+                f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline stop {remote.app} --now` "
+                "ends it"
             )
         _CLOCK.wait(_POLL_SECONDS)
 

@@ -14,6 +14,7 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli import completing
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.remote.options import Named
+from ridgeline.cli.tables import folded
 
 _ASK_AGAIN_SECONDS = 0.5
 _PATIENCE_SECONDS = 30.0
@@ -27,9 +28,10 @@ def advise(
         float, typer.Option("--for", min=0, help="Watch for so long, in seconds; 0: by what is known.")
     ] = 10.0,
 ) -> None:
-    """Say what would lower latency or raise throughput, by how much, and which command does it.
+    """Say what would help, by how much.
 
-    Nothing is changed. The last windows are known; it watches until there are enough of them.
+    What would lower latency or raise throughput, and which command does it. Nothing is changed. The last
+    windows are known; it watches until there are enough of them.
 
     Example: `ridgeline advise payments`
     """
@@ -114,10 +116,10 @@ def keys(
         float, typer.Option("--for", min=0, help="Watch the application for so long, in seconds.")
     ] = 5.0,
 ) -> None:
-    """Say how tuples are spread over partitions by key, and which keys have the most.
+    """Say how tuples are spread over keys.
 
-    Keys are counted from the first time on that somebody asks, so it watches for a while. That ends a minute
-    after the last time.
+    Over partitions by key, and which keys have the most. Keys are counted from the first time on that
+    somebody asks, so it watches for a while. That ends a minute after the last time.
 
     Example: `ridgeline keys payments`
     """
@@ -154,15 +156,11 @@ def key_parts(answer: Any) -> Iterator[Table | Text]:
                 f"the fullest partition has {one['imbalance']:.2f} times the mean: {shares}"
             )
         )
-        table = Table(box=None, pad_edge=False)
-        for column in ("key", "share", "±", "partitions"):
-            table.add_column(column, overflow="fold")
-        for key in one["heavy"]:
-            cells = (key["key"], f"{key['share']:.2%}", f"{key['error']:.2%}")
-            table.add_row(
-                *(Text(printable(cell)) for cell in cells), Text(", ".join(map(str, key["partitions"])))
-            )
-        if one["heavy"]:
-            yield table
+        rows = [
+            (key["key"], f"{key['share']:.2%}", f"{key['error']:.2%}", ", ".join(map(str, key["partitions"])))
+            for key in one["heavy"]
+        ]
+        if rows:
+            yield folded(("key", "share", "±", "partitions"), rows)
         if one["fixed"]:
             yield Text(printable(f"nobody may divide it otherwise: {one['fixed']}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError
@@ -17,6 +17,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.client import TIMEOUT_SECONDS, Client
+from ridgeline.cli.tables import folded
 from ridgeline.measure.wording.units import time_of_day
 
 WAIT_SECONDS = 5
@@ -126,7 +127,7 @@ class ChangeSender:
         if await_end(self.client, self.waiting.timeout):
             return True
         raise RidgelineError(
-            f"`{self.app}` still runs after {self.waiting.timeout:g} s; `ridgeline get-app-info {self.app}` "
+            f"`{self.app}` still runs after {self.waiting.timeout:g} s; `ridgeline status --info {self.app}` "
             "shows what it does"
         )
 
@@ -169,25 +170,19 @@ def _outcome(row: Any) -> str:
     return f"change {row['id']} waits {what}: {row['what']}"
 
 
-def changes_parts(rows: Iterable[Any]) -> Iterable[Table | Text]:
+def changes_parts(rows: Sequence[Any]) -> Iterable[Table | Text]:
     """A table with a line for each change; then why those that were refused were."""
-    table = Table(box=None, pad_edge=False)
-    names = ("id", "state", "window", "asked", "who", "what", "note")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    refused = []
-    for row in rows:
-        window = "" if row["window"] is None else row["window"]
-        cells = (
+    cells = [
+        (
             row["id"],
             row["state"],
-            window,
+            "" if row["window"] is None else row["window"],
             time_of_day(row["at"]),
             row["who"],
             row["what"],
             row["note"],
         )
-        table.add_row(*(Text(str(cell)) for cell in cells))
-        if row["reason"]:
-            refused.append(Text(f"{row['id']} was refused: {row['reason']}"))
-    return [table, *refused]
+        for row in rows
+    ]
+    refused = [Text(f"{row['id']} was refused: {row['reason']}") for row in rows if row["reason"]]
+    return [folded(("id", "state", "window", "asked", "who", "what", "note"), cells), *refused]

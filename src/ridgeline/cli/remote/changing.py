@@ -17,6 +17,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would ch
 
 
 def change(
+    context: typer.Context,
     remote: Change,
     spec: Annotated[
         str | None,
@@ -37,40 +38,40 @@ def change(
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change the plan of a running application to what a specification says, or by a list of edits.
+    """Change the plan: by a specification, or commands.
 
     All of it takes effect at one window boundary, or nothing. `ridgeline plan APP --spec FILE` writes the
     specification of an application to begin with.
 
-    Example: `ridgeline change payments --spec payments.yaml --dry-run`
+    Without a file it takes commands, one a line, from the terminal or standard input. They are Apex's:
+    create-operator, create-stream, add-stream-sink, remove-operator, remove-stream, set-operator-property,
+    set-operator-attribute, set-port-attribute, set-stream-attribute, show-queue, submit, abort; `help` lists
+    all. `submit` sends them together.
 
-    Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
+    Examples: `ridgeline change payments --spec payments.yaml --dry-run`,
+    `ridgeline change payments < audit.txt`
+
+    Exit codes: 0 committed or aborted, 1 not made in time, 2 refused: nothing is changed.
     """
-    if (spec is None) == (edits is None):
+    if spec is None and edits is None:
+        _by_commands(context, remote)
+        return
+    if spec is not None and edits is not None:
         raise CommandError("give `--spec FILE` or `--edits FILE`, one of them")
     body = {"spec": read_spec(spec)} if spec is not None else {"edits": read_edits(edits or "")}
     remote.sender().send("/changes", body, remote.note, dry_run=dry_run)
 
 
-def begin_logical_plan_change(context: typer.Context, remote: Change) -> None:
-    """Change the plan of a running application by commands, one a line, which `submit` sends together.
-
-    The commands are Apex's: create-operator, create-stream, add-stream-sink, remove-operator, remove-stream,
-    set-operator-property, set-operator-attribute, set-port-attribute, set-stream-attribute, show-queue,
-    submit, abort; `help` lists all. They come from the terminal, or from standard input.
-
-    Example: `ridgeline begin-logical-plan-change payments < audit.txt`
-
-    Exit codes: 0 committed or aborted, 1 not made in time, 2 refused: nothing is changed.
-    """
+def _by_commands(context: typer.Context, remote: Change) -> None:
+    """Change the plan by the commands that are typed, or come from standard input."""
     from ridgeline.cli.remote.plan_session import PROMPT, PlanSession
 
-    if (shell := context.obj) is not None:
-        session = PlanSession(remote.sender(), remote.note, interactive=not shell.scripted, prompts=False)
-        session.run(shell.lines(PROMPT))
-        return
-    typed = sys.stdin.isatty()
-    PlanSession(remote.sender(), remote.note, interactive=typed, prompts=typed).run(sys.stdin)
+    shell, typed = context.obj, sys.stdin.isatty()
+    interactive = typed if shell is None else not shell.scripted
+    session = PlanSession(
+        remote.sender(), remote.note, interactive=interactive, prompts=typed and shell is None
+    )
+    session.run(sys.stdin if shell is None else shell.lines(PROMPT))
 
 
 def changes(
@@ -79,8 +80,11 @@ def changes(
         int | None,
         typer.Option(min=1, metavar="ID", help="Take back this one, which waits.", show_default=False),
     ] = None,
+    decisions: Annotated[
+        bool, typer.Option("--decisions", help="List what policies and listeners have decided, and why.")
+    ] = False,
 ) -> None:
-    """List the changes that were asked for in this run, and what became of each.
+    """List the changes of this run and their outcome.
 
     Example: `ridgeline changes payments --withdraw 3`
 
@@ -89,6 +93,13 @@ def changes(
     from ridgeline.cli.remote import change_request
 
     client = remote.connect()
+    if decisions:
+        from ridgeline.cli.remote.promises import decision_parts
+
+        decided = client.get("/decisions")
+        nothing = [Text("no policy and no listener has decided on a change in this run")]
+        remote.show(decided, lambda _width: decision_parts(decided["decisions"]) or nothing)
+        return
     if withdraw is not None:
         row = client.post(f"/changes/{withdraw}/withdraw")
         text = Text(f"change {withdraw} is withdrawn: {row['what']}")
@@ -101,7 +112,9 @@ def changes(
 
 
 def pause(remote: Change) -> None:
-    """Begin no further window until `resume`; those under way are committed.
+    """Begin no further window until `resume`.
+
+    Those under way are committed.
 
     Example: `ridgeline pause payments --note "the store is being moved"`
     """

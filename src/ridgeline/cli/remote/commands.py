@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -14,21 +14,13 @@ from rich.text import Text
 from ridgeline.cli import completing
 from ridgeline.cli.remote.options import Nearest
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 Watching = Annotated[bool, typer.Option("--watch", help="Go on, with every window, until Ctrl-C.")]
 
 
-def get_app_info(remote: Nearest) -> None:
-    """Show an application as a whole: state, windows, latency, containers.
-
-    Example: `ridgeline get-app-info quotes`
-    """
-    from ridgeline.cli.views.lists import info_lines
-
-    answer = remote.connect().get("/info")
-    remote.show(answer, lambda width: info_lines(answer, width))
-
-
-def list_operators(
+def operators(
     remote: Nearest,
     pattern: Annotated[
         str | None,
@@ -38,44 +30,43 @@ def list_operators(
             show_default=False,
         ),
     ] = None,
+    containers: Annotated[
+        bool,
+        typer.Option("--containers", help="List the containers instead: host, heartbeat, operators."),
+    ] = False,
 ) -> None:
-    """List the physical operators: partitions and unifiers, where they run and what they do.
+    """List operators, or containers: where they run.
 
-    Example: `ridgeline list-operators quotes 'high*'`
+    All physical operators: partitions and unifiers, and what they do.
+
+    Example: `ridgeline operators quotes 'high*'`
     """
     from ridgeline.cli.errors import CommandError
-    from ridgeline.cli.views.lists import operators_list
+    from ridgeline.cli.views.lists import containers_table, operators_list
 
+    if containers:
+        found = remote.connect().get("/physicalPlan/containers")
+        remote.show(found, lambda width: [containers_table(found["containers"], width)])
+        return
     answer = remote.connect().get("/physicalPlan/operators")
     if pattern is not None:
-        found = [
+        rows = [
             operator
             for operator in answer["operators"]
             if matches(operator, pattern, ("operator", "logicalName", "id"))
         ]
-        if not found:
+        if not rows:
             titles = ", ".join(f"`{operator['operator']}`" for operator in answer["operators"][:20])
             raise CommandError(f"no operator matches `{pattern}`; there are {titles}")
-        answer = {**answer, "operators": found}
+        answer = {**answer, "operators": rows}
     remote.show(answer, lambda width: [operators_list(answer["operators"], width)])
-
-
-def list_containers(remote: Nearest) -> None:
-    """List the containers: where they run, when their last heartbeats came, and which operators they run.
-
-    Example: `ridgeline list-containers quotes`
-    """
-    from ridgeline.cli.views.lists import containers_table
-
-    answer = remote.connect().get("/physicalPlan/containers")
-    remote.show(answer, lambda width: [containers_table(answer["containers"], width)])
 
 
 def critical_path(
     remote: Nearest,
     watch: Watching = False,
 ) -> None:
-    """Show which operators make up the last window's latency.
+    """Show which operators make up a window's latency.
 
     Also how much slower the others may become, and what else the window waited for.
 
@@ -95,7 +86,9 @@ def critical_path(
 
 
 def latency(remote: Nearest) -> None:
-    """Show the latency of every physical operator: of the last window, in its parts, and of all windows.
+    """Show the latency of every physical operator.
+
+    Of the last window, in its parts, and of all windows.
 
     Example: `ridgeline latency quotes`
     """
@@ -106,24 +99,47 @@ def latency(remote: Nearest) -> None:
     remote.show(answer, lambda width: [latency_table(answer, width) if answer["operators"] else none])
 
 
-def record_age(remote: Nearest) -> None:
-    """Show how old records were over the last minute: at sources, in state, when emitted, when committed.
+def record_age(
+    remote: Nearest,
+    watermarks: Annotated[
+        bool,
+        typer.Option(
+            "--watermarks",
+            help="Show event time instead: how far it is, which input holds it back, what came too late.",
+        ),
+    ] = False,
+) -> None:
+    """Show how old records are, or how late event time.
+
+    Over the last minute: at sources, in state, when emitted, when committed.
 
     Example: `ridgeline record-age quotes`
     """
+    from ridgeline.cli.views.lists import watermarks_table
     from ridgeline.cli.views.screen import ages_table
 
-    answer = remote.connect().get("/recordAge")
-    none = Text('no record ages: no port of an input operator or sink declares `timestamp="..."`')
-    entries = answer["operators"]
-    remote.show(answer, lambda width: [ages_table(entries, width) if entries else none])
+    client = remote.connect()
+    draw: Callable[[Any, int], Table]
+    if watermarks:
+        answer, draw = client.get("/watermarks"), watermarks_table
+        none = Text(
+            "no watermarks yet: no window is committed, or no input declares times and a `lateness`, as in "
+            '`FileInput(..., timestamp="time", lateness="5s")`'
+        )
+    else:
+        answer, draw = client.get("/recordAge"), ages_table
+        none = Text('no record ages: no port of an input operator or sink declares `timestamp="..."`')
+    rows = answer["operators"]
+    remote.show(answer, lambda width: [draw(rows, width) if rows else none])
 
 
 def progress(
     remote: Nearest,
     watch: Watching = False,
 ) -> None:
-    """Show how far the running window is, what waits at the sources, and when that will be worked off.
+    """Show how far a long window is, and what waits.
+
+    At the sources, and when that will be worked off.
 
     Example: `ridgeline progress quotes --watch`
     """
@@ -138,46 +154,41 @@ def progress(
     remote.show(answer, lambda width: progress_parts(answer, width))
 
 
-def watermarks(remote: Nearest) -> None:
-    """Show how far event time has come at each operator, which input holds it back, and what came too late.
-
-    Example: `ridgeline watermarks quotes`
-    """
-    from ridgeline.cli.views.lists import watermarks_table
-
-    answer = remote.connect().get("/watermarks")
-    none = Text(
-        "no watermarks yet: no window is committed, or no input declares times and a `lateness`, as in "
-        '`FileInput(..., timestamp="time", lateness="5s")`'
-    )
-    rows = answer["operators"]
-    remote.show(answer, lambda width: [watermarks_table(rows, width) if rows else none])
-
-
 def lines(
     remote: Nearest,
     operator: Annotated[
         str | None,
         typer.Argument(
             metavar="[OPERATOR]",
-            help="Only of this operator.",
+            help="Only of this operator; with `--stack` the id of a container.",
             show_default=False,
             autocompletion=completing.operators,
         ),
     ] = None,
+    stack: Annotated[
+        bool,
+        typer.Option("--stack", help="Show where the thread of a container is: now, or when last heard of."),
+    ] = False,
 ) -> None:
-    """Show where the Python time of operators goes, line by line, over the last minute.
+    """Show the lines where Python spends its time.
 
-    `of its time` is the part of the operator's time, `of the path` that of the critical path. Both are
-    estimates, from 50 samples a second. They are always taken; they cost less than 1 % of the time.
-    `ridgeline run --profile` draws whole stacks as a flame graph.
+    Over the last minute. `of its time` is the part of the operator's time, `of the path` that of the critical
+    path. Both are estimates, from 50 samples a second. They are always taken; they cost less than 1 % of the
+    time. `ridgeline run --profile` draws whole stacks as a flame graph.
 
-    Example: `ridgeline lines quotes parse`
+    Examples: `ridgeline lines quotes parse`, `ridgeline lines quotes 0 --stack`
     """
-    from ridgeline.cli.views.lines import lines_parts
+    from ridgeline.cli.errors import CommandError
+    from ridgeline.cli.views.lines import lines_parts, stack_text
 
-    query = {} if operator is None else {"operator": operator}
-    answer = remote.connect().get("/lines", **query)
+    client = remote.connect()
+    if stack:
+        if operator is None:
+            raise CommandError("`--stack` is of one container; give its id: see `operators --containers`")
+        found = client.get(f"/physicalPlan/containers/{quote(operator, safe='')}/stackTrace")
+        remote.show(found, lambda _width: [stack_text(found)])
+        return
+    answer = client.get("/lines", **({} if operator is None else {"operator": operator}))
     remote.show(answer, lambda width: lines_parts(answer, width))
 
 
@@ -202,7 +213,9 @@ def metrics(
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="With `--by`: only the last N.")] = 20,
     watch: Watching = False,
 ) -> None:
-    """List the metrics that operators declare, as of their last windows.
+    """List the metrics that operators declare.
+
+    As of their last windows.
 
     Example: `ridgeline metrics quotes 'parse.*' --watch`
     """
@@ -241,7 +254,9 @@ def windows(
     remote: Nearest,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Only the last N windows.")] = 20,
 ) -> None:
-    """List the last committed windows with their latency and critical path.
+    """List the last windows, their latency and path.
+
+    Those that are committed, with their critical path.
 
     Example: `ridgeline windows quotes --limit 100`
     """
@@ -258,10 +273,10 @@ def page(
     remote: Nearest,
     browser: Annotated[bool, typer.Option("--open", help="Open it in the browser of this machine.")] = False,
 ) -> None:
-    """Print an address that opens the page of an application, with the right to change it, once.
+    """Print an address that opens the page, once.
 
-    It is good for an hour. To read only, the address of the web service is enough, unless it asks for a
-    token.
+    With the right to change the application. It is good for an hour. To read only, the address of the web
+    service is enough, unless it asks for a token.
 
     Example: `ridgeline page quotes --open`
     """
@@ -275,10 +290,10 @@ def page(
 
 
 def top(remote: Nearest) -> None:
-    """Watch an application on the screen of `ridgeline run`, also from another terminal; Ctrl-C leaves it.
+    """Watch an application on the screen of `run`.
 
-    With `--json`, or where there is no terminal, it prints an overview or a few lines for every window.
-    `ridgeline page --open` shows more.
+    Also from another terminal; Ctrl-C leaves it. With `--json`, or where there is no terminal, it prints an
+    overview or a few lines for every window. `ridgeline page --open` shows more.
 
     Example: `ridgeline top quotes`
     """
@@ -301,15 +316,35 @@ def escape(pattern: str) -> str:
     return re.sub(r"\[(\d+\])", r"[[]\1", pattern)
 
 
-def status(remote: Nearest) -> None:
-    """Say in a sentence whether an application keeps up, how old records are, and who is to blame.
+def status(
+    remote: Nearest,
+    info: Annotated[
+        bool,
+        typer.Option("--info", help="Show the application as a whole: state, windows, latency, containers."),
+    ] = False,
+) -> None:
+    """Say whether it keeps up, who is slow, what helps.
+
+    First in a sentence. Then how old records are at each sink, and how busy the slowest operator is. Then
+    what waits at the sources, and what would help, with its command.
 
     Example: `ridgeline status quotes`
     """
-    from ridgeline.cli.views.running import sentence_text
+    from ridgeline.cli.views.lists import info_lines
+    from ridgeline.cli.views.status import status_parts
 
-    answer = remote.connect().get("/sentence")
-    remote.show(answer, lambda _width: [sentence_text(answer)])
+    client = remote.connect()
+    if info:
+        whole = client.get("/info")
+        remote.show(whole, lambda width: info_lines(whole, width))
+        return
+    sentence = client.get("/sentence")
+    answer = {"sentence": sentence}
+    if sentence["state"] in {"ok", "behind", "stuck"}:
+        more = {"recordAge": "/recordAge", "progress": "/progress", "criticalPath": "/criticalPath"}
+        answer |= {name: client.get(path) for name, path in more.items()}
+        answer["advice"] = client.get("/advice")["advice"]
+    remote.show({**sentence, **answer}, lambda width: status_parts(answer, width))
 
 
 _PATIENCE = 40
@@ -334,9 +369,9 @@ def regions(
         ),
     ] = None,
 ) -> None:
-    """List the regions that decoupled streams make of an application, and the queues between them.
+    """List the regions and the queues between them.
 
-    Or start or stop one of them; the others continue.
+    Decoupled streams make regions of an application. Or start or stop one of them; the others continue.
 
     Example: `ridgeline regions quotes --stop store`
 

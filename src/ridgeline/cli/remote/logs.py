@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli import completing
-from ridgeline.cli.remote.options import Named, Nearest
+from ridgeline.cli.remote.options import Nearest
 from ridgeline.engine.process.log_channel import LogLevel
 
 if TYPE_CHECKING:
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 _MOST = 1000
 _LOOK_SECONDS = 0.5
 _STYLES = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red", "DEBUG": "dim"}
+
+
+class _Level(StrEnum):
+    """The levels of a logger, and the one that it had before."""
+
+    DEBUG = LogLevel.DEBUG
+    INFO = LogLevel.INFO
+    WARNING = LogLevel.WARNING
+    ERROR = LogLevel.ERROR
+    DEFAULT = "DEFAULT"
 
 
 def logs(
@@ -56,20 +66,38 @@ def logs(
     lines: Annotated[
         int, typer.Option("--lines", "-n", min=1, max=_MOST, metavar="N", help="How many of the last lines.")
     ] = 100,
+    level: Annotated[
+        tuple[str, _Level] | None,
+        typer.Option(
+            "--level",
+            metavar="LOGGER LEVEL",
+            case_sensitive=False,
+            help="Set the level of a logger and of those below it, in driver and slots, until the driver "
+            "ends: DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.",
+            show_default=False,
+            autocompletion=completing.loggers,
+        ),
+    ] = None,
 ) -> None:
-    """Show what the operators of an application print and log, and what Ridgeline logs about them.
+    """Show what operators print and log; set log levels.
 
-    The last lines are kept, 500 of each operator and partition. Where more is said than can be kept, it says
-    how much is left out. Secrets are masked. With `--json` each line is an object.
+    Also what Ridgeline logs about them. The last lines are kept, 500 of each operator and partition. Where
+    more is said than can be kept, it says how much is left out. Secrets are masked. With `--json` each line
+    is an object.
 
-    Example: `ridgeline logs quotes -f --operator parse`
+    Examples: `ridgeline logs quotes -f --operator parse`, `ridgeline logs quotes --level quotes.rules DEBUG`
     """
     from ridgeline.cli.remote.shared import make_console, print_json
 
     client = remote.connect()
-    wanted: dict[str, Any] = {"operator": operator, "partition": partition, "container": container}
+    if level is not None:
+        wanted = [{"target": level[0], "logLevel": str(level[1])}]
+        changed = client.post("/loggers", loggers=wanted)
+        remote.show(changed, lambda _width: _levels(changed["loggers"]))
+        return
+    chosen: dict[str, Any] = {"operator": operator, "partition": partition, "container": container}
     if region is not None:
-        wanted["region"] = region
+        chosen["region"] = region
     console = make_console()
 
     def show(found: Iterable[dict[str, Any]]) -> None:
@@ -79,13 +107,13 @@ def logs(
             else:
                 console.print(*line_texts(one), sep="\n", soft_wrap=True)
 
-    answer = client.post("/log", limit=lines, **wanted)
+    answer = client.post("/log", limit=lines, **chosen)
     show(answer["lines"])
     if not answer["lines"] and not follow and not remote.as_json:
         console.print(Text("no line yet: workers send what operators say once a second"))
     if follow:
         with contextlib.suppress(KeyboardInterrupt):
-            _follow(client, answer["last"], wanted, show)
+            _follow(client, answer["last"], chosen, show)
 
 
 def _follow(client: Client, last: int, wanted: dict[str, Any], show: Any) -> None:
@@ -123,50 +151,6 @@ def line_texts(line: dict[str, Any]) -> list[Text]:
     style = _STYLES.get(line["level"], "")
     texts.append(Text.assemble((f"{at} ", "dim"), (mark, "cyan"), (record, style), line["text"]))
     return texts
-
-
-class _Level(StrEnum):
-    """The levels of a logger, and the one that it had before."""
-
-    DEBUG = LogLevel.DEBUG
-    INFO = LogLevel.INFO
-    WARNING = LogLevel.WARNING
-    ERROR = LogLevel.ERROR
-    DEFAULT = "DEFAULT"
-
-
-def set_log_level(
-    remote: Named,
-    logger: Annotated[
-        str,
-        typer.Argument(
-            metavar="LOGGER",
-            help="Name of a logger; it stands for those below it, too: `accounts` for `accounts.rules`. "
-            "`root` is above all.",
-            autocompletion=completing.loggers,
-        ),
-    ],
-    level: Annotated[
-        _Level,
-        typer.Argument(
-            metavar="LEVEL",
-            case_sensitive=False,
-            help="The least severe lines that it logs: DEBUG, INFO, WARNING or ERROR. DEFAULT: as before.",
-        ),
-    ],
-) -> None:
-    """Set the level of a logger while the application runs: in its driver, and in all of its slots.
-
-    It lasts until the driver ends: one that is started again has the levels of its start. Slots that are
-    started again get it. `logs` has the lines. Nothing else changes.
-
-    Example: `ridgeline set-log-level payments accounts.rules DEBUG`
-
-    Exit codes: 0 set, 2 refused: no level is changed.
-    """
-    wanted = [{"target": logger, "logLevel": str(level)}]
-    answer = remote.connect().post("/loggers", loggers=wanted)
-    remote.show(answer, lambda _width: _levels(answer["loggers"]))
 
 
 def _levels(rows: Iterable[Any]) -> Iterable[Text]:

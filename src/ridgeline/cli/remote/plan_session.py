@@ -48,6 +48,7 @@ class PlanSession:
     def run(self, lines: Iterable[str]) -> None:
         """Carry out the commands of all lines. Raises CommandError, and what `ChangeSender` raises."""
         self._prompt()
+        number = 0
         for number, line in enumerate(lines, 1):
             try:
                 if self._carry_out(shlex.split(line, comments=True)):
@@ -63,6 +64,8 @@ class PlanSession:
             raise CommandError(
                 f"{plural(len(self._queue), 'edit')} not submitted; end with the line `submit`"
             )
+        if not number and not self._interactive:
+            raise CommandError("give `--spec FILE` or `--edits FILE`, one of them, or commands, one a line")
         self._say("nothing is changed")
 
     def _prompt(self) -> None:

@@ -1,9 +1,9 @@
-"""The commands about promises and decisions: `ridgeline promises`, `alert-rules`, `decisions`."""
+"""`ridgeline promises`, with its alert rules, and the table of decisions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,8 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.remote.options import Elsewhere, Named, Nearest
+from ridgeline.cli.remote.options import Nearest
+from ridgeline.cli.tables import folded
 from ridgeline.measure.wording.units import time_of_day
 
 if TYPE_CHECKING:
@@ -21,11 +22,33 @@ if TYPE_CHECKING:
     from ridgeline.sla import Promise
 
 
-def promises(remote: Nearest) -> None:
-    """Show what the application has promised: kept or broken, since when, and how long it was broken.
+def promises(
+    remote: Nearest,
+    alert_rules: Annotated[
+        bool,
+        typer.Option(
+            "--alert-rules",
+            help="Write alert rules for Prometheus instead, as YAML. APP may be a file with an application.",
+        ),
+    ] = False,
+    wait: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="TIME", help="How long something has to be so before such an alert fires."
+        ),
+    ] = "1m",
+) -> None:
+    """Show promises: kept or broken; write alert rules.
 
-    Example: `ridgeline promises payments`
+    Since when, and how long it was broken. There is an alert rule for each promise, which fires while it is
+    broken. And for every application: its driver is gone, the run has failed, it is stuck, commits nothing,
+    or has fewer slots than it wants.
+
+    Examples: `ridgeline promises payments`, `ridgeline promises payments.py --alert-rules > rules.yaml`
     """
+    if alert_rules:
+        _write_alert_rules(remote, wait)
+        return
     answer = remote.connect().get("/promises")
     rows = answer["promises"]
     none = Text("the application promises nothing")
@@ -33,37 +56,18 @@ def promises(remote: Nearest) -> None:
     remote.show(answer, lambda _width: [_table(rows) if rows else none, *why])
 
 
-def alert_rules(
-    where: Elsewhere,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="APP|FILE",
-            help="A running application (name, id or URL), or a file with one, such as `payments.py`.",
-            show_default=False,
-        ),
-    ],
-    wait: Annotated[
-        str,
-        typer.Option("--for", metavar="TIME", help="How long something has to be so before an alert fires."),
-    ] = "1m",
-) -> None:
-    """Write alert rules for Prometheus, as YAML.
-
-    For each promise one that fires while it is broken. And for every application: its driver is gone, the run
-    has failed, it is stuck, commits nothing, or has fewer slots than it wants.
-
-    Example: `ridgeline alert-rules payments > rules.yaml`
-    """
+def _write_alert_rules(remote: Nearest, wait: str) -> None:
+    """Write alert rules of a running application, or of one in a file. Raises RidgelineError."""
     import yaml
 
     from ridgeline.cli.output import write
     from ridgeline.sla import alert_rules as rules_of
 
-    of_file = where.url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
+    target = remote.app or ""
+    of_file = remote.url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
     if re.fullmatch(r"(\d+(ms|[smhdwy]))+", wait) is None:
         raise CommandError(f"`--for {wait}` is no duration of Prometheus; give `30s`, `1m` or `1h30m`")
-    name, width, found = _of_file(target) if of_file else _of_running(target, where)
+    name, width, found = _of_file(target) if of_file else _of_running(remote)
     made = rules_of(name, found, window_seconds=width, wait=wait)
     write(yaml.safe_dump(made, sort_keys=False, allow_unicode=True).rstrip())
 
@@ -77,11 +81,11 @@ def _of_file(target: str) -> tuple[str, float, Sequence[Promise]]:
     return logical.application, logical.window_seconds, logical.promises
 
 
-def _of_running(target: str, where: Elsewhere) -> tuple[str, float, Sequence[PromiseState]]:
+def _of_running(remote: Nearest) -> tuple[str, float, Sequence[PromiseState]]:
     """Name, width of windows and promises of a running application."""
     from ridgeline.measure.deciding.figures import PromiseState
 
-    client = where.connect_to(target)
+    client = remote.connect()
     names = {"name": "promise", "kind": "kind", "operator": "operator", "kept": "kept", "since": "since"}
     names |= {"figure": "figure", "limit": "limit", "unit": "unit"}
     rows = client.get("/promises")["promises"]
@@ -95,47 +99,31 @@ def _table(rows: Iterable[Any]) -> Table:
     from ridgeline.api.policy import side
     from ridgeline.measure.wording.units import duration, time_of_day
 
-    table = Table(box=None, pad_edge=False)
-    for name in ("promise", "", "since", "figure", "promised", "budget", "broken", "times"):
-        table.add_column(name, overflow="fold")
     words = {True: Text("kept", "green"), False: Text("BROKEN", "bold red"), None: Text("unknown", "dim")}
-    for row in rows:
-        figure = "" if row["figure"] is None else f"{row['figure']:.3g} {row['unit']}"
-        table.add_row(
-            Text(row["promise"]),
+    cells = (
+        (
+            row["promise"],
             words[row["kept"]],
-            Text(time_of_day(row["since"])),
-            Text(figure),
-            Text(f"{side(row['kind'])} {row['limit']:g} {row['unit']}"),
-            Text("" if row["budgetLeft"] is None else f"{row['budgetLeft']:.0%}"),
-            Text(duration(row["brokenSeconds"])),
-            Text(str(row["timesBroken"])),
+            time_of_day(row["since"]),
+            "" if row["figure"] is None else f"{row['figure']:.3g} {row['unit']}",
+            f"{side(row['kind'])} {row['limit']:g} {row['unit']}",
+            "" if row["budgetLeft"] is None else f"{row['budgetLeft']:.0%}",
+            duration(row["brokenSeconds"]),
+            row["timesBroken"],
         )
-    return table
+        for row in rows
+    )
+    return folded(("promise", "", "since", "figure", "promised", "budget", "broken", "times"), cells)
 
 
-def decisions(remote: Named) -> None:
-    """List what policies and listeners have decided in this run, why, and what came of it.
-
-    Example: `ridgeline decisions payments`
-    """
-    answer = remote.connect().get("/decisions")
-    rows = answer["decisions"]
-    none = [Text("no policy and no listener has decided on a change in this run")]
-    remote.show(answer, lambda _width: decision_parts(rows) if rows else none)
-
-
-def decision_parts(rows: Iterable[Any]) -> Iterator[Table | Text]:
-    """A table with a line for each decision; then why, and what came of it."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("id", "state", "at", "by", "what"):
-        table.add_column(name, overflow="fold")
+def decision_parts(rows: Sequence[Any]) -> list[Table | Text]:
+    """A table with a line for each decision; then why, and what came of it. Empty for none."""
+    if not rows:
+        return []
+    cells = ((row["id"], row["state"], time_of_day(row["at"]), row["by"], row["what"]) for row in rows)
     notes: list[Text] = []
     for row in rows:
-        cells = (row["id"], row["state"], time_of_day(row["at"]), row["by"], row["what"])
-        table.add_row(*(Text(printable(str(cell))) for cell in cells))
         undone = f"takes decision {row['undoes']} back; " if row["undoes"] is not None else ""
         lines = [f"{row['id']}: {undone}{row['note']}", row["found"] or row["expected"]]
         notes.append(Text(printable("; ".join(line for line in lines if line))))
-    yield table
-    yield from notes
+    return [folded(("id", "state", "at", "by", "what"), cells), *notes]

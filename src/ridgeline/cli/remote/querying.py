@@ -12,9 +12,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Named
+from ridgeline.cli.tables import folded
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -47,10 +47,11 @@ def query(  # noqa: PLR0913, PLR0917  options
         ),
     ] = None,
 ) -> None:
-    """Run SQL over streams of a running application, and show its results as they come.
+    """Run SQL over streams, and show its results.
 
-    The query is inserted as an operator and removed when the command ends. It cannot read files. Its errors
-    end it and nothing else. With `--json` each row is an object on a line.
+    As they come, from a running application. The query is inserted as an operator and removed when the
+    command ends. It cannot read files. Its errors end it and nothing else. With `--json` each row is an
+    object on a line.
 
     Example: `ridgeline query quotes "select symbol, avg(price) from price group by symbol" --every 10s`
 
@@ -123,19 +124,17 @@ def parts(result: Any, lost: int) -> list[Table | Text]:
     found: list[Table | Text] = [Text(head, style="dim")]
     if lost > 0:
         found.append(Text(f"{lost:,} results before it are lost: they were not read in time"))
-    table = Table(box=None, pad_edge=False)
-    for name in result["columns"]:
-        numbers = all(isinstance(row[name], (int, float, type(None))) for row in result["rows"])
-        table.add_column(printable(name), justify="right" if numbers else "left", overflow="fold")
-    for row in result["rows"]:
-        table.add_row(*(Text(_cell(row[name])) for name in result["columns"]))
-    return [*found, table]
+    columns, rows = result["columns"], result["rows"]
+    numbers = [
+        name for name in columns if all(isinstance(row[name], (int, float, type(None))) for row in rows)
+    ]
+    return [*found, folded(columns, ((_cell(row[name]) for name in columns) for row in rows), right=numbers)]
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    return "" if value is None else printable(str(value))
+    return "" if value is None else str(value)
 
 
 def _seconds(text: str) -> float:

@@ -13,7 +13,9 @@ from rich.text import Text
 
 from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import command
 from ridgeline.cli.remote.options import Named, Operator
+from ridgeline.cli.tables import folded
 
 Port = Annotated[
     str | None,
@@ -29,7 +31,7 @@ MaxMb = Annotated[int, typer.Option(min=1, metavar="MB", help="End before it has
 RecordingId = Annotated[
     str,
     typer.Argument(
-        metavar="RECORDING", help="Its id; see `list-recordings`.", autocompletion=completing.recordings
+        metavar="RECORDING", help="Its id; see `record list`.", autocompletion=completing.recordings
     ),
 ]
 
@@ -48,7 +50,7 @@ class Recorded(Named):
     ] = field()
 
 
-def start_recording(
+def start(
     remote: Named,
     operator: Operator,
     port: Port = None,
@@ -59,20 +61,20 @@ def start_recording(
 
     Only committed windows are recorded, on all partitions. Secrets are masked.
 
-    Example: `ridgeline start-recording quotes parse output --windows 20`
+    Example: `ridgeline record start quotes parse output --windows 20`
     """
     client = remote.connect()
     answer = client.post("/recordings", operator=operator, port=port, windows=windows, maxMb=max_mb)
     remote.show(answer, lambda _width: [_changed(answer, "is recorded from")])
 
 
-def stop_recording(
+def stop(
     remote: Named,
     recording: RecordingId,
 ) -> None:
     """End a recording before the next window.
 
-    Example: `ridgeline stop-recording quotes 1-1`
+    Example: `ridgeline record stop quotes 1-1`
     """
     from urllib.parse import quote
 
@@ -81,18 +83,18 @@ def stop_recording(
     remote.show(answer, lambda _width: [_changed(answer, "ends before")])
 
 
-def list_recordings(remote: Named) -> None:
+def listed(remote: Named) -> None:
     """List the recordings of an application's checkpoint.
 
-    Example: `ridgeline list-recordings quotes`
+    Example: `ridgeline record list quotes`
     """
     answer = remote.connect().get("/recordings")
     rows = answer["recordings"]
-    none = Text("nothing was recorded; `ridgeline start-recording APP OPERATOR` begins it")
+    none = Text("nothing was recorded; `ridgeline record start APP OPERATOR` begins it")
     remote.show(answer, lambda _width: [_recordings(rows) if rows else none])
 
 
-def show_recording(
+def show(
     remote: Recorded,
     recording: RecordingId,
     port: Port = None,
@@ -100,7 +102,7 @@ def show_recording(
 ) -> None:
     """Show the tuples of a recording; each with its window, partition and position there.
 
-    Example: `ridgeline show-recording quotes 1-1 output --limit 100`
+    Example: `ridgeline record show quotes 1-1 output --limit 100`
     """
     from ridgeline.service import recorded
 
@@ -124,48 +126,25 @@ def _changed(answer: Any, what: str) -> Text:
 
 def _recordings(rows: Iterable[Any]) -> Table:
     """A table with a line for each recording."""
-    table = Table(box=None, pad_edge=False)
-    for name in (
-        "id",
-        "operator",
-        "ports",
-        "state",
-        "from",
-        "before",
-        "windows",
-        "tuples",
-        "bytes",
-        "reason",
-    ):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(
-            *map(
-                str,
-                (
-                    row["id"],
-                    row["operator"],
-                    ", ".join(row["ports"]),
-                    row["state"],
-                    row["firstWindow"],
-                    row["endWindow"],
-                    row["windows"],
-                    row["tuples"],
-                    row["bytes"],
-                    row["reason"],
-                ),
-            )
-        )
-    return table
+    members = ("state", "firstWindow", "endWindow", "windows", "tuples", "bytes", "reason")
+    return folded(
+        ("id", "operator", "ports", "state", "from", "before", "windows", "tuples", "bytes", "reason"),
+        (
+            (row["id"], row["operator"], ", ".join(row["ports"]), *(row[name] for name in members))
+            for row in rows
+        ),
+    )
 
 
 def _tuples(ports: dict[str, list[dict[str, Any]]]) -> Iterable[Text | Table]:
     for port, rows in ports.items():
         yield Text(f"{port}: {len(rows)} tuples shown" if rows else f"{port}: no tuples", "bold")
         if rows:
-            table = Table(box=None, pad_edge=False)
-            for name in rows[0]:
-                table.add_column(Text(name), overflow="fold")
-            for row in rows:
-                table.add_row(*(Text(str(value)) for value in row.values()))
-            yield table
+            yield folded([*rows[0]], (row.values() for row in rows))
+
+
+group = typer.Typer(help="Record tuples of its ports, and show them.", no_args_is_help=True)
+group.command("start")(command(start))
+group.command("stop")(command(stop))
+group.command("list")(command(listed))
+group.command("show")(command(show))

@@ -40,11 +40,11 @@ def upgrade(
     ],
     settings: RunSettings,
 ) -> None:
-    """Let a running application give way to APP, a version of it, with its checkpoint.
+    """Let a new version take the place of a running one.
 
-    Plan and state are checked first: if a state would be refused, nothing is changed. Then the application is
-    stopped after the windows under way, and APP runs in this terminal. Options are those of `run`: give those
-    that the version before had.
+    APP, the version, goes on with its checkpoint. Plan and state are checked first: if a state would be
+    refused, nothing is changed. Then the application is stopped after the windows under way, and APP runs in
+    this terminal. Options are those of `run`: give those that the version before had.
 
     Example: `ridgeline upgrade payments payments_v2.py --master local[2]`
 

@@ -45,9 +45,9 @@ def init(
         typer.Option(metavar="NAME", help="Another name for the application.", show_default=False),
     ] = None,
 ) -> None:
-    """Make a project that runs at once: an application, its tests, configuration, and a file for CI.
+    """Make a project that runs at once.
 
-    No file is written over.
+    An application, its tests, configuration, and a file for CI. No file is written over.
 
     Example: `ridgeline init shop`
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -94,3 +95,12 @@ def _of_path(row: LineAnswer) -> Text:
 def _where(row: LineAnswer) -> str:
     """`clicks.py:41`; what is not said by line is Ridgeline's own work, and lines with little time."""
     return f"{PurePath(row['file']).name}:{row['line']}" if row["line"] else _NO_LINE
+
+
+def stack_text(answer: Mapping[str, Any]) -> Text:
+    """Where the thread of a container is."""
+    when = "now" if answer["fresh"] else f"as of its last heartbeat, {answer['lastHeartbeat']}"
+    stack = answer["fresh"] or answer["stack"]
+    if not stack:
+        return Text(f"container {answer['id']} has said nothing yet of where it is")
+    return Text(f"container {answer['id']}, process {answer['pid']} on {answer['host']}, {when}:\n{stack}")

@@ -189,7 +189,7 @@ def operators_figures(
         below = Text.assemble(
             below,
             "  " if below else "",
-            (f"{hidden} more with less latency: `ridgeline list-operators`", "dim"),
+            (f"{hidden} more with less latency: `ridgeline operators`", "dim"),
         )
     return [*parts, below] if below else parts
 

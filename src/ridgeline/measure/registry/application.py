@@ -165,7 +165,7 @@ APPLICATION = (
         ("promise",),
         "1 while a promise of the application is kept, 0 while it is broken. Absent while it cannot "
         "be judged.",
-        "At 0: see `ridgeline promises`; `ridgeline alert-rules` writes alert rules for it.",
+        "At 0: see `ridgeline promises`; `ridgeline promises --alert-rules` writes alert rules for it.",
         read=_kept,
     ),
     ScrapedMetric(

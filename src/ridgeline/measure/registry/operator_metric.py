@@ -72,7 +72,7 @@ class OperatorMetric:
     - `metric`: the metric of `/metrics` and the page of metrics, whose value is the answer's
     - `metric_after`: the name of the metric that it follows there
     - `graph`: a line of that metric in the dashboard
-    - `column`: a column of `ridgeline list-operators`
+    - `column`: a column of `ridgeline operators`
     - `latency_column`: a column of `ridgeline latency`, with a field of `/latency` and an Arrow column; its
       `read` must not need latencies or tuples
     """

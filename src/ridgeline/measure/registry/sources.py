@@ -348,7 +348,7 @@ WATERMARKS = (
         OPERATOR,
         "The watermark of an operator: no older record is to come. Absent before the first record and at the "
         "end.",
-        "If it stands still, `ridgeline watermarks` names the input that holds it back.",
+        "If it stands still, `ridgeline record-age --watermarks` names the input that holds it back.",
         aliases=("Flink `currentInputWatermark`",),
         read=lambda scrape: [(labels, mark["watermark"]) for labels, mark in _marks(scrape)],
     ),

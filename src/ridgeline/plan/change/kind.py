@@ -77,7 +77,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """An edit as a line of `ridgeline begin-logical-plan-change`.
+    """An edit as a line of `ridgeline change`.
 
     `words`: what stands behind the name; a word in brackets may be left out. `edit` takes them as texts.
     """

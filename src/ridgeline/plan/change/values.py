@@ -50,9 +50,9 @@ def set_operator_property(
     name: Annotated[str, Word("Its property; `options.topic` for an entry of one.", "PROPERTY")],
     value: Annotated[str, Word("Its value, as `-D` takes it.", "VALUE", dashed=True)],
 ) -> SetProperty:
-    """Give a property of an operator a value, in all partitions from one window on.
+    """Give a property of an operator a value.
 
-    The instances stay: what they have cached and connected stays too.
+    In all partitions, from one window on. The instances stay: what they have cached and connected stays too.
 
     Example: `ridgeline set-operator-property payments payments per_window 500`
 
@@ -121,7 +121,7 @@ SET_PROPERTY = EditKind(
 
 def set_operator_attribute(
     operator: _Operator,
-    name: Annotated[str, Word("The attribute; `ridgeline list-attributes` has all.", "ATTRIBUTE")],
+    name: Annotated[str, Word("The attribute; `ridgeline library --attributes` has all.", "ATTRIBUTE")],
     value: Annotated[str, Word("Its value, as `--attribute` takes it.", "VALUE", dashed=True)],
     port: Annotated[str, Word("It is one of this port of the operator.", "PORT", option=True)] = "",
     *,
@@ -312,7 +312,7 @@ def repartition(
         ),
     ] = None,
 ) -> Repartition:
-    """Give an operator of a running application another number of partitions.
+    """Give an operator another number of partitions.
 
     Its keyed state moves with its keys. Operators that the change does not touch go on without a pause.
 

@@ -38,7 +38,7 @@ function Recordings({name, ports, rows, again}) {
   const begin = (event) => {
     event.preventDefault();
     const {port, windows, megabytes} = event.target.elements;
-    const words = ["start-recording", application, name, port.value, "--windows", windows.value, "--max-mb", megabytes.value];
+    const words = ["record", "start", application, name, port.value, "--windows", windows.value, "--max-mb", megabytes.value];
     const which = port.value ? `port ${port.value}` : "all ports that are connected";
     setAsked({
       title: `Record ${name}`, action: "/recordings", command: commandOf(words),
@@ -48,7 +48,7 @@ function Recordings({name, ports, rows, again}) {
   };
   const stop = (one) => setAsked({
     title: `End recording ${one.id}`, action: `/recordings/${encodeURIComponent(one.id)}/stop`, body: {},
-    command: commandOf(["stop-recording", application, one.id]),
+    command: commandOf(["record", "stop", application, one.id]),
     says: "It ends before the next window. What it has stays in the checkpoint.",
   });
   const close = () => {
