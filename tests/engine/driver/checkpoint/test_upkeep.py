@@ -240,6 +240,9 @@ def test_a_broken_off_move_removes_nothing_while_its_target_is_not_there(tmp_pat
     (tmp_path / "away").rename(target)
     move(source, target)
     assert walk(source).keys() == {"moved.json", "lock"}
+    (tmp_path / "state/moved.json").write_bytes(b"{}")
+    with pytest.raises(CheckpointError, match=r"moved.json` is corrupt"):
+        move(source, target)
 
 
 def test_pruning_says_first_and_removes_only_what_no_window_needs(tmp_path: Path) -> None:

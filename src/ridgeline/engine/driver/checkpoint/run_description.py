@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -82,11 +81,20 @@ def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
 
 def _read(storage: DriverStorage) -> bytes | None:
     """The description. Raises CheckpointError if the run was moved, OSError."""
-    moved = read_if_there(storage, MOVED)
-    if moved is not None:
-        to = str(json.loads(moved)["to"])
+    if to := moved_to(storage):
         raise CheckpointError(f"the run in `{storage.uri}` was moved to `{to}`; give `--checkpoint {to}`")
     return read_if_there(storage, NAME)
+
+
+def moved_to(storage: Storage) -> str:
+    """Where the run of a folder has been moved to; "" if it was not. Raises CheckpointError, OSError."""
+    data = read_if_there(storage, MOVED)
+    return str(unseal(MOVED, data, f"`{storage.uri}/{MOVED}`", FORMAT)["to"]) if data is not None else ""
+
+
+def say_moved(storage: Storage, to: str) -> None:
+    """Note where the run has been moved to. Raises OSError."""
+    storage.write(MOVED, seal(MOVED, {"format": FORMAT, "to": to}))
 
 
 def read_regions(storage: Storage) -> list[dict[str, Any]] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,9 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.rewinding import not_left
 from ridgeline.engine.driver.checkpoint.run_description import (
     FORMAT,
-    MOVED,
     NAME,
     describe_run,
+    moved_to,
     read_if_there,
     read_regions,
 )
@@ -100,10 +99,8 @@ def runs_of(uri: str) -> list[Run]:
     storage = open_folder(uri)
     regions = read_regions(storage)
     if regions is None:
-        if read_if_there(storage, NAME) is None and (moved := read_if_there(storage, MOVED)) is not None:
-            raise CheckpointError(
-                f"`{storage.uri}` holds no run any more: it was moved to `{json.loads(moved)['to']}`"
-            )
+        if read_if_there(storage, NAME) is None and (to := moved_to(storage)):
+            raise CheckpointError(f"`{storage.uri}` holds no run any more: it was moved to `{to}`")
         return [Run(storage, *describe_run(storage))]
     found = []
     for one in regions:

@@ -8,7 +8,6 @@ once.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,10 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.api.errors import CheckpointError
+from ridgeline.api.support.sealed import seal, unseal
 from ridgeline.engine.driver.checkpoint import journal, sync_marker
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
-from ridgeline.engine.driver.checkpoint.run_description import MOVED, NAME, REGIONS, read_if_there
+from ridgeline.engine.driver.checkpoint.run_description import (
+    FORMAT,
+    MOVED,
+    NAME,
+    REGIONS,
+    moved_to,
+    read_if_there,
+    say_moved,
+)
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
     Run,
@@ -109,15 +117,16 @@ def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Co
 
 def _begin(source: str, to: Storage, runs: Sequence[Run], step: Step) -> None:
     """Mark the target as a copy that is not whole. Raises CheckpointError if it holds something else."""
-    wanted = {"source": source, "runs": [run.run_id for run in runs]}
+    wanted = {"format": FORMAT, "source": source, "runs": [run.run_id for run in runs]}
     marked = read_if_there(to, COPYING)
     if marked is None and (there := sorted(walk(to.uri).keys() - {MOVED, "lock"})):
         raise CheckpointError(f"`{to.uri}` is not empty: it holds `{there[0]}`; give an empty folder")
-    if marked is not None and json.loads(marked) != wanted:
-        other = json.loads(marked)["source"]
-        raise CheckpointError(f"`{to.uri}` holds an unfinished copy of `{other}`; remove it, or finish that")
+    found = wanted if marked is None else unseal(COPYING, marked, f"`{to.uri}/{COPYING}`", FORMAT)
+    if found != wanted:
+        what = f"`{to.uri}` holds an unfinished copy of `{found['source']}`"
+        raise CheckpointError(f"{what}; remove it, or finish that")
     step("mark the copy")
-    to.write(COPYING, json.dumps(wanted).encode())
+    to.write(COPYING, seal(COPYING, wanted))
 
 
 class _RunCopy:
@@ -299,8 +308,7 @@ def move(
     """
     step = step or _nothing
     root, to = open_folder(source), open_folder(target)
-    moved = read_if_there(root, MOVED)
-    if moved is not None and json.loads(moved)["to"] == to.uri and read_if_there(to, COPYING) is None:
+    if moved_to(root) == to.uri and read_if_there(to, COPYING) is None:
         if not any(read_if_there(to, name) is not None for name in (NAME, REGIONS, MOVED)):
             raise CheckpointError(
                 f"`{source}` was moved to `{to.uri}`, and no run is there now; is its disk or store there?"
@@ -315,7 +323,7 @@ def move(
         if not _is_there(runs, target):
             copied = _copy(source, target, places or {}, step)
         step("say where it is")
-        root.write(MOVED, json.dumps({"to": to.uri}).encode())
+        say_moved(root, to.uri)
         if isinstance(root, LocalStorage):
             root.settle_folder("")
         _remove(root, step)

@@ -5,7 +5,6 @@ Each step may be broken off and repeated: files are removed one by one, and none
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -19,6 +18,7 @@ import pyarrow.fs
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError
+from ridgeline.api.support.sealed import checked
 from ridgeline.engine.container import recording
 from ridgeline.engine.driver.checkpoint import fault_dumps, folder, journal
 from ridgeline.engine.driver.checkpoint.journal import Committed
@@ -181,7 +181,7 @@ def _queues(
         if not name.startswith("queues/") or not name.endswith("/queue.json"):
             continue
         try:
-            writer = json.loads(root.read(name))
+            writer = checked("queue.json", root.read(name))
             used = writer["operator"] in outputs.get(writer["run_id"], ())
         except (ValueError, LookupError, TypeError):
             continue
