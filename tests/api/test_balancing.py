@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline import PortInfo
+from ridgeline import PortInfo, RoundRobinPartitioner
 from ridgeline.api.balancing import BalancedPartitioner, balance
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.build.partitioning import check_cover
@@ -17,6 +17,11 @@ from ridgeline.plan.spec.values import read_partitioner, write_partitioner
 
 PORTS = [PortInfo("data", keyed=True, connected=True), PortInfo("rates", keyed=False, connected=True)]
 TOLERANCE = 0.05
+
+
+class ByTopic(RoundRobinPartitioner):
+    def __init__(self, **limits):
+        self.limits = limits
 
 
 def levels(load, made, partitions):
@@ -77,6 +82,7 @@ def test_it_is_plain_data():
     made = BalancedPartitioner(2, [0, 1, 0, 0], {2: (1, 0)})
     again = read_partitioner(json.loads(json.dumps(write_partitioner(made))))
     assert (again.bits, again.owners, again.sharers) == (2, [0, 1, 0, 0], {2: [0, 1]})
+    assert read_partitioner(write_partitioner(ByTopic(tea=2, rice=1))).limits == {"tea": 2, "rice": 1}
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,9 @@ def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
         if name in values and parameter.kind is parameter.VAR_POSITIONAL:
             found["arguments"] = [write_value(name, one, Any) for one in values[name]]
         elif name in values:
-            found.setdefault("properties", {})[name] = write_value(name, values[name], Any)
+            given = values[name] if parameter.kind is parameter.VAR_KEYWORD else {name: values[name]}
+            written = {key: write_value(key, one, Any) for key, one in given.items()}
+            found["properties"] = {**found.get("properties", {}), **written}
     if partitioner.load != Load():
         found["load"] = [list(partitioner.load.by_partition), list(partitioner.load.by_cell)]
     if not same_value(read_partitioner(found), partitioner):
