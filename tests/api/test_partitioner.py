@@ -25,19 +25,26 @@ def test_every_key_belongs_to_exactly_one_partition(count):
     assert len(partitions) == count
     assert len(masks) == 1
     mask = masks.pop()
-    assert mask + 1 >= count > (mask + 1) // 2
     assert sorted(key for keys in partitions for key in keys.keys) == list(range(mask + 1))
-    assert all(key % count == number for number, keys in enumerate(partitions) for key in keys.keys)
+    sizes = [len(keys.keys) for keys in partitions]
+    assert max(sizes) - min(sizes) <= 1
+    assert len(partitions[-1].keys) == 1 or min(sizes) >= 8
 
 
 @pytest.mark.guide("002", "Default Partitioning")
-def test_three_partitions_as_apex_makes_them():
-    assert assign_keys(3) == [
-        PartitionKeys(3, frozenset({0, 3})),
-        PartitionKeys(3, frozenset({1})),
-        PartitionKeys(3, frozenset({2})),
-    ]
-    assert assign_keys(1) == [PartitionKeys(0, frozenset({0}))]
+@pytest.mark.parametrize("count", [1, 2, 4, 1024])
+def test_powers_of_two_as_apex_makes_them(count):
+    assert assign_keys(count) == [PartitionKeys(count - 1, frozenset({key})) for key in range(count)]
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 0.34), (3, 0.34), (4, 0.2), (5, 0.17), (8, 0.12)])
+def test_little_moves_to_one_partition_more(count, most):
+    cells = range(1 << 10)
+    before, after = (
+        {cell: number for number, keys in enumerate(some) for cell in cells if cell & keys.mask in keys.keys}
+        for some in (assign_keys(count), assign_keys(count + 1))
+    )
+    assert sum(before[cell] != after[cell] for cell in cells) <= most * len(cells)
 
 
 @pytest.mark.guide("004", "Multiple Ports")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.pickling import pickled_by_values
 
+_CELLS, _CELLS_EACH, _MOST_CELLS = 1 << 10, 8, 1 << 16
+"""Into how many cells hashes are divided where partitions are no power of two: at least, and for each of them
+at least. And at most, which is what masks may have."""
 _UNSAID = (
     "nothing says how; declare the state with `moves` or `moves_by`, "
     "or override `merge_state` and `split_state` of a `Partitioner`"
@@ -169,13 +173,34 @@ class Partitioner(ABC):
         return f"{type(self).__name__}({values})"
 
 
-def assign_keys(count: int) -> list[PartitionKeys]:
-    """Keys of `count` partitions: key k goes to partition k mod count (Apex, DefaultPartition).
+_CELLS = 1 << 10
+_CELLS_EACH = 1 << 4
+_MOST_CELLS = 1 << 16
 
-    The mask is 2^ceil(log2 count) - 1.
+
+def assign_keys(count: int) -> list[PartitionKeys]:
+    """Keys of `count` partitions: all have as many values of the hash's last bits, or one more.
+
+    A power of two has the form of Apex's DefaultPartition: partition k gets key k of the mask `count - 1`. Of
+    other numbers that form would give some partitions twice the keys of others.
+
+    Example:
+        >>> from ridgeline.api.partitioner import assign_keys
+        >>> assign_keys(2)[1], [len(partition.keys) for partition in assign_keys(3)]
+        (PartitionKeys(mask=1, keys=frozenset({1})), [341, 342, 341])
     """
-    mask = (1 << (count - 1).bit_length()) - 1
-    return [PartitionKeys(mask, frozenset(range(partition, mask + 1, count))) for partition in range(count)]
+    bits = (count - 1).bit_length()
+    if count == 1 << bits:
+        return [PartitionKeys(count - 1, frozenset({partition})) for partition in range(count)]
+    cells, base = min(max(_CELLS, _CELLS_EACH << bits), _MOST_CELLS), 1 << (bits - 1)
+    # The partitions of the power of two below keep most of what they have there. The others are filled one by
+    # one, from cells that are theirs under the power of two above: little moves from a number to a near one.
+    moving = [cell for cell in range(cells) if cell & base]
+    ends = [cells * more // count for more in range(count - base + 1)]
+    new = [moving[begin:end] for begin, end in pairwise(ends)]
+    taken = set(moving[: ends[-1]])
+    kept = [[cell for cell in range(first, cells, base) if cell not in taken] for first in range(base)]
+    return [PartitionKeys(cells - 1, frozenset(own)) for own in (*kept, *new)]
 
 
 class StickyPartitioner(Partitioner):
@@ -225,9 +250,9 @@ class KeyedPartitioner(Partitioner):
         >>> payments = PortInfo("payments", keyed=True, connected=True)
         >>> [
         ...     sorted(partition.keys["payments"].keys)
-        ...     for partition in KeyedPartitioner().define_partitions(3, [payments])
+        ...     for partition in KeyedPartitioner().define_partitions(4, [payments])
         ... ]
-        [[0, 3], [1], [2]]
+        [[0], [1], [2], [3]]
     """
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:

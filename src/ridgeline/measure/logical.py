@@ -64,8 +64,8 @@ class LogicalOperators:
         `times`: the same by physical operators. The parts of a latency add up as it does.
         """
         chains = times.copy() if self._behind else times
-        for own, unifiers in self._behind:
-            slowest = unifiers.slowest(chains)
+        for own, unifiers, which in self._behind:
+            slowest = unifiers.slowest(chains)[:, :, which]
             chains[:, :, own] += np.where(np.isnan(slowest[:, :1]), 0.0, slowest)
         return self._groups.slowest(chains)
 
@@ -74,20 +74,27 @@ class LogicalOperators:
         return self._groups.sums(values)
 
 
-def _unifiers(topology: Topology) -> list[tuple[np.ndarray, _Groups]]:
-    """The operators that have unifiers of their own, and these, as places; first those behind others."""
+def _unifiers(topology: Topology) -> list[tuple[np.ndarray, _Groups, np.ndarray]]:
+    """Operators that have unifiers of their own, sets of these, and who has which; as places.
+
+    First those behind others. As a rule all partitions of an operator have the same unifiers. A set for
+    each of a thousand partitions would be a million places, where these send to a thousand others.
+    """
     depth: dict[int, int] = {}
     places = topology.places
-    found: dict[int, list[int]] = {}
+    levels: dict[tuple[int, ...], int] = {}
+    found: dict[int, dict[tuple[int, ...], list[int]]] = {}
     for node in reversed(topology.operators):
         own = topology.own_unifiers.get(node.id, ())
-        depth[node.id] = max((depth[one] + 1 for one in own), default=0)
+        level = depth[node.id] = levels.get(own) or max((depth[one] + 1 for one in own), default=0)
         if own:
-            found.setdefault(depth[node.id], []).append(node.id)
+            levels[own] = level
+            found.setdefault(level, {}).setdefault(own, []).append(places[node.id])
     return [
         (
-            np.array([places[one] for one in found[level]], np.intp),
-            _Groups([[places[sink] for sink in topology.own_unifiers[one]] for one in found[level]]),
+            np.array([place for several in sets.values() for place in several], np.intp),
+            _Groups([[places[one] for one in own] for own in sets]),
+            np.repeat(np.arange(len(sets)), [len(several) for several in sets.values()]),
         )
-        for level in sorted(found)
+        for _, sets in sorted(found.items())
     ]

@@ -79,13 +79,10 @@ def test_sticky_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, b
         )
 
 
-def test_the_masks_of_partitions_may_differ():
-    """As after a split: one partition kept its key, the other's was halved."""
-    keys = [
-        PartitionKeys(1, frozenset({0})),
-        PartitionKeys(3, frozenset({1})),
-        PartitionKeys(3, frozenset({3})),
-    ]
+@pytest.mark.parametrize("others", [((1, 0), (3, 1), (3, 3)), ((3, 0), (3, 2), (5, 1), (5, 5))])
+def test_the_masks_of_partitions_may_differ(others):
+    """As after a split: one partition kept its key, the other's was halved. Or no mask has all bits."""
+    keys = [PartitionKeys(mask, frozenset({key})) for mask, key in others]
     taken = list(map(numbers, split(made([list(range(100))], batches=True), list(map(route, keys)))))
     assert sorted(number for part in taken for number in part) == list(range(100))
     assert all(taken)

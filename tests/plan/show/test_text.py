@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.api import Application
+from ridgeline.api.partitioner import assign_keys
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.shown_properties import plain
 from support.plan.parts import Balances, Check, Payment, Source, Store, payments_app
@@ -30,9 +31,9 @@ physical plan: 11 operators, 15 streams
    1  source
    2  check[0]                   payments: one tuple in 2, from number 0, of source
    3  check[1]                   payments: one tuple in 2, from number 1, of source
-   4  check.valid#unifier[0]     input: hash & 3 in {{0, 3}} of check[0], check[1]
-   5  check.valid#unifier[1]     input: hash & 3 in {{1}} of check[0], check[1]
-   6  check.valid#unifier[2]     input: hash & 3 in {{2}} of check[0], check[1]
+   4  check.valid#unifier[0]     input: hash & 1023 in {{0, ..., 1022: 341 keys}} of check[0], check[1]
+   5  check.valid#unifier[1]     input: hash & 1023 in {{1, ..., 1023: 342 keys}} of check[0], check[1]
+   6  check.valid#unifier[2]     input: hash & 1023 in {{2, ..., 682: 341 keys}} of check[0], check[1]
    7  balances[0]                payments: all of check.valid#unifier[0]
    8  balances[1]                payments: all of check.valid#unifier[1]
    9  balances[2]                payments: all of check.valid#unifier[2]
@@ -95,7 +96,8 @@ def test_json() -> None:
     )
     assert (stream["locality"], stream["localities"], stream["persisted"]) == (None, [None, None], [])
     operators = {operator["title"]: operator for operator in plan["physical"]["operators"]}
-    first, keys = operators["balances[0]"], {"mask": 3, "keys": [0, 3]}
+    first = operators["balances[0]"]
+    keys = {"mask": 1023, "keys": sorted(assign_keys(3)[0].keys)}
     assert (first["id"], first["partition"], first["partitions"]) == (5, 0, 3)
     assert (first["unifier"], first["slider"], first["inputs"]) == (False, False, {"payments": keys})
     assert operators["check"]["inputs"] == {"payments": {"round_robin": True}}

@@ -155,12 +155,11 @@ class _Pass:
         self.numbers = [number for number, _ in members]
         self.combining: Combining | None = None
         """Makes partial results for the operator that the routes lead to."""
-        mask = max(keys.mask for _, keys in members)
+        mask = _common_mask([keys for _, keys in members])
         self._mask = np.min_scalar_type(mask).type(mask)
-        values = np.arange(mask + 1)
-        self._owner = np.full(len(values), len(members), np.min_scalar_type(len(members)))
+        self._owner = np.full(mask + 1, len(members), np.min_scalar_type(len(members)))
         for owner, (_, keys) in enumerate(members):
-            self._owner[np.isin(values & keys.mask, list(keys.keys))] = owner
+            self._owner[_cells(keys.keys, keys.mask, mask)] = owner
         self._least_loaded = (
             LeastLoaded([keys for _, keys in members]) if any(k.shared for _, k in members) else None
         )
@@ -204,21 +203,30 @@ def _groups(routes: Sequence[Route], members: _Keyed) -> list[_Keyed]:
 
 def _disjoint(members: _Keyed) -> list[_Keyed]:
     """Groups within which no key belongs to two routes: as a rule the partitions of one operator."""
-    groups: list[_Keyed] = []
+    groups: list[tuple[_Keyed, npt.NDArray[np.bool_]]] = []
+    mask = _common_mask([keys for _, keys in members])
     for number, keys in members:
-        for group in groups:
-            if not any(_overlap(keys, other) for _, other in group):
-                group.append((number, keys))
-                break
-        else:
-            groups.append([(number, keys)])
-    return groups
+        cells = _cells(keys.keys, keys.mask, mask)
+        found = next((one for one in groups if not one[1][cells].any()), None)
+        if found is None:
+            found = [], np.zeros(mask + 1, np.bool_)
+            groups.append(found)
+        found[0].append((number, keys))
+        found[1][cells] = True
+    return [group for group, _ in groups]
 
 
-def _overlap(one: PartitionKeys, other: PartitionKeys) -> bool:
-    """True if some hash belongs to both."""
-    common = one.mask & other.mask
-    return not {key & common for key in one.keys}.isdisjoint(key & common for key in other.keys)
+def _common_mask(several: Sequence[PartitionKeys]) -> int:
+    """The lowest bits that have all bits of these masks: an author may give one 3, and another one 5."""
+    return (1 << max((keys.mask.bit_length() for keys in several), default=0)) - 1
+
+
+def _cells(keys: Collection[int], mask: int, largest: int) -> npt.NDArray[Any]:
+    """The values up to a mask that is `largest` whose bits in `mask` are among the keys."""
+    found = np.fromiter(keys, np.intp, len(keys))
+    if mask & (mask + 1):  # not the lowest bits alone
+        return np.flatnonzero(np.isin(np.arange(largest + 1) & mask, found))
+    return (found[:, None] + np.arange(0, largest + 1, mask + 1)).ravel()
 
 
 def _hashes(codec: StreamCodec, part: Tuples) -> Hashes:
@@ -276,9 +284,10 @@ class LeastLoaded:
     """
 
     def __init__(self, members: Sequence[PartitionKeys]) -> None:
-        self._mask = max(keys.mask for keys in members)
-        values = np.arange(self._mask + 1)
-        shares = np.array([np.isin(values & keys.mask, list(keys.shared)) for keys in members])
+        self._mask = _common_mask(members)
+        shares = np.zeros((len(members), self._mask + 1), np.bool_)
+        for own, keys in zip(shares, members, strict=True):
+            own[_cells(keys.shared, keys.mask, self._mask)] = True
         self._sharers = {
             int(cell): np.flatnonzero(shares[:, cell]) for cell in np.flatnonzero(shares.any(axis=0))
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
@@ -21,6 +21,7 @@ from ridgeline.plan.show.to_json import (
 from ridgeline.plan.shown_properties import chosen_properties
 
 _SHOWN = 4
+_MANY_KEYS = 8
 
 
 def describe(plan: Plan, regions: Sequence[Plan] = (), *, unfold: bool = False) -> str:
@@ -180,12 +181,18 @@ def _describe_physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> list
 
 def _share(stream: PhysicalStream) -> str:
     if isinstance(stream.route, PartitionKeys):
-        keys = f"hash & {stream.route.mask} in {{{', '.join(map(str, sorted(stream.route.keys)))}}}"
-        shared = ", ".join(map(str, sorted(stream.route.shared)))
-        return f"{keys} and a part of {{{shared}}}" if shared else keys
+        keys = f"hash & {stream.route.mask} in {_some(stream.route.keys)}"
+        return f"{keys} and a part of {_some(stream.route.shared)}" if stream.route.shared else keys
     if isinstance(stream.route, RoundRobin):
         return f"one tuple in {stream.route.of}, from number {stream.route.index},"
     return "all"
+
+
+def _some(keys: Collection[int]) -> str:
+    """Keys as a set; of many the first, the last and how many."""
+    if len(keys) > _MANY_KEYS:
+        return f"{{{min(keys)}, ..., {max(keys)}: {len(keys):,} keys}}"
+    return f"{{{', '.join(map(str, sorted(keys)))}}}"
 
 
 def _combines(streams: Sequence[PhysicalStream], homes: Mapping[int, int]) -> bool:

@@ -325,7 +325,11 @@ def _renamed(
     """The versions with the committed names of changes. `known`: those before, which need none."""
     renamed = {}
     for key, version in states.items():
-        first = common(known.get(key, ()), version)
+        before = known.get(key, ())
+        if version == before:  # most: the same object is not looked into again where the difference is made
+            renamed[key] = before
+            continue
+        first = common(before, version)
         renamed[key] = (*version[:first], *(names.get(name, name) for name in version[first:]))
     return renamed
 

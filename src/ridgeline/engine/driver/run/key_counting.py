@@ -44,13 +44,15 @@ class KeyCounting:
         """Count for another plan from now on."""
         self._plan = plan
         self._names: Mapping[int, str] | None = None
+        masks = (keys.mask for one in plan.physical.operators for keys in one.keys.values())
+        self._bits = max(KEY_BITS, max(masks, default=0).bit_length())
 
     def load(self, operator: str, seconds: float) -> KeyLoad | None:
         """How the tuples of a logical operator are spread over keys; None before anything was counted.
 
         None, too, for one that is not divided by key.
         """
-        division = key_division(self._plan, operator)
+        division = key_division(self._plan, operator, self._bits)
         if division is None:
             return None
         now = self._clock.monotonic()
@@ -85,7 +87,7 @@ class KeyCounting:
         if self._count >= _FIRST_WINDOWS and now - self._asked < _EVERY_SECONDS:
             return request
         self._asked, self._count = now, self._count + 1
-        return replace(request, key_bits=KEY_BITS)
+        return replace(request, key_bits=self._bits)
 
     def take(self, reports: Iterable[WindowReport]) -> None:
         """A window is committed: fold what its reports say of keys."""
