@@ -97,3 +97,29 @@ def test_with_noise_it_takes_as_long_as_the_evidence_needs(capacity, window, noi
         assert state.verdict is Verdict.CATCHING_UP or (
             at < ends + needed and state.verdict is Verdict.HOLDING
         ), at
+
+
+@pytest.mark.parametrize("window", [0.2, 0.5])
+@pytest.mark.parametrize("slower", [0.0, 0.4])
+def test_the_end_is_foretold_to_15_percent_also_while_a_restarted_run_warms_up(window, slower):
+    """It works off 700 a second in the end, 40 % less at first: a fifth of that comes each second."""
+    right = []
+    for seed in range(5):
+        dice, source = random.Random(seed), SourceBacklog(window_seconds=window)
+        at, consumed, backlog = 0.0, 0.0, 12_000.0
+        source.add(at, consumed, backlog)
+        told = []
+        while backlog > 2 * window * 700:
+            step = window * dice.uniform(0.9, 1.3)
+            at += step
+            backlog += 400 * step * dice.uniform(0.9, 1.1)
+            done = 700 * step * (1 - slower * 0.8**at) * dice.uniform(0.85, 1.15)
+            consumed, backlog = consumed + done, backlog - done
+            source.add(at, consumed, backlog)
+            source.arrived(at, consumed + backlog)
+            told.append((at, source.state(at).caught_up_at))
+        end = at + backlog / 300
+        known = [(said - at) / (end - at) for at, said in told if said is not None and end - at > 3]
+        assert len(known) > len(told) / 2
+        right += [abs(ratio - 1) <= 0.15 for ratio in known]
+    assert sum(right) >= 0.85 * len(right)

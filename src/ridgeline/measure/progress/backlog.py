@@ -8,7 +8,8 @@ A source is watched through samples (at, consumed, remaining), `consumed` cumula
   time;
 - backlog seconds = remaining / drain rate;
 - caught up at = time of the last sample + remaining / -growth, while it catches up. It is said once
-  the growth is known for three seconds, or eight windows, and to 15 %: by its standard error and the rates.
+  the growth is known to 15 %: by its standard error, the rates, and its later half, since runs
+  warm up. It was then seen for three seconds, eight windows, and a sixth of what is foretold.
 
 A change of the growth shows as soon as it stands out of the noise, without noise at the next sample: see
 `ridgeline.measure.progress.trend`. The words are in `ridgeline.measure.progress.verdict`.
@@ -32,7 +33,7 @@ from ridgeline.measure.progress.verdict import (
 )
 
 _FALLS = 0.05  # of the drain rate: a backlog that falls by less has no end
-_SURE, _SURE_SECONDS, _SURE_WINDOWS = 0.15, 3.0, 8.0
+_SURE, _SURE_SECONDS, _SURE_WINDOWS, _SURE_TIMES, _SURE_ERRORS = 0.15, 3.0, 8.0, 6.0, 1.5
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _RECENT, _ALIKE = 4, 0.1  # the last part of an interval; rates that differ by less are one
 _LONG_INTERVALS = 3.0
@@ -297,16 +298,22 @@ class SourceBacklog:
     ) -> float | None:
         """When the backlog ends if it goes on falling as it has; None until that is known to 15 %.
 
-        The trend's own error and the two rates have to agree on how fast it falls.
+        The trend's own error, the two rates and what it was lately have to agree on how fast it falls.
         """
         if drain is None or arrival is None or growth is None or self._backlog.value is None:
             return None
-        falls = -growth.rate
-        seconds = max(_SURE_SECONDS, min(_SURE_WINDOWS * self._window, self._interval))
-        unsure = max(growth.error, abs(drain - arrival - falls)) > _SURE * falls
-        if falls < _FALLS * drain or unsure or growth.seconds < seconds:
+        lately = self._samples.growth(self._as_of - growth.seconds / 2)
+        lately = growth.rate if lately is None else lately
+        falls = -(growth.rate if abs(lately - growth.rate) <= growth.error else lately)
+        if falls < _FALLS * drain:
             return None
-        end = self._as_of + self._backlog.value / falls
+        left = self._backlog.value / falls
+        seconds = min(max(_SURE_WINDOWS * self._window, left / _SURE_TIMES), self._interval)
+        apart = max(growth.error, abs(drain - arrival + growth.rate))
+        changes = abs(lately - growth.rate) > max(_SURE * falls, _SURE_ERRORS * growth.error)
+        if changes or apart > _SURE * falls or growth.seconds < max(_SURE_SECONDS, seconds):
+            return None
+        end = self._as_of + left
         return max(now, end) if math.isfinite(end) else None
 
     def _stuck(self, now: float) -> bool:

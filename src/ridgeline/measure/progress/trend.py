@@ -12,6 +12,7 @@ with noise as soon as it stands out.
 from __future__ import annotations
 
 import math
+import statistics
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -162,6 +163,15 @@ class Samples:
         return Trend(
             self._slope(begin, last), noise / math.sqrt(seconds), last - begin, seconds, changed, since
         )
+
+    def growth(self, since: float) -> float | None:
+        """The growth of what remains per second from then on, of the nearest line; None if unknown."""
+        known = [
+            (one.at, one.remaining) for one in self._samples[self.after(since) :] if one.remaining is not None
+        ]
+        if len(known) < 2 or known[-1][0] - known[0][0] < LEAST_SECONDS:  # noqa: PLR2004  a line has two points
+            return None
+        return statistics.linear_regression(*zip(*known, strict=True)).slope
 
     def _first(self, at: float) -> int:
         return bisect_left(self._times, at)
