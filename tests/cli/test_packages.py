@@ -42,27 +42,26 @@ def test_applications_and_what_a_package_is(ridgeline_command, tmp_path):
 @pytest.mark.guide("002", "Creating New Project")
 def test_an_application_of_a_package_is_used_as_any_other(ridgeline_command, tmp_path):
     shop = build_shop(tmp_path)
-    done = ridgeline_command("validate", shop, "--app", "turnover")
+    done = ridgeline_command("validate", f"{shop}:turnover")
     assert (done.stdout, done.exit_code) == ("application turnover is valid: 3 operators, 2 streams\n", 0)
     assert "application orders is valid: 2" in ridgeline_command("validate", f"{shop}:orders").stdout
-    planned = ridgeline_command("plan", shop, "--app", "turnover", "--output", "elsewhere", "--json").stdout
+    planned = ridgeline_command("plan", f"{shop}:turnover", "--output", "elsewhere", "--json").stdout
     assert json.loads(planned)["application"] == "turnover"
 
 
 def test_a_package_does_not_say_how_it_is_run(ridgeline_command, tmp_path):
     shop = build_shop(tmp_path, **{"shop/defaults.yaml": "run: {master: yarn}"})
-    done = ridgeline_command("validate", shop, "--app", "turnover")
+    done = ridgeline_command("validate", f"{shop}:turnover")
     assert (done.exit_code, "`run.master`" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["{shop}"], "package `shop` 1.2 has 2 applications; give `--app`: `orders`, `turnover`"),
-        (["{shop}", "--app", "turnovr"], "has no application `turnovr`; did you mean `turnover`?"),
+        (["{shop}"], "package `shop` 1.2 has 2 applications; give one of `orders`, `turnover`: `shop-1.2"),
+        (["{shop}:turnovr"], "has no application `turnovr`; did you mean `turnover`?"),
         (["app.py", "--conf-set", "x"], "`--conf-set x` names a part of a package, which `app.py` is not"),
         (["gone.whl"], "there is no file `gone.whl`; "),
-        (["app.py", "--app", "x"], "`--app x` names an application of a package, which `app.py` is not"),
         (["fails.zip"], "`fails.zip, casino.app` failed while it was loaded: ZeroDivisionError"),
         (["lacks.zip"], "`lacks.zip, casino.app` has no `application`; "),
     ],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True}
 """Settings of a command whose other options belong to the application."""
 OPTIONS_OF_APP = (
-    "Options that are not listed here belong to the application: they become arguments of its function "
+    "Options that are none of these belong to the application: they become arguments of its function "
     "`application(...)`."
 )
 _PANEL = "Packages and configuration"
@@ -38,18 +38,8 @@ App = Annotated[
         metavar="APP",
         help="A file (its one Application, or its function `application()`), `file.py:name`, "
         "`module:attribute`, a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package "
-        "(`.whl`, `.zip`).",
+        "(`.whl`, `.zip`; of several applications `shop.whl:name`).",
         show_default=False,
-    ),
-]
-AppName = Annotated[
-    str | None,
-    typer.Option(
-        "--app",
-        metavar="NAME",
-        help="Which application of a package.",
-        show_default=False,
-        rich_help_panel=_PANEL,
     ),
 ]
 ConfSet = Annotated[
@@ -98,6 +88,19 @@ NoConfig = Annotated[
 ]
 
 
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.meta[_ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Written:
     """An application as it is written, and what the command line sets of it.
@@ -109,7 +112,6 @@ class Written:
     properties: Properties = None
     attributes: Attributes = None
     conf_file: ConfFiles = None
-    app_name: AppName = None
     conf_set: ConfSet = None
     no_config: NoConfig = False
 
@@ -120,8 +122,8 @@ class Written:
         return several if self.conf_set is None else (*several, self.conf_set)
 
 
-_KEY = "ridgeline.configuration"
-_NOT_CONFIGURED = {one.name for group in (Written, ResumeOptions) for one in options_of(group)}
+_KEY, _ALL = "ridgeline.configuration", "ridgeline.help_all"
+_NOT_CONFIGURED = {"help_all", *(one.name for group in (Written, ResumeOptions) for one in options_of(group))}
 """Options of one command: no configuration has them."""
 
 
@@ -139,6 +141,17 @@ class ConfiguredCommand(TyperCommand):
 
     Nothing is printed or raised here: faults are shown with those of the application.
     """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Where there is `--help-all`, it alone shows the options that stand under a title of their own."""
+        shown: list[Any] = [one for one in self.params if not getattr(one, "hidden", False)]
+        brief = any(one.name == "help_all" for one in shown) and not ctx.meta.get(_ALL)
+        more = [one for one in shown if brief and getattr(one, "rich_help_panel", None)]
+        for one in more:
+            one.hidden = True
+        super().format_help(ctx, formatter)
+        for one in more:
+            one.hidden = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the configuration before the options."""
@@ -214,7 +227,7 @@ def load_configured(context: typer.Context, written: Written) -> Configured:
         options.properties(written.properties or ()), options.attributes(written.attributes or ())
     )
     read = configuration(context)
-    app = load_application(written.target, context.args, written.app_name)
+    app = load_application(written.target, context.args)
     packaged = layers_of(written.target, written.conf_set)
     return Configured(app, [*packaged, *read.layers], above, read.faults)
 

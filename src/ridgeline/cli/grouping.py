@@ -149,6 +149,7 @@ def _shown(name: str, hint: Any, option: Option, default: Any) -> inspect.Parame
         case_sensitive=False,
         show_default=not several and default not in {None, ""},
         rich_help_panel=option.panel or None,
+        hidden=option.setting,
     )
     kind: Any = list[str] | None if several else _type(hint)
     return _keyword(name, Annotated[kind, info], None if several else default)

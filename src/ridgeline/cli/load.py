@@ -164,10 +164,8 @@ _FORMS = (
 )
 
 
-def load_application(target: str, options: Sequence[str] = (), name: str | None = None) -> Application:
+def load_application(target: str, options: Sequence[str] = ()) -> Application:
     """The application that APP names, made with the options that the command did not know.
-
-    `name`: which one of a package's, by `--app`.
 
     Raises CommandError if there is none or its code fails, and any RidgelineError that its code raises.
     """
@@ -177,7 +175,7 @@ def load_application(target: str, options: Sequence[str] = (), name: str | None 
             f"unknown option `{target}`; "
             f"{hint if hint.startswith('did') else 'options of the application come after APP'}"
         )
-    found = _found(target, name)
+    found = _found(target)
     if isinstance(found, Application):
         if options:
             option = options[0].partition("=")[0]
@@ -196,15 +194,11 @@ def _is_like(option: str, other: str) -> bool:
     return SequenceMatcher(None, option.lstrip("-"), other.lstrip("-")).ratio() >= _ALIKE
 
 
-def _found(target: str, app: str | None) -> Any:
-    """The application, or the function that makes it. `app`: given by `--app`."""
+def _found(target: str) -> Any:
+    """The application, or the function that makes it."""
     path, name = _split(target)
     if path is not None and is_package(path.name):
-        return _packaged(path, app or name or None)
-    if app is not None:
-        raise CommandError(
-            f"`--app {app}` names an application of a package, which `{target}` is not; leave it out"
-        )
+        return _packaged(path, name or None)
     if path is None:
         return _import_attribute(target)
     return _specified(path, name) if form_of(path.name) else _find(path, name)

@@ -310,7 +310,8 @@ _add(
     run,
     **{
         **_CONFIGURED,
-        "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
+        "epilog": "`--help-all` shows those about web service, roles, store, checkpoint, cluster and log. "
+        f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
     },
 )
 _add(_RUN, upgrading.upgrade, validating.validate, plan, **_CONFIGURED)

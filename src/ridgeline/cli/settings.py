@@ -13,7 +13,7 @@ from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.api.support.secrets.providers import names_provider, provided_settings
 from ridgeline.cli import options
-from ridgeline.cli.configuration import Written
+from ridgeline.cli.configuration import HelpAll, Written
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import build, fields_of, flag_of, option_names, options_of
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
@@ -22,7 +22,7 @@ from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSetting
 from ridgeline.engine.spark.submitted import DEFAULT_MASTER
 from ridgeline.service.options import ServiceOptions
 
-_CLUSTER, _LOG, _PROFILE = "Cluster", "Log", "Profile"
+_CLUSTER, _LOG = "Cluster", "Log"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Logs:
         ),
     ] = None
     log_format: Annotated[
-        LogFormat, Option(help="`text`, or `json`: one JSON object a line.", panel=_LOG)
+        LogFormat, Option(help="`text`, or `json`: one JSON object a line.", panel=_LOG, setting=True)
     ] = LogFormat.TEXT
 
     def settings(self) -> LogSettings | None:
@@ -84,7 +84,6 @@ class Profiling:
         Option(
             help="Write flame graphs of the driver and of a worker (by py-spy) to the folder `profile`, of "
             "half a minute at most.",
-            panel=_PROFILE,
             repeated=False,
         ),
     ] = False
@@ -106,6 +105,7 @@ class RunSettings:
     cluster: Cluster
     logs: Logs
     profiling: Profiling
+    help_all: HelpAll = False
     own: Sequence[str] = ()
     chosen: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)

@@ -114,7 +114,8 @@ class Package:
         names = ", ".join(f"`{one}`" for one in self.applications)
         if name is None:
             raise PackageError(
-                f"package {self.title} has {len(self.applications)} applications; give `--app`: {names}"
+                f"package {self.title} has {len(self.applications)} applications; give one of {names}: "
+                f"`{self.path.name}:NAME`"
             )
         if name not in self.applications:
             near = did_you_mean(name, self.applications)

@@ -25,7 +25,7 @@ class ServiceOptions(AccessOptions):
     enough to read. `allow_host`: names besides its own by which requests may ask for it. `event_log` is a
     file as `EventLogWriter` takes it, `event_log_keep` a text as `Rotation.of` takes it. `metrics_file`: as
     `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that traces of windows are sent
-    to. `trace_ratio`: as `trace_settings` takes it.
+    to.
     """
 
     port: Annotated[
@@ -71,6 +71,7 @@ class ServiceOptions(AccessOptions):
             help="How much of the event log's earlier files is kept: files, size, age (`20,10GB,7d`). "
             "Default: all.",
             panel=PANEL,
+            setting=True,
         ),
     ] = ""
     metrics_file: Annotated[
@@ -80,6 +81,7 @@ class ServiceOptions(AccessOptions):
             help="Write the last metrics to FILE (`.prom`) when the run ends, for a textfile collector: a "
             "run that has failed cannot be scraped.",
             panel=PANEL,
+            setting=True,
         ),
     ] = None
     otlp: Annotated[
@@ -87,16 +89,8 @@ class ServiceOptions(AccessOptions):
         Option(
             metavar="URL",
             help="Send traces of windows to an OpenTelemetry collector, `http://localhost:4318`; needs the "
-            "extra `ridgeline[telemetry]`. Default: as `OTEL_EXPORTER_OTLP_ENDPOINT` says.",
-            panel=PANEL,
-        ),
-    ] = None
-    trace_ratio: Annotated[
-        float | None,
-        Option(
-            metavar="SHARE",
-            help="The share of windows that is traced, 0 to 1. Slow and failed windows always "
-            "are. Default: `OTEL_TRACES_SAMPLER_ARG`, else 0.01.",
+            "extra `ridgeline[telemetry]`. Default: as `OTEL_EXPORTER_OTLP_ENDPOINT` says. Of all windows "
+            "`OTEL_TRACES_SAMPLER_ARG`, else 1 %, and those that are slow or fail.",
             panel=PANEL,
         ),
     ] = None
@@ -115,6 +109,7 @@ class ServiceOptions(AccessOptions):
             variable="RIDGELINE_READ_TOKEN",
             help="A second token for the web service, with which everything can be read and nothing changed.",
             panel=PANEL,
+            setting=True,
             repeated=False,
         ),
     ] = None

@@ -166,7 +166,6 @@ def test_the_summary_of_a_run_that_finished():
             "--conf-file low.yaml --conf-file 'high one.toml' --no-config --checkpoint s",
         ),
         ({"own": ["--windows", "3"]}, "--checkpoint s -- --windows 3"),
-        ({"app_name": "turnover"}, "--app turnover --checkpoint s"),
         (
             {"log_level": LogLevel.DEBUG, "log_file": "run.log", "log_format": LogFormat.JSON},
             "--log-level DEBUG --log-file run.log --log-format json --checkpoint s",

@@ -38,6 +38,9 @@ def _no_variables(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+RATIO = {"OTEL_TRACES_SAMPLER": "traceidratio"}
+
+
 @pytest.fixture
 def short(monkeypatch):
     """The end of a run waits less for the collector."""
@@ -49,9 +52,11 @@ def traced(url, events, *, ratio=1.0, watch=None, said=None):
     now = Now()
     watch = watch or Watch(now)
     lines = [] if said is None else said
-    service = ServiceOptions(otlp=url, trace_ratio=ratio)
-    with exporting_traces(watch, service, lines.append):
-        feed(watch, now, *events)
+    with pytest.MonkeyPatch.context() as variables:
+        for name, value in {**RATIO, "OTEL_TRACES_SAMPLER_ARG": str(ratio)}.items():
+            variables.setenv(name, value)
+        with exporting_traces(watch, ServiceOptions(otlp=url), lines.append):
+            feed(watch, now, *events)
     return watch
 
 
@@ -174,28 +179,27 @@ def test_a_refusal_is_said(collector):
 
 
 @pytest.mark.parametrize(
-    ("options", "variables", "text"),
+    ("otlp", "variables", "text"),
     [
-        ({"otlp": "localhost:4318"}, {}, "did you mean `http://localhost:4318`"),
-        ({"otlp": "http://ann:hunter2@"}, {}, "an OTLP endpoint is a URL"),
-        ({"otlp": "http://c:4318", "ratio": 7.0}, {}, "`--trace-ratio` is a share of all windows, from 0"),
-        ({"otlp": "http://c:4318", "ratio": float("nan")}, {}, "from 0 to 1; got nan"),
+        ("localhost:4318", {}, "did you mean `http://localhost:4318`"),
+        ("http://ann:hunter2@", {}, "an OTLP endpoint is a URL"),
+        ("http://c:4318", {**RATIO, "OTEL_TRACES_SAMPLER_ARG": "7"}, "a share of all windows, from 0"),
+        ("http://c:4318", {**RATIO, "OTEL_TRACES_SAMPLER_ARG": "nan"}, "from 0 to 1; got nan"),
         (
-            {},
+            None,
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
             "sent by `http/protobuf` only",
         ),
         (
-            {"otlp": "http://c:4318"},
-            {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "some"},
+            "http://c:4318",
+            {**RATIO, "OTEL_TRACES_SAMPLER_ARG": "some"},
             "`OTEL_TRACES_SAMPLER_ARG=some` is no number",
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_name(options, variables, text):
-    given = {"otlp": None, "ratio": None, **options}
+def test_what_cannot_be_is_refused_with_its_name(otlp, variables, text):
     with pytest.raises(RidgelineError) as error:
-        trace_settings(given["otlp"], given["ratio"], variables)
+        trace_settings(otlp, variables)
     assert text in str(error.value)
     assert "hunter2" not in str(error.value)
 
@@ -232,14 +236,13 @@ def test_a_variable_alone_is_no_error_without_the_extra(monkeypatch, there):
 
 def test_the_variables_of_opentelemetry_count():
     there = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}
-    assert trace_settings(None, None, {}) is None
-    assert trace_settings(None, None, there).ratio == 0.01
-    assert trace_settings(None, None, {**there, "OTEL_SDK_DISABLED": "true"}) is None
-    assert trace_settings(None, None, {**there, "OTEL_TRACES_EXPORTER": "none"}) is None
+    assert trace_settings(None, {}) is None
+    assert trace_settings(None, there).ratio == 0.01
+    assert trace_settings(None, {**there, "OTEL_SDK_DISABLED": "true"}) is None
+    assert trace_settings(None, {**there, "OTEL_TRACES_EXPORTER": "none"}) is None
     sampler = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}
-    assert trace_settings(None, None, {**there, **sampler}).ratio == 0.25
-    assert trace_settings(None, 0.5, {**there, **sampler}).ratio == 0.5
-    assert trace_settings("http://d:4318", None, there).endpoint == "http://d:4318/v1/traces"
+    assert trace_settings(None, {**there, **sampler}).ratio == 0.25
+    assert trace_settings("http://d:4318", there).endpoint == "http://d:4318/v1/traces"
 
 
 @pytest.mark.slow

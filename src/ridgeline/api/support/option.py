@@ -14,7 +14,8 @@ class Option:
     Its type says what it takes: a flag for `bool`, several values for a collection, `NAME=VALUE` for a
     mapping. `name`: without it the field's own. `panel`: the title that `--help` lists it under; "": the
     options that most runs need. `form` and `example`: of a mapping's entries, for errors; `filled`: an entry
-    needs a value. `repeated`: the command that continues the run has it again.
+    needs a value. `repeated`: the command that continues the run has it again. `setting`: mostly a
+    configuration file or its variable says it, so no help of a command has it.
     """
 
     help: str
@@ -28,6 +29,7 @@ class Option:
     example: str = ""
     filled: bool = False
     repeated: bool = True
+    setting: bool = False
 
 
 def taken(group: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,6 +124,7 @@ def _row_here(entry: Any, said: Any) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
+    """A table with a line for each application."""
     cells = (
         (
             row["name"],

@@ -50,7 +50,7 @@ class Recorded(Named):
     ] = field()
 
 
-def start(
+def start_recording(
     remote: Named,
     operator: Operator,
     port: Port = None,
@@ -68,7 +68,7 @@ def start(
     remote.show(answer, lambda _width: [_changed(answer, "is recorded from")])
 
 
-def stop(
+def stop_recording(
     remote: Named,
     recording: RecordingId,
 ) -> None:
@@ -144,7 +144,7 @@ def _tuples(ports: dict[str, list[dict[str, Any]]]) -> Iterable[Text | Table]:
 
 
 group = typer.Typer(help="Record tuples of its ports, and show them.", no_args_is_help=True)
-group.command("start")(command(start))
-group.command("stop")(command(stop))
+group.command("start")(command(start_recording))
+group.command("stop")(command(stop_recording))
 group.command("list")(command(listed))
 group.command("show")(command(show))

@@ -83,7 +83,7 @@ def traces_of(service: ServiceOptions, say: Say | None = None) -> TraceSettings 
 
     Raises RidgelineError for a value that cannot be used.
     """
-    found = trace_settings(service.otlp, service.trace_ratio, os.environ)
+    found = trace_settings(service.otlp, os.environ)
     if found is None or found.endpoint is not None or _has_exporter():
         return found
     if say is not None:
@@ -102,15 +102,12 @@ def _has_exporter() -> bool:
         return False
 
 
-def trace_settings(
-    otlp: str | None, ratio: float | None, environment: Mapping[str, str]
-) -> TraceSettings | None:
+def trace_settings(otlp: str | None, environment: Mapping[str, str]) -> TraceSettings | None:
     """The settings of a run's traces; None: none are wanted.
 
     Args:
         otlp: The collector's URL, an option of the run. None: as the variables say, if they say one.
-        ratio: The share of windows, 0 to 1. None: as `OTEL_TRACES_SAMPLER` says, else 0.01.
-        environment: The variables.
+        environment: The variables. `OTEL_TRACES_SAMPLER` says the share of windows, else it is 0.01.
 
     Raises:
         RidgelineError: A value that is none, or a protocol that is not spoken.
@@ -122,11 +119,11 @@ def trace_settings(
         return None
     if otlp is None:
         _check_protocol(environment)
-    sampler = "`--trace-ratio`"
-    if ratio is None:
-        ratio, sampler = _sampled(environment), "`OTEL_TRACES_SAMPLER_ARG`"
+    ratio = _sampled(environment)
     if not 0 <= ratio <= 1:
-        raise RidgelineError(f"{sampler} is a share of all windows, from 0 to 1; got {ratio:g}")
+        raise RidgelineError(
+            f"`OTEL_TRACES_SAMPLER_ARG` is a share of all windows, from 0 to 1; got {ratio:g}"
+        )
     return TraceSettings(None if otlp is None else _traces_url(otlp), ratio)
 
 
