@@ -70,10 +70,17 @@ def test_each_row_is_there_once_after_rewinds(spark_context, tmp_path, of):
     assert rows(out) == Counter(numbers(12))
 
 
-def test_a_list_of_files_that_spark_has_merged_is_said_before_anything_changes(spark_context, tmp_path):
+def test_what_spark_cannot_read_again_is_said_before_anything_changes(spark_context, tmp_path):
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     app, numbers = files(out, tmp_path)
     run_on_spark(app, spark_context, checkpoint, windows=13)
+    read = tmp_path / "in/12.json"
+    read.rename(tmp_path / "kept")
+    with pytest.raises(
+        CheckpointError, match=r"to window 11: the file `file:.*12.json`, .*, is gone; rewind"
+    ):
+        run_on_spark(app, spark_context, checkpoint, windows=1, planner=back_to(app, 11))
+    (tmp_path / "kept").rename(read)
     for number in range(9):  # as Spark does ten minutes later
         (checkpoint / "spark/sources/0" / str(number)).unlink()
         (checkpoint / "spark/sources/0" / f".{number}.crc").unlink(missing_ok=True)

@@ -18,7 +18,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.errors import CheckpointError
+import pyarrow.fs
+
+from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.support.files import resolve
+from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.sealed import checksum, seal, unseal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets
 from ridgeline.engine.files.storage import DriverStorage, explain
@@ -102,6 +106,20 @@ class SparkLog:
                     raise CheckpointError(
                         f"{what}: {why}; rewind to a later window, or start anew with another `--checkpoint`"
                     )
+            if gone := next((path for path in self._read_since(known) if not _is_there(path)), None):
+                why = f"the file `{mask_text(gone)}`, which was read since, is gone"
+                raise CheckpointError(f"{what}: {why}; rewind to a later window, or bring it back")
+
+    def _read_since(self, known: SourceOffsets) -> Iterator[str]:
+        """The files that sources have read after a window: they list those that there are, and no others."""
+        for source, line in enumerate(_lines(known.entry)):
+            number = _file_number(line)
+            last = -1 if number is None else number
+            for name in self._numbers(f"sources/{source}"):
+                if _number_of(name) > last and (number is not None or line == NO_OFFSET):
+                    for one in map(_json, (self._text(f"sources/{source}/{name}") or "").split("\n")):
+                        if isinstance(one, dict) and "path" in one and one.get("batchId", last + 1) > last:
+                            yield str(one["path"])
 
     def offsets(self, batch: int) -> SourceOffsets:
         """Where the sources of a window end that Spark is about to run.
@@ -389,6 +407,15 @@ def _file_number(line: str) -> int | None:
     offset = _json(line)
     number = offset.get("logOffset") if isinstance(offset, dict) else None
     return number if isinstance(number, int) else None
+
+
+def _is_there(path: str) -> bool:
+    """Whether a file is there that Spark has read; also if its store does not answer, or only to Spark."""
+    with contextlib.suppress(OSError, RidgelineError):
+        files, place = resolve(path)
+        found: bool = files.get_file_info(place).type != pyarrow.fs.FileType.NotFound
+        return found
+    return True
 
 
 def _number_of(name: str) -> int:
