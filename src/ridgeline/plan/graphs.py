@@ -12,6 +12,28 @@ from collections.abc import Iterable
 Edges = Iterable[tuple[int, int]]
 
 
+class Sets:
+    """Sets of nodes that grow together."""
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        self._above = {node: node for node in nodes}
+
+    def of(self, node: int) -> int:
+        """The node that stands for the set of a node."""
+        while self._above[node] != node:
+            self._above[node] = self._above[self._above[node]]
+            node = self._above[node]
+        return node
+
+    def join(self, one: int, other: int) -> None:
+        """Make one set of those of two nodes; what stood for the second one's stands for it."""
+        self._above[self.of(one)] = self.of(other)
+
+    def together(self, one: int, other: int) -> bool:
+        """Whether two nodes are in one set; not if the first is in none."""
+        return one in self._above and self.of(one) == self.of(other)
+
+
 def successors(count: int, edges: Edges) -> list[list[int]]:
     """The successors of each node, ascending, each once."""
     following: list[set[int]] = [set() for _ in range(count)]

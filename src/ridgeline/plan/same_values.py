@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from ridgeline.api.operator import Operator, operator_type
 
 _DEEPEST = 16
 
@@ -29,6 +31,15 @@ def same_value(one: Any, other: Any, depth: int = 0) -> bool:
     if isinstance(one, float):
         return repr(one) == repr(other)
     return _equal(one, other) or (_is_plain(one) and same_values(vars(one), vars(other), depth))
+
+
+def altered_properties(old: Operator, new: Operator) -> Iterator[str]:
+    """The properties whose values differ; of two operators of one class."""
+    before, after = vars(old), vars(new)
+    for name in operator_type(type(new)).properties:
+        is_altered = name in after and not (name in before and same_value(before[name], after[name]))
+        if is_altered and name != "context":
+            yield name
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.graphs import Sets
 from ridgeline.plan.placement_rule import PlacementRule, limits_of
 from ridgeline.stram.anti_affinity import (
     Pairs,
@@ -573,18 +574,11 @@ def _slots_on_one(localities: frozenset[Locality], plan: Plan, placement: Placem
 
 def _components(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """The connected components of nodes, each sorted, by their lowest node."""
-    parents = {node: node for node in sorted(nodes)}
-
-    def root(node: int) -> int:
-        while parents[node] != node:
-            parents[node] = parents[parents[node]]
-            node = parents[node]
-        return node
-
-    for first, second in edges:
-        low, high = sorted((root(first), root(second)))
-        parents[high] = low
+    ordered = sorted(nodes)
+    sets = Sets(ordered)
+    for edge in edges:
+        sets.join(*edge)
     found: dict[int, list[int]] = {}
-    for node in parents:
-        found.setdefault(root(node), []).append(node)
+    for node in ordered:
+        found.setdefault(sets.of(node), []).append(node)
     return list(found.values())

@@ -7,13 +7,12 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import mask
 from ridgeline.plan.change.state_moves import StateMove
 from ridgeline.plan.change.succession import can_retain, changed_properties
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
-from ridgeline.plan.same_values import same_value
+from ridgeline.plan.same_values import altered_properties, same_value
 from ridgeline.plan.shown_properties import plain
 
 _NOTHING: Mapping[str, str] = {}
@@ -255,11 +254,9 @@ def _pictures(plan: Plan) -> dict[int, Hashable]:
 
 def _properties(old: LogicalOperator, new: LogicalOperator) -> Iterator[Altered]:
     """The properties of an operator that differ."""
-    before, after = vars(old.operator), vars(new.operator)
-    for name in operator_type(type(new.operator)).properties:
-        if name != "context" and not same_value(before.get(name), after.get(name)):
-            values = [plain(mask(name, one.get(name))) for one in (before, after)]
-            yield Altered(f"{new.name}.{name}", *values)
+    for name in altered_properties(old.operator, new.operator):
+        values = [plain(mask(name, vars(one.operator).get(name))) for one in (old, new)]
+        yield Altered(f"{new.name}.{name}", *values)
 
 
 def _attributes(

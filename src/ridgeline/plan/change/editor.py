@@ -8,14 +8,13 @@ from typing import Any
 
 from ridgeline.api.application import AddedOperator, AddedStream, Application
 from ridgeline.api.errors import did_you_mean
-from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.change.edited_references import Named, forget_operators, operator_of, point_of
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.overrides import Overrides
-from ridgeline.plan.spec.reader import read_operator
+from ridgeline.plan.spec.reader import find_port, read_operator
 from ridgeline.plan.spec.values import ValueFaultError, read_partitioner, read_value
 from ridgeline.plan.validate.application import check_name
 
@@ -197,28 +196,15 @@ class Editor:
 
     def end(self, where: str, text: str, side: str) -> list[Any] | None:
         """The ports that `operator.port` names, several for one of a module; None, and a fault, for none."""
-        owner, dot, port = text.rpartition(".")
-        if not dot or not owner or not port:
-            self.faults.add(where, f"`{text}` names no port", "write `operator.port`")
-            return None
-        thing = self._owner(owner)
-        if thing is None:
-            if owner not in self.spoilt:
-                known = [*self.names, *self.modules]
-                self.faults.add(where, f"there is no operator `{owner}`", did_you_mean(owner, known))
-            return None
-        declared = operator_type(type(thing.thing))
-        sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.every_output}
-        ports, others = sides.pop(side), sides.popitem()[1]
-        if port in ports:
-            return thing.ends(port)
-        kind = type(thing.thing).__name__
-        if port in others:
-            other = "a stream leads from an output port to input ports"
-            self.faults.add(where, f"`{port}` of `{kind}` is no {side} port", other)
-        else:
-            self.faults.add(where, f"`{kind}` has no {side} port `{port}`", did_you_mean(port, [*ports]))
-        return None
+        owners: dict[str, Named] = {}
+
+        def find(name: str) -> object:
+            owner = self._owner(name)
+            return None if owner is None else owners.setdefault(name, owner).thing
+
+        known = [*self.names, *self.modules]
+        found = find_port(self.faults.add, where, text, side, find, self.spoilt, known)
+        return None if found is None else owners[found[0]].ends(found[1])
 
     def _owner(self, name: str) -> Named | None:
         """An operator or a module by name."""

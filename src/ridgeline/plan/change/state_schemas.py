@@ -6,10 +6,8 @@ module: values are converted once, at the start. Any other difference is a fault
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ridgeline.api.cells.migrations import Former
@@ -30,11 +28,11 @@ from ridgeline.plan.change.state_shapes import (
     arguments_of,
     class_names,
     class_shape,
+    defaults_of,
     head_of,
     meaning_of,
     members,
     migrations_done,
-    model_defaults,
     state_shapes,
     with_inner,
     without_literals,
@@ -765,24 +763,6 @@ def _columns(columns: Any) -> str:
     return f"the columns {', '.join(f'`{name}: {kind}`' for name, kind in columns)}"
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
-def defaults_of(kind: Any) -> dict[str, Callable[[], Any]]:
-    """The defaults of a class's fields, each as what makes it."""
-    found = model_defaults(kind) if isinstance(kind, type) else {}
-    if dataclasses.is_dataclass(kind):
-        for one in dataclasses.fields(kind):
-            if one.default_factory is not dataclasses.MISSING:
-                found[one.name] = one.default_factory
-            elif one.default is not dataclasses.MISSING:
-                found[one.name] = partial(_itself, one.default)
-    for name, default in getattr(kind, "_field_defaults", {}).items():
-        found[name] = partial(_itself, default)
-    return found
-
-
 __all__ = [
     "NOTHING",
     "SLIDES",
@@ -791,5 +771,6 @@ __all__ = [
     "Conversion",
     "Replacement",
     "Schemas",
+    "defaults_of",
     "held_states",
 ]

@@ -127,35 +127,32 @@ def is_described(kind: type) -> bool:
 
     So are those of pydantic and attrs.
     """
-    return (
-        is_named_tuple(kind)
-        or dataclasses.is_dataclass(kind)
-        or issubclass(kind, Enum)
-        or is_typeddict(kind)
-        or _model_fields(kind) is not None
-    )
+    return issubclass(kind, Enum) or _fields(kind) is not None
 
 
-def _model_fields(kind: Any) -> list[tuple[str, bool]] | None:
-    """The fields of a class of pydantic or attrs, and whether they have a default; None of others."""
-    if not issubclass(kind, BaseModel) and "__attrs_attrs__" not in vars(kind):
-        return None
-    defaults = model_defaults(kind)
-    names = kind.model_fields if issubclass(kind, BaseModel) else [one.name for one in kind.__attrs_attrs__]
-    return [(name, name in defaults) for name in names]
-
-
-def model_defaults(kind: Any) -> dict[str, Callable[[], Any]]:
-    """The defaults of fields of a class of pydantic or attrs, each as what makes it.
-
-    One computed of other fields is none.
-    """
-    found: dict[str, Callable[[], Any]] = {}
+def _fields(kind: Any) -> tuple[str, list[str]] | None:
+    """What a class is called that has fields, and their names; None of others."""
+    if is_named_tuple(kind):
+        return "NamedTuple", list(kind._fields)
+    if dataclasses.is_dataclass(kind):
+        return "dataclass", [one.name for one in dataclasses.fields(kind)]
+    if is_typeddict(kind):
+        return "TypedDict", list(kind.__annotations__)
     if issubclass(kind, BaseModel):
-        for name, one in kind.model_fields.items():
-            if not one.is_required() and not getattr(one, "default_factory_takes_validated_data", False):
-                found[name] = partial(one.get_default, call_default_factory=True)
+        return "model", list(kind.model_fields)
+    attributes = vars(kind).get("__attrs_attrs__")
+    return None if attributes is None else ("model", [one.name for one in attributes])
+
+
+def defaults_of(kind: Any) -> dict[str, Callable[[], Any]]:
+    """The defaults of a class's fields, each as what makes it. One computed of other fields is none."""
+    found: dict[str, Callable[[], Any]] = {}
+    if not isinstance(kind, type):
         return found
+    if issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            if not field.is_required() and not getattr(field, "default_factory_takes_validated_data", False):
+                found[name] = partial(field.get_default, call_default_factory=True)
     nothing = getattr(sys.modules.get("attr"), "NOTHING", None)
     for one in vars(kind).get("__attrs_attrs__", ()):
         factory = getattr(one.default, "factory", None)
@@ -163,6 +160,13 @@ def model_defaults(kind: Any) -> dict[str, Callable[[], Any]]:
             found[one.name] = factory
         elif factory is None and one.default is not nothing:
             found[one.name] = partial(_itself, one.default)
+    for one in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+        if one.default_factory is not dataclasses.MISSING:
+            found[one.name] = one.default_factory
+        elif one.default is not dataclasses.MISSING:
+            found[one.name] = partial(_itself, one.default)
+    for name, default in getattr(kind, "_field_defaults", {}).items():
+        found[name] = partial(_itself, default)
     return found
 
 
@@ -197,41 +201,20 @@ def class_shape(kind: Any) -> tuple[Shape, dict[str, type]]:
     """A class as JSON, and the classes that its fields name."""
     inside: dict[str, type] = {}
     shape: Shape = {"kind": "class"}
-    if is_named_tuple(kind):
-        hints = _hints(kind)
-        fields = [
-            [name, type_shape(hints.get(name, Any), inside), name in kind._field_defaults]
-            for name in kind._fields
-        ]
-        shape = {"kind": "NamedTuple", "fields": fields}
-    elif dataclasses.is_dataclass(kind):
-        hints = _hints(kind)
-        fields = [
-            [
-                one.name,
-                type_shape(hints.get(one.name, Any), inside),
-                one.default is not dataclasses.MISSING or one.default_factory is not dataclasses.MISSING,
-            ]
-            for one in dataclasses.fields(kind)
-        ]
-        shape = {"kind": "dataclass", "fields": fields, "form": form_of(kind)}
+    if (described := _fields(kind)) is not None:
+        title, names = described
+        hints, defaults = _hints(kind), defaults_of(kind)
+        optional = kind.__optional_keys__ if title == "TypedDict" else defaults
+        fields = [[name, type_shape(hints.get(name, Any), inside), name in optional] for name in names]
+        shape = {"kind": title, "fields": fields}
+        if title == "dataclass":
+            shape["form"] = form_of(kind)
     elif issubclass(kind, Flag):
         members = [[name, str(int(one.value))] for name, one in kind.__members__.items()]
         shape = {"kind": "Flag", "members": members}
     elif issubclass(kind, Enum):
         members = [[name, repr(one.value)] for name, one in kind.__members__.items()]
         shape = {"kind": "Enum", "members": members}
-    elif is_typeddict(kind):
-        hints = _hints(kind)
-        fields = [
-            [name, type_shape(hints.get(name, Any), inside), name not in kind.__required_keys__]
-            for name in kind.__annotations__
-        ]
-        shape = {"kind": "TypedDict", "fields": fields}
-    elif (model := _model_fields(kind)) is not None:
-        hints = _hints(kind)
-        fields = [[name, type_shape(hints.get(name, Any), inside), default] for name, default in model]
-        shape = {"kind": "model", "fields": fields}
     if own := _own(kind):
         shape["own"] = own
     return shape, inside

@@ -20,7 +20,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.build.fusing import build_execution
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
-from ridgeline.plan.same_values import same_value, same_values
+from ridgeline.plan.same_values import altered_properties, same_value, same_values
 
 
 def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
@@ -141,14 +141,8 @@ def can_retain(old: PhysicalOperator, new: PhysicalOperator) -> bool:
 
 def changed_properties(old: PhysicalOperator, new: PhysicalOperator) -> dict[str, Any]:
     """The properties whose values differ, with the new ones; of two operators of one class."""
-    before, after = vars(old.operator), vars(new.operator)
-    return {
-        name: after[name]
-        for name in operator_type(type(new.operator)).properties
-        if name in after
-        and name != "context"
-        and not (name in before and same_value(before[name], after[name]))
-    }
+    names = altered_properties(old.operator, new.operator)
+    return {name: vars(new.operator)[name] for name in names}
 
 
 def _place(one: PhysicalOperator) -> Hashable:

@@ -36,7 +36,7 @@ from ridgeline.plan.change.kind import (
 from ridgeline.plan.change.plan_pair import PlanPair
 from ridgeline.plan.edits import Edit, Repartition, SetAttribute, SetProperty
 from ridgeline.plan.logical import LogicalOperator
-from ridgeline.plan.same_values import same_value
+from ridgeline.plan.same_values import altered_properties, same_value
 
 _APART = ("partitions", "partitioner", "application_window")
 """Attributes of operators that other edits set, or that follow from others."""
@@ -88,12 +88,9 @@ def _property_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOper
     if new.name in pair.replaced:
         return
     kinds = property_types(type(new.operator))
-    before, after = vars(old.operator), vars(new.operator)
-    for name in operator_type(type(new.operator)).properties:
-        if name == "context" or name not in after or same_value(before.get(name), after[name]):
-            continue
-        value = pair.plain(f"{new.name}.{name}", name, after[name], kinds.get(name))
-        yield SetProperty(new.name, name, value)
+    for name in altered_properties(old.operator, new.operator):
+        value = vars(new.operator)[name]
+        yield SetProperty(new.name, name, pair.plain(f"{new.name}.{name}", name, value, kinds.get(name)))
 
 
 SET_PROPERTY = EditKind(

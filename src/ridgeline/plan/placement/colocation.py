@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import Fault, listed
-from ridgeline.plan.graphs import find_path, strong_components, successors, topological_order
+from ridgeline.plan.graphs import Sets, find_path, strong_components, successors, topological_order
 from ridgeline.plan.placement_rule import PlacementRule, find_homeless
 
 
@@ -94,21 +94,16 @@ def _demanded(
     nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join]
 ) -> tuple[list[int], list[Fault]]:
     """For each operator the group that a locality or a rule puts it into; localities that cannot be kept."""
-    group = list(range(len(nodes)))
+    group = Sets(range(len(nodes)))
     faults = []
     for edge in filter(lambda one: one.together, edges):
         if one_to_one(nodes, edge):
-            group = _united(group, edge.source, edge.sink)
+            group.join(edge.sink, edge.source)
         elif None not in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
             faults.append(_not_one_to_one(nodes, edge))
     for join in joins:
-        group = _united(group, join.first, join.second)
-    return group, faults
-
-
-def _united(group: list[int], first: int, second: int) -> list[int]:
-    """The groups of operators with those of two operators as one."""
-    return [group[first] if member == group[second] else member for member in group]
+        group.join(join.second, join.first)
+    return [group.of(number) for number in range(len(nodes))], faults
 
 
 def _closed(group: list[int], edges: Sequence[Edge]) -> list[list[int]]:
@@ -326,14 +321,7 @@ def _components(nodes: Sequence[Node], ties: Sequence[_Tie]) -> list[list[int]]:
     for node in nodes:
         starts.append(total)
         total += node.partitions or 1
-    parents = list(range(total))
-
-    def root(one: int) -> int:
-        while parents[one] != one:
-            parents[one] = parents[parents[one]]
-            one = parents[one]
-        return one
-
+    sets = Sets(range(total))
     for tie in ties:
         firsts = range(starts[tie.first], starts[tie.first] + (nodes[tie.first].partitions or 1))
         seconds = range(starts[tie.second], starts[tie.second] + (nodes[tie.second].partitions or 1))
@@ -342,9 +330,9 @@ def _components(nodes: Sequence[Node], ties: Sequence[_Tie]) -> list[list[int]]:
         else:
             pairs = list(zip(firsts, seconds, strict=False))
         for one, other in pairs:
-            parents[root(one)] = root(other)
+            sets.join(one, other)
     return [
-        [root(starts[number] + partition) for partition in range(node.partitions or 1)]
+        [sets.of(starts[number] + partition) for partition in range(node.partitions or 1)]
         for number, node in enumerate(nodes)
     ]
 

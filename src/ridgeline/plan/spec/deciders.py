@@ -13,17 +13,7 @@ from ridgeline.api.errors import described, did_you_mean, shorten
 from ridgeline.api.policy import Kind, Promise
 from ridgeline.plan.spec.values import ImportPathError, ValueFaultError, import_path, path_of, write_value
 
-_PROMISES: dict[Kind, Callable[..., Promise]] = {
-    "latency": policy.latency,
-    "window_latency": policy.window_latency,
-    "record_age": policy.record_age,
-    "caught_up_within": policy.caught_up_within,
-    "error_share": policy.error_share,
-    "late_share": policy.late_share,
-    "loss": policy.loss,
-    "throughput": policy.throughput,
-    "uptime": policy.uptime,
-}
+_PROMISES: dict[Kind, Callable[..., Promise]] = {kind: getattr(policy, kind) for kind in policy.UNITS}
 _LIMITS: dict[Kind, str] = {
     "caught_up_within": "limit",
     "error_share": "at_most",

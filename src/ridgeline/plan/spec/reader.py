@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -278,28 +278,42 @@ class Reader:
 
     def _end(self, where: str, text: str, what: str) -> Any:
         """The port that `operator.port` names; None for a fault, or if its operator could not be made."""
-        owner, dot, port = text.rpartition(".")
-        if not dot or not owner or not port:
-            self._fault(where, f"`{text}` names no port", "write `operator.port`")
-            return None
-        if owner not in self.made:
-            if owner not in self._spoilt:
-                self._fault(
-                    where,
-                    f"there is no operator `{owner}`",
-                    did_you_mean(owner, {*self.made, *self._spoilt}),
-                )
-            return None
-        operator = self.made[owner]
-        declared = operator_type(type(operator))
-        sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.every_output}
-        ports, others = sides.pop(what), sides.popitem()[1]
-        if port in ports:
-            return getattr(operator, port)
-        kind = type(operator).__name__
-        if port in others:
-            other = "a stream leads from an output port to input ports"
-            self._fault(where, f"`{port}` of `{kind}` is no {what} port", other)
-        else:
-            self._fault(where, f"`{kind}` has no {what} port `{port}`", did_you_mean(port, [*ports]))
+        known = {*self.made, *self._spoilt}
+        found = find_port(self._fault, where, text, what, self.made.get, self._spoilt, known)
+        return None if found is None else getattr(self.made[found[0]], found[1])
+
+
+def find_port(
+    fault: Callable[[str, str, str], None],
+    where: str,
+    text: str,
+    side: str,
+    find: Callable[[str], object],
+    spoilt: Collection[str],
+    known: Iterable[str],
+) -> tuple[str, str] | None:
+    """The operator or module, and the `side` port of it, that a text names; None, and a `fault`, for none.
+
+    `find`: what has a name. `spoilt`: names of what could not be made, whose own faults are enough.
+    """
+    owner, dot, port = text.rpartition(".")
+    if not dot or not owner or not port:
+        fault(where, f"`{text}` names no port", "write `operator.port`")
         return None
+    thing = find(owner)
+    if thing is None:
+        if owner not in spoilt:
+            fault(where, f"there is no operator `{owner}`", did_you_mean(owner, known))
+        return None
+    declared = operator_type(type(thing))
+    sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.every_output}
+    ports, others = sides.pop(side), sides.popitem()[1]
+    if port in ports:
+        return owner, port
+    kind = type(thing).__name__
+    if port in others:
+        other = "a stream leads from an output port to input ports"
+        fault(where, f"`{port}` of `{kind}` is no {side} port", other)
+    else:
+        fault(where, f"`{kind}` has no {side} port `{port}`", did_you_mean(port, [*ports]))
+    return None

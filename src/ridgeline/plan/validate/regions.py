@@ -16,7 +16,7 @@ from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.draft import Draft, DraftStream, End, Faults
-from ridgeline.plan.graphs import find_cycles, topological_order
+from ridgeline.plan.graphs import Sets, find_cycles, topological_order
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.region import PortRef, QueueEdge, Region
 from ridgeline.plan.validate.application import check_name
@@ -37,7 +37,7 @@ def divide(draft: Draft, faults: Faults, app: Application) -> tuple[Region, ...]
             faults.add(str(name), what, "give `decoupled=True` to the stream before it, or leave it out")
         return ()
     taken = set() if app.dead_letter_port is None else {_port_of(draft, app)}
-    groups = _Groups(len(draft.operators))
+    groups = Sets(range(len(draft.operators)))
     letters: list[Cut] = []
     for stream, source, sink, locality in draft.edges():
         if sink in stream.decoupled:
@@ -88,26 +88,8 @@ def _delays(draft: Draft) -> Mapping[str, list[int]]:
     return {name: ends for name, ends in found.items() if len(ends) == 2}  # noqa: PLR2004
 
 
-class _Groups:
-    """Sets of operators that grow together."""
-
-    def __init__(self, count: int) -> None:
-        self._above = list(range(count))
-
-    def of(self, index: int) -> int:
-        while self._above[index] != index:
-            index = self._above[index]
-        return index
-
-    def join(self, one: int, other: int) -> None:
-        self._above[self.of(one)] = self.of(other)
-
-    def together(self, one: int, other: int) -> bool:
-        return one >= 0 and self.of(one) == self.of(other)
-
-
 def _named(
-    draft: Draft, faults: Faults, app: Application, groups: _Groups, cuts: list[Cut], letters: list[Cut]
+    draft: Draft, faults: Faults, app: Application, groups: Sets, cuts: list[Cut], letters: list[Cut]
 ) -> tuple[Region, ...]:
     """The regions in topological order, with names, attributes and queues."""
     members: dict[int, list[str]] = defaultdict(list)
@@ -141,7 +123,7 @@ def _named(
 
 
 def _given(
-    draft: Draft, faults: Faults, app: Application, groups: _Groups
+    draft: Draft, faults: Faults, app: Application, groups: Sets
 ) -> dict[int, tuple[str, float | str | None, Mapping[str, Any]]]:
     """Name, window and attributes of the groups that `set_region` names."""
     found: dict[int, tuple[str, float | str | None, Mapping[str, Any]]] = {}
@@ -216,7 +198,7 @@ def _check_rules(draft: Draft, faults: Faults, regions: Collection[Region]) -> N
 
 
 def _edges(
-    draft: Draft, groups: _Groups, names: Mapping[int, str], cuts: list[Cut], letters: list[Cut]
+    draft: Draft, groups: Sets, names: Mapping[int, str], cuts: list[Cut], letters: list[Cut]
 ) -> tuple[QueueEdge, ...]:
     """The queues between regions: one for a stream, with a reader for each region that reads it."""
     used = {operator.name for operator in draft.operators}
