@@ -58,6 +58,15 @@ class Fault:
         return f"`{self.where}`: {self.what}; {self.remedy}"
 
 
+class FaultError(Exception):
+    """What is wrong, and the remedy; whoever catches it knows of what it is a fault."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what}; {remedy}")
+        self.what = what
+        self.remedy = remedy
+
+
 class ValidationError(RidgelineError):
     """The application is not valid; `faults` has all of its faults.
 

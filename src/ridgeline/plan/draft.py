@@ -14,6 +14,7 @@ from ridgeline.api.module import Module
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import Policy, Promise, StatsListener
+from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import Region
 
@@ -132,6 +133,11 @@ class DraftOperator:
     def is_input(self) -> bool:
         """True if it is an input operator."""
         return isinstance(self.operator, InputOperator)
+
+    @property
+    def followed(self) -> list[str]:
+        """The connected input ports at which every partition follows one partition upstream."""
+        return parallel_ports(self.operator, self.ports, self.touched)
 
     @property
     def may_leave_out(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.operator import InputOperator, Operator
+from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import Policy, Promise, StatsListener
 from ridgeline.plan.region import PortRef, Region
@@ -39,6 +39,11 @@ class LogicalOperator:
     def is_input(self) -> bool:
         """True if it is an input operator."""
         return isinstance(self.operator, InputOperator)
+
+    @property
+    def followed(self) -> list[str]:
+        """The connected input ports at which every partition follows one partition upstream."""
+        return parallel_ports(self.operator, self.ports, self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,14 @@ class LogicalPlan:
             if operator.name == name:
                 return operator
         raise KeyError(name)
+
+
+def parallel_ports(
+    operator: Operator, ports: Mapping[str, Mapping[str, Any]], connected: Collection[str]
+) -> list[str]:
+    """The connected input ports that are parallel. `ports`: the attributes of the operator's ports."""
+    inputs = operator_type(type(operator)).inputs
+    return [name for name in inputs if name in connected and ports[name]["partition_parallel"]]
 
 
 def module_of(name: str) -> str:

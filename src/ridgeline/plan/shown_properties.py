@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
@@ -36,15 +37,18 @@ def chosen_properties(component: object) -> dict[str, object]:
     declared = operator_type(type(component)).properties
     shown = shown_properties(component)
     return {
-        name: value for name, value in shown.items() if not _is_default(vars(component)[name], declared[name])
+        name: value for name, value in shown.items() if not is_default(vars(component)[name], declared[name])
     }
 
 
-def _is_default(value: object, default: object) -> bool:
+def is_default(value: object, default: Any) -> bool:
+    """True for a value that is the default of its property, in its text too."""
     if isinstance(default, FieldInfo):
         default = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
-    # by their texts: a value may be an array, which does not compare
-    return type(value) is type(default) and repr(value) == repr(default)
+    try:
+        return type(value) is type(default) and bool(value == default) and repr(value) == repr(default)
+    except (TypeError, ValueError):  # arrays
+        return value is default
 
 
 def plain(value: object) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.change.difference import PlanDifference, difference
-from ridgeline.plan.change.editing import dropped_by, renamed_by
+from ridgeline.plan.change.editing import names_after
 from ridgeline.plan.change.state_moves import StatePlan, plan_states
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import Edit
@@ -52,7 +52,7 @@ def transition(old: Plan, planned: Plan, edits: Sequence[Edit]) -> Transition:
     being made while the application runs.
     """
     _check_application(old.logical, planned.logical)
-    renamed, dropped = renamed_by(edits), dropped_by(edits)
+    renamed, dropped = names_after(edits)
     new = succeed(old, planned, others={*renamed.values(), *dropped})
     held = [one.state_key for one in old.physical.operators]
     names = {one.name for one in planned.logical.operators}

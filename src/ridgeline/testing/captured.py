@@ -16,6 +16,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher
 from ridgeline.operators.queue_output import QueueOutput
+from ridgeline.plan.change.edited_references import localities_of
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
 from ridgeline.testing.matching import Row, row_of
@@ -125,10 +126,7 @@ def tap(_draft: Draft, app: Application) -> Application:
 
 def _with_sink(added: AddedStream, sink: Tap) -> AddedStream:
     """The stream with one more sink, which its locality is not for."""
-    locality = added.locality
-    if locality is not None and not isinstance(locality, Mapping):
-        locality = {getattr(end, "point", end): locality for end in added.sinks}
-    return replace(added, sinks=(*added.sinks, sink.input), locality=locality)
+    return replace(added, sinks=(*added.sinks, sink.input), locality=localities_of(added) or None)
 
 
 def _in_order(plan: Plan, upstream: Mapping[str, Sequence[Port]]) -> set[str]:

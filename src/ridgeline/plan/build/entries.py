@@ -9,18 +9,13 @@ from typing import Any
 
 import pydantic
 
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import FaultError, did_you_mean
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.support.properties import property_types
 
 
-class NoEntryError(Exception):
-    """There is no such entry. `what` is wrong, and the `remedy`."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
+class NoEntryError(FaultError):
+    """There is no such entry."""
 
 
 def with_entry(operator: Operator, operator_name: str, path: str, value: object) -> tuple[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ridgeline.api.errors import ValidationError
-from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.execution import Container, ExecutionPlan, Stage
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
@@ -197,7 +196,7 @@ def _edges(logical: LogicalPlan) -> list[Edge]:
     for stream in logical.streams:
         for sink, locality in zip(stream.sinks, stream.localities, strict=True):
             operator = logical.operators[index[sink.operator]]
-            parallel = sink.port in parallel_ports(operator.operator, operator.ports, operator.inputs)
+            parallel = sink.port in operator.followed
             edges.append(
                 Edge(
                     stream.name,

@@ -17,7 +17,6 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.measure.deciding.key_load import KEY_BITS
-from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.unifiers import merges_by_key
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.execution import Plan
@@ -182,13 +181,13 @@ def _keeps_apart(merged: StreamCodec, divided: StreamCodec) -> bool:
 def alone(plan: Plan, operator: str) -> str:
     """`why_alone` of a logical operator of a plan."""
     logical = plan.logical.operator(operator)
-    followers = []
-    for stream in plan.logical.streams:
-        if stream.source.operator == operator:
-            for sink in stream.sinks:
-                other = plan.logical.operator(sink.operator)
-                if sink.port in parallel_ports(other.operator, other.ports, other.inputs):
-                    followers.append(f"{sink.operator}.{sink.port}")
+    followers = [
+        str(sink)
+        for stream in plan.logical.streams
+        if stream.source.operator == operator
+        for sink in stream.sinks
+        if sink.port in plan.logical.operator(sink.operator).followed
+    ]
     return why_alone(logical.operator, logical.attributes, logical.inputs, logical.outputs, followers)
 
 
@@ -202,7 +201,7 @@ def check_sharing(draft: Draft, faults: Faults) -> None:
             for stream in draft.streams
             if stream.source is not None and stream.source.operator is operator
             for sink in stream.sinks
-            if sink.port in parallel_ports(sink.operator.operator, sink.operator.ports, sink.operator.touched)
+            if sink.port in sink.operator.followed
         ]
         outputs = [port for port in operator.declared.every_output if port in operator.touched]
         inputs = [port for port in operator.declared.inputs if port in operator.touched]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ridgeline.api.attributes import ATTRIBUTES
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import FaultError, did_you_mean, shorten
 from ridgeline.api.operator import Operator, SparkSource, operator_type
 from ridgeline.api.partitioner import Partition, Partitioner, PartitionKeys, PortInfo, StickyPartitioner
 from ridgeline.api.support.masking import shown
@@ -26,13 +26,12 @@ _OF_PARTITIONS = (
 """Attributes that may differ among partitions of an operator: each concerns one partition alone."""
 
 
-class PartitionValueError(ValueError):
-    """A partition has a wrong value: `what` is wrong, and the `remedy`."""
+class PartitioningError(FaultError):
+    """A partitioner returned invalid partitions."""
 
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what}; {remedy}")
-        self.what = what
-        self.remedy = remedy
+
+class PartitionValueError(PartitioningError):
+    """A partition has a wrong value."""
 
 
 def own_properties(operator: Operator, part: Partition) -> dict[str, Any]:
@@ -92,26 +91,6 @@ def _named(name: object) -> str:
 
 _GREATEST_MASK = (1 << 16) - 1
 _MOST = ATTRIBUTES["partitions"].maximum
-
-
-class PartitioningError(ValueError):
-    """A partitioner returned invalid partitions: `what` is wrong, and the `remedy`."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        self.what = what
-        self.remedy = remedy
-        super().__init__(f"{what}; {remedy}")
-
-
-def parallel_ports(
-    operator: Operator, ports: Mapping[str, Mapping[str, Any]], connected: Collection[str]
-) -> list[str]:
-    """The connected input ports at which every partition follows one partition upstream.
-
-    `ports`: the attributes of the operator's ports.
-    """
-    inputs = operator_type(type(operator)).inputs
-    return [name for name in inputs if name in connected and ports[name]["partition_parallel"]]
 
 
 def define_partitions(

@@ -12,7 +12,7 @@ from ridgeline.api.columns.combined import Combiner, Combines
 from ridgeline.api.operator import Operator, operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.build.key_agreement import determines, key_of
-from ridgeline.plan.build.partitioning import parallel_ports, prototype
+from ridgeline.plan.build.partitioning import prototype
 from ridgeline.plan.build.port_attributes import attributes_of_unifier
 from ridgeline.plan.build.unifiers import cascade, make_unifier, merges_by_key, unifier_ports
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
@@ -80,9 +80,7 @@ class _Builder:
             self.outputs.setdefault(stream.source.operator, []).append(output)
             for sink in stream.sinks:
                 self.entering.setdefault((sink.operator, sink.port), []).append(output)
-        self.followed = {
-            op.name: parallel_ports(op.operator, op.ports, op.inputs) for op in logical.operators
-        }
+        self.followed = {operator.name: operator.followed for operator in logical.operators}
 
     def add(self, operator: LogicalOperator) -> None:
         """Add an operator's partitions, with final unifiers before and intermediate unifiers behind them."""

@@ -50,6 +50,14 @@ class Named:
         return found
 
 
+def localities_of(stream: AddedStream) -> dict[Any, Any]:
+    """The locality of each port that has one; what only writes the stream down has none of the stream's."""
+    if isinstance(stream.locality, Mapping):
+        return dict(stream.locality)
+    points = [point for point in map(point_of, stream.sinks) if point not in stream.persisted]
+    return dict.fromkeys(points, stream.locality) if stream.locality is not None else {}
+
+
 def with_through(sink: Any, ports: tuple[tuple[DraftModule, str], ...]) -> Any:
     """A sink behind these ports of modules."""
     through = (*ports, *getattr(sink, "ports", ()))

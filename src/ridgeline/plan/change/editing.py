@@ -150,7 +150,7 @@ class _Sorter:
 
     def __init__(self, base: Sequence[str], now: Sequence[str], given: Given) -> None:
         self._base, self._now = set(base), set(now)
-        self._renamed = renamed_by(given.kept)
+        self._renamed, _ = names_after(given.kept)
         made = {edit.name for edit in given.edits if isinstance(edit, AddOperator)}
         self._later = made | {edit.new for edit in given.edits if isinstance(edit, RenameOperator)}
         self._split = key_splitter({*self._base, *self._now, *self._later})
@@ -186,40 +186,25 @@ def _merge(overrides: Overrides, given: Overrides) -> None:
                 kept.setdefault(name, {}).setdefault(port, {}).update(values)
 
 
-def renamed_by(edits: Sequence[Edit]) -> dict[str, str]:
-    """The operators that edits rename: the name that each has in the end, by the one before all edits.
+def names_after(edits: Sequence[Edit]) -> tuple[dict[str, str], set[str]]:
+    """What edits make of the operators before all of them: new names by old ones, and those removed.
 
-    >>> renamed_by([RenameOperator("a", "b"), RenameOperator("b", "c"), AddOperator("a", {})])
-    {'a': 'c'}
+    >>> names_after([RenameOperator("a", "b"), RenameOperator("b", "c"), AddOperator("a", {})])
+    ({'a': 'c'}, set())
+    >>> names_after([RenameOperator("a", "b"), RemoveOperator("b")])
+    ({}, {'a'})
     """
     origins: dict[str, str] = {}
     """By the name of now, that of before all edits; "" for one that was added."""
+    gone: set[str] = set()
     for edit in edits:
         if isinstance(edit, RenameOperator):
             origins[edit.new] = origins.pop(edit.name, edit.name)
         elif isinstance(edit, AddOperator):
             origins[edit.name] = ""
         elif isinstance(edit, RemoveOperator):
-            origins.pop(edit.name, None)
-    return {before: now for now, before in origins.items() if before and before != now}
-
-
-def dropped_by(edits: Sequence[Edit]) -> Collection[str]:
-    """The operators of before all edits whose state goes with them: removed, by their names of before.
-
-    >>> sorted(dropped_by([RenameOperator("a", "b"), RemoveOperator("b"), RemoveOperator("c")]))
-    ['a', 'c']
-    """
-    origins: dict[str, str] = {}
-    found: set[str] = set()
-    for edit in edits:
-        if isinstance(edit, RenameOperator):
-            origins[edit.new] = origins.pop(edit.name, edit.name)
-        elif isinstance(edit, AddOperator):
-            origins[edit.name] = ""
-        elif isinstance(edit, RemoveOperator):
-            found.add(origins.pop(edit.name, edit.name))
-    return found - {""}
+            gone.add(origins.pop(edit.name, edit.name))
+    return {before: now for now, before in origins.items() if before and before != now}, gone - {""}
 
 
 def spec_of_operator(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.application import AddedStream
 from ridgeline.api.errors import listed
-from ridgeline.plan.change.edited_references import moved_stream, operator_of, point_of, with_through
+from ridgeline.plan.change.edited_references import (
+    localities_of,
+    moved_stream,
+    operator_of,
+    point_of,
+    with_through,
+)
 from ridgeline.plan.change.editor import Editor
 from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
 from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
@@ -105,13 +111,9 @@ def _add_sink(editor: Editor, edit: AddSink) -> None:
     sinks = editor.end(edit.stream, edit.sink, "input")
     if stream is None or sinks is None:
         return
-    localities: Any = stream.locality
-    if not isinstance(localities, Mapping):
-        points = [point_of(sink) for sink in stream.sinks]
-        points = [point for point in points if point not in stream.persisted]
-        localities = dict.fromkeys(points, stream.locality) if stream.locality is not None else {}
+    localities = localities_of(stream)
     if edit.locality is not None:
-        localities = {**localities, **{point_of(sink): edit.locality for sink in sinks}}
+        localities |= {point_of(sink): edit.locality for sink in sinks}
     editor.put_stream(stream, replace(stream, sinks=(*stream.sinks, *sinks), locality=localities or None))
 
 

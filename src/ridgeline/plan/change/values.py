@@ -13,7 +13,6 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask
 from ridgeline.api.support.properties import property_types
 from ridgeline.api.support.secrets.providers import named_by_command
-from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.port_attributes import (
     inherited_by_operator,
     inherited_by_port,
@@ -366,9 +365,9 @@ def _repartition(editor: Editor, edit: Repartition) -> None:
 def _partition_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
     """The number of partitions, and what divides them."""
     count = new.attributes["partitions"]
-    changes = count != old.attributes["partitions"] or (_follows(old) and not _follows(new))
-    other = count if changes and not _follows(new) else None
-    if _follows(new) and not _follows(old):
+    changes = count != old.attributes["partitions"] or (old.followed and not new.followed)
+    other = count if changes and not new.followed else None
+    if new.followed and not old.followed:
         yield SetAttribute(new.name, "partitions", None)
     partitioner = new.attributes["partitioner"]
     if same_value(old.attributes["partitioner"], partitioner):
@@ -380,11 +379,6 @@ def _partition_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOpe
             yield Repartition(new.name, other)
     else:
         yield Repartition(new.name, other, pair.partitioner(new.name, partitioner))
-
-
-def _follows(operator: LogicalOperator) -> bool:
-    """True if its partitions are those of what it reads."""
-    return bool(parallel_ports(operator.operator, operator.ports, operator.inputs))
 
 
 REPARTITION = EditKind(

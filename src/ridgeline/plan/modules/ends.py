@@ -13,6 +13,7 @@ from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.attribute import Scope
+from ridgeline.plan.change.edited_references import localities_of
 from ridgeline.plan.draft import FAULTY, Draft, DraftModule, Faults, ModuleScope, Through
 from ridgeline.plan.logical import LogicalModule
 from ridgeline.plan.modules.expanding import Expanded
@@ -350,34 +351,18 @@ def _merged(streams: list[_Joined]) -> list[AddedStream]:
             continue
         kept = min(group, key=lambda joined: len(joined.source.ports))
         others = [joined for joined in group if joined is not kept]
-        kept.stream = AddedStream(
-            kept.stream.name,
-            kept.stream.source,
-            tuple(sink for joined in (kept, *others) for sink in joined.stream.sinks),
-            {
-                sink: locality
-                for each in (kept, *others)
-                for sink, locality in _localities(each.stream).items()
-            }
-            or None,
-            kept.stream.module,
-            tuple(point for joined in (kept, *others) for point in joined.stream.persisted),
-            tuple(fault for joined in (kept, *others) for fault in joined.stream.faults),
-            tuple(point for joined in (kept, *others) for point in joined.stream.decoupled),
-            kept.stream.keep,
-            kept.stream.queue,
+        several = [kept.stream, *(joined.stream for joined in others)]
+        localities: Any = {to: one for stream in several for to, one in localities_of(stream).items()}
+        kept.stream = replace(
+            kept.stream,
+            sinks=tuple(sink for stream in several for sink in stream.sinks),
+            locality=localities or None,
+            persisted=tuple(point for stream in several for point in stream.persisted),
+            faults=tuple(fault for stream in several for fault in stream.faults),
+            decoupled=tuple(point for stream in several for point in stream.decoupled),
         )
         gone.update(id(joined) for joined in others)
     return [joined.stream for joined in streams if id(joined) not in gone]
-
-
-def _localities(stream: AddedStream) -> dict[Any, Any]:
-    """The locality of each sink that has one."""
-    if isinstance(stream.locality, Mapping):
-        return dict(stream.locality)
-    points = [sink.point if isinstance(sink, Through) else sink for sink in stream.sinks]
-    points = [point for point in points if point not in stream.persisted]
-    return dict.fromkeys(points, stream.locality) if stream.locality is not None else {}
 
 
 def logical_modules(draft: Draft) -> tuple[LogicalModule, ...]:

@@ -11,7 +11,6 @@ from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource, operator_type
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import key_columns
-from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.validate.graph import loop_notes
@@ -131,7 +130,7 @@ class _Reader:
                 "the order of a key's tuples is kept if all of them come from one partition"
             )
             return
-        followed = parallel_ports(operator.operator, operator.ports, operator.inputs)
+        followed = operator.followed
         if partition.round_robin:
             ports = listed(sorted(partition.round_robin))
             yield (

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from ridgeline.api import policy
 from ridgeline.api.errors import described, did_you_mean, shorten
 from ridgeline.api.policy import Kind, Promise
-from ridgeline.plan.spec.values import ImportPathError, ValueFaultError, import_path, path_of, write_value
+from ridgeline.plan.spec.values import ValueFaultError, import_path, path_of, write_value
 
 _PROMISES: dict[Kind, Callable[..., Promise]] = {kind: getattr(policy, kind) for kind in policy.UNITS}
 _LIMITS: dict[Kind, str] = {
@@ -30,10 +30,7 @@ def make_decider(path: str, properties: Mapping[str, Any], method: str) -> Any:
     >>> make_decider("ridgeline.policies.SkewPolicy", {"ratio": 2}, "decide").ratio
     2.0
     """
-    try:
-        kind = import_path(path)
-    except ImportPathError as error:
-        raise ValueFaultError(error.what, error.remedy) from error
+    kind = import_path(path)
     if not (isinstance(kind, type) and callable(getattr(kind, method, None))):
         base = "Policy" if method == "decide" else "StatsListener"
         raise ValueFaultError(f"`{path}` has no method `{method}`", f"name a subclass of `{base}`")

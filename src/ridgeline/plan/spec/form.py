@@ -7,6 +7,8 @@ import math
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
+from ridgeline.api.errors import FaultError
+
 LARGEST_BYTES = 2**20
 """The largest file that is read as a specification or configuration."""
 DEEPEST = 64
@@ -33,13 +35,11 @@ def form_of(path: str) -> Form | None:
     return Form(suffix) if suffix in {form.value for form in Form} else None
 
 
-class FormError(Exception):
-    """A text is no document of its form: what is wrong, what to do, and the line if it is known."""
+class FormError(FaultError):
+    """A text is no document of its form; the line, if it is known."""
 
     def __init__(self, what: str, remedy: str, line: int | None = None) -> None:
-        super().__init__(f"{what}; {remedy}")
-        self.what = what
-        self.remedy = remedy
+        super().__init__(what, remedy)
         self.line = line
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import pydantic
 
-from ridgeline.api.errors import described, did_you_mean, shorten
+from ridgeline.api.errors import FaultError, described, did_you_mean, shorten
 from ridgeline.api.partitioner import Load, Partitioner
 from ridgeline.api.support.masking import is_secret_type, secrets_in
 from ridgeline.plan.same_values import same_value
@@ -34,13 +34,12 @@ APP_PREFIX = "ridgeline_app_"
 """Of the module that an application's file becomes, if something else has the name of the file."""
 
 
-class ImportPathError(Exception):
-    """An import path names nothing that can be had: what is wrong, and what to do."""
+class ValueFaultError(FaultError):
+    """A value that cannot be read or written."""
 
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what}; {remedy}")
-        self.what = what
-        self.remedy = remedy
+
+class ImportPathError(ValueFaultError):
+    """An import path names nothing that can be had."""
 
 
 def import_path(path: str) -> Any:
@@ -121,15 +120,6 @@ IMPORT, ENVIRONMENT, JSON = "$import", "$env", "$json"
 _SAFE_INTEGER = 2**63
 
 
-class ValueFaultError(Exception):
-    """A value that cannot be read or written: what is wrong, and what to do."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what}; {remedy}")
-        self.what = what
-        self.remedy = remedy
-
-
 def read_value(value: object, environment: Mapping[str, str]) -> Any:
     """A value of a document, with what its marks stand for. Raises ValueFaultError."""
     if isinstance(value, list):
@@ -142,10 +132,7 @@ def read_value(value: object, environment: Mapping[str, str]) -> Any:
     if not isinstance(name, str):
         raise ValueFaultError(f"`{mark}` takes a text; got {name!r}", "write a text behind it")
     if mark == IMPORT:
-        try:
-            return import_path(name)
-        except ImportPathError as error:
-            raise ValueFaultError(error.what, error.remedy) from error
+        return import_path(name)
     if mark == ENVIRONMENT:
         if name not in environment:
             raise ValueFaultError(f"`{name}` is not in the environment", f"set it: `export {name}=...`")
@@ -270,10 +257,7 @@ def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
             f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}",
             "name its class: `payments.ByRegion`",
         )
-    try:
-        kind = import_path(str(path))
-    except ImportPathError as error:
-        raise ValueFaultError(error.what, error.remedy) from error
+    kind = import_path(str(path))
     if not (isinstance(kind, type) and issubclass(kind, Partitioner)):
         raise ValueFaultError(f"`{path}` is no `Partitioner`", "name a subclass of `Partitioner`")
     try:

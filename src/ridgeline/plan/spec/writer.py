@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from pydantic.fields import FieldInfo
-
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import KEEP, AddedModule, AddedOperator, AddedRegion, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
-from ridgeline.api.operator import REQUIRED, Operator, operator_type
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.properties import property_types
+from ridgeline.plan.shown_properties import is_default
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document, Form
 from ridgeline.plan.spec.texts import write_document
@@ -160,7 +159,7 @@ class _Writer:
         values, kinds = vars(operator), property_types(type(operator))
         found = {}
         for name, default in operator_type(type(operator)).properties.items():
-            if name in kinds and name in values and not _is_default(values[name], default):
+            if name in kinds and name in values and not is_default(values[name], default):
                 where = f"{owner}.{name}"
                 found[name] = self._value(where, "property", name, values[name], kinds[name])
         kept = operator.__getstate__() if isinstance(operator, Operator) else {}
@@ -225,19 +224,6 @@ class _Writer:
 
 def _name(locality: object) -> str:
     return str(getattr(locality, "name", locality))
-
-
-def _is_default(value: object, default: Any) -> bool:
-    if default is REQUIRED:
-        return False
-    if isinstance(default, FieldInfo):
-        if default.is_required():
-            return False
-        default = default.get_default(call_default_factory=True)
-    try:
-        return type(value) is type(default) and bool(value == default) and repr(value) == repr(default)
-    except (TypeError, ValueError):  # arrays
-        return value is default
 
 
 def _made_by_itself(operator: Operator, name: str) -> bool:

@@ -10,7 +10,6 @@ from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.ports import Order
 from ridgeline.plan.build.key_agreement import determines, key_of
-from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.draft import Draft, DraftOperator, End, Faults
 
 _NEEDS = "it needs the tuples of a key in order"
@@ -67,7 +66,7 @@ def _check_promises(faults: Faults, operator: DraftOperator) -> None:
 
 def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[int, str, str]]:
     """Where the order of a port's tuples is lost: (number of the operator, what is wrong, remedy) each."""
-    todo = [(operator, port, port not in _followed(operator))] if order is Order.KEPT else []
+    todo = [(operator, port, port not in operator.followed)] if order is Order.KEPT else []
     seen: set[tuple[int, bool]] = set()
     while todo:
         at, entered, merged = todo.pop()
@@ -79,7 +78,7 @@ def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[
         yield from lost
         if merged and not lost:
             yield from _scattered(source, operator, _key(operator, port))
-        followed = _followed(source.operator)
+        followed = source.operator.followed
         todo += [(source.operator, name, merged or name not in followed) for name in source.operator.entered]
     yield from _round_robin(operator, operator)
 
@@ -96,7 +95,7 @@ def _round_robin(at: DraftOperator, operator: DraftOperator) -> Iterator[tuple[i
 def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[tuple[int, str, str]]:
     """Say why the partitions of an operator, which are merged, may each have tuples of one key."""
     at, count = source.operator, source.operator.partitions or 1
-    if count == 1 or _followed(at):
+    if count == 1 or at.followed:
         return
     sort = f"or let `{operator.name}` take them by their times, `InputPort(..., order=Order.BY_TIME)`"
     promised = at.declared.every_output[source.port].divided_by
@@ -120,10 +119,6 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
         if not determines(mine, theirs := _key(at, name)):
             what = f"`{at.name}` before it is divided by {_shown(theirs)}, not by {_shown(mine)}"
             yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
-
-
-def _followed(operator: DraftOperator) -> list[str]:
-    return parallel_ports(operator.operator, operator.ports, operator.touched)
 
 
 def _key(operator: DraftOperator, port: str) -> object:

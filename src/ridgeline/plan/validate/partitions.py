@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
-from ridgeline.plan.build.partitioning import PartitioningError, define_partitions, parallel_ports
+from ridgeline.plan.build.partitioning import PartitioningError, define_partitions
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.graphs import topological_order
 from ridgeline.plan.placement.colocation import Edge, Node, find_groups
@@ -22,10 +20,10 @@ def divide_operators(draft: Draft, faults: Faults) -> None:
     """Count and define the partitions of each operator of the draft."""
     for operator in ordered(draft):
         connected = [name for name in operator.declared.inputs if name in operator.touched]
-        operator.partitions = count = _count(faults, operator, connected)
+        operator.partitions = count = _count(faults, operator)
         if count is None:
             continue
-        followed = _followed(operator, connected)
+        followed = operator.followed
         if _is_refused(faults, operator, "`partitions`" if not followed else "what makes its port parallel"):
             continue
         if "partitioner" in operator.doubtful or operator.vague:
@@ -61,16 +59,12 @@ def _is_refused(faults: Faults, operator: DraftOperator, cause: str) -> bool:
     return True
 
 
-def _followed(operator: DraftOperator, connected: Collection[str]) -> list[str]:
-    return parallel_ports(operator.operator, operator.ports, connected)
-
-
-def _count(faults: Faults, operator: DraftOperator, connected: list[str]) -> int | None:
+def _count(faults: Faults, operator: DraftOperator) -> int | None:
     """The number of partitions upstream for parallel ports, else the attribute; None if a fault hides it."""
     if "partition_parallel" in operator.doubtful:
         return None
     upstream = {}
-    for port in _followed(operator, connected):
+    for port in operator.followed:
         stream = operator.entered.get(port)
         upstream[port] = stream.source.operator if stream is not None and stream.source is not None else None
     if not upstream:
@@ -113,7 +107,7 @@ def check_unused(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         given, values, declared = operator.given - operator.doubtful, operator.attributes, operator.declared
         connected = [name for name in declared.inputs if name in operator.touched]
-        followed = [] if "partition_parallel" in operator.doubtful else _followed(operator, connected)
+        followed = [] if "partition_parallel" in operator.doubtful else operator.followed
         unused = [
             (
                 "partition_parallel",
@@ -176,7 +170,6 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
     edges = []
     for stream, source, sink, locality in draft.edges():
         operator = sink.operator
-        followed = _followed(operator, operator.touched)
         way = _way(operator, sink.port)
         edges.append(
             Edge(
@@ -184,7 +177,7 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
                 source.operator.index,
                 operator.index,
                 sink.port,
-                sink.port in followed,
+                sink.port in operator.followed,
                 way,
                 locality,
             )
@@ -233,7 +226,7 @@ def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[s
     states = [name for name, state in operator.declared.states.items() if isinstance(state, KeyedState)]
     if not states or not connected:
         return
-    followed = parallel_ports(operator.operator, operator.ports, connected)
+    followed = operator.followed
     first = (followed or connected)[0]
     kept = f"state {listed(states)} is kept by key in {operator.partitions} partitions"
     if any(inputs[port].codec is not None for port in connected):
@@ -265,8 +258,7 @@ def _scattered(operator: DraftOperator) -> str | None:
     """Why tuples of one key come from several upstream partitions; None if that is not known."""
     at, followed = operator, ["it"]
     while followed:
-        connected = [name for name in at.declared.inputs if name in at.touched]
-        followed = parallel_ports(at.operator, at.ports, connected)
+        followed = at.followed
         stream = at.entered.get(followed[0]) if followed else None
         if stream is None or stream.source is None:
             break

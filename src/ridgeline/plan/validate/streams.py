@@ -15,9 +15,9 @@ from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
-from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
 from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Faults, Through
+from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.attributes import check_attributes
 
