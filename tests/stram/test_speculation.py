@@ -40,10 +40,11 @@ class Story:
         ]
         self.home = {container: index for stage in self.stages for index, container in enumerate(stage)}
 
-    def window(self, window_id, seconds=1.0, *, restores=False):
+    def window(self, window_id, seconds=1.0, *, slower=0.0, restores=False):
+        """Run a window; each stage takes so much longer than the one before."""
         self.speculation.begin(window_id, self.now, restores=restores)
-        for stage in self.stages:
-            self.now += seconds
+        for number, stage in enumerate(self.stages):
+            self.now += seconds + slower * number
             for container in stage:
                 self.speculation.ended(window_id, container, self.now)
 
@@ -146,7 +147,9 @@ def test_an_attempt_after_one_that_was_late_may_take_longer_until_a_window_has_e
 
 def test_a_container_that_a_change_of_the_plan_has_made_may_take_longer_than_any_before():
     story = Story()
-    window = story.past()
+    window = story.past(slower=1.0)
+    limits = [past.limit(0.9, 1.5) for past in story.speculation.pasts.values()]
+    assert (min(limits), max(limits)) == pytest.approx((1.5, 4.5))
     story.plan = planned(**{"total.partitions": "3"})
     story.speculation = Speculation(story.plan, story.speculation)
     [one, other, new] = story.stages[1] = [one.id for one in story.plan.execution.stages[1].containers]
@@ -154,23 +157,9 @@ def test_a_container_that_a_change_of_the_plan_has_made_may_take_longer_than_any
     story.speculation.begin(window, story.now, restores=True)
     for container in (*story.stages[0], one, other):
         story.speculation.ended(window, container, story.now)
-    assert story.late(14.9) is None
+    assert story.late(44.9) is None
     found = story.late(0.2)
-    assert (found.slot, found.limit_seconds) == (7, pytest.approx(15.0))
-
-
-def test_a_new_container_may_take_as_long_as_the_slowest_of_those_before_and_longer():
-    story = Story()
-    for window in range(LEAST_WINDOWS):
-        story.speculation.begin(window, story.now, restores=False)
-        for number, stage in enumerate(story.stages):
-            story.now += 1.0 + number
-            for container in stage:
-                story.speculation.ended(window, container, story.now)
-    limits = [past.limit(0.9, 1.5) for past in story.speculation.pasts.values()]
-    assert min(limits) < max(limits)
-    changed = Speculation(planned(**{"total.partitions": "3"}), story.speculation)
-    assert changed.longest == pytest.approx(10 * max(limits))
+    assert (found.slot, found.limit_seconds) == (7, pytest.approx(45.0))
 
 
 def test_windows_that_take_longer_for_good_are_late_no_more():
@@ -309,22 +298,21 @@ def test_attempts_that_are_begun_before_stram_hears_of_it_are_void():
 # What it is not for -----------------------------------------------------------------------------------------
 
 
-def test_inputs_that_lose_tuples_by_it_are_refused():
-    class Pushed(PushInput):
-        numbers = OutputPort(Number)
-
-    app = Application("pushed", speculation=0.9)
-    source = app.add_operator("numbers", Pushed())
-    app.add_stream("numbers", source.numbers, sink(app, "store", Number))
-    with pytest.raises(ValidationError, match="windows begin again that have not failed"):
-        plan_application(app)
+class Pushed(PushInput):
+    output = OutputPort(Number)
 
 
-def test_spark_sources_are_refused():
-    app = Application("rate", speculation=0.9)
-    source = app.add_operator("numbers", SparkInput(format="rate", schema=Number))
-    app.add_stream("numbers", source.output, sink(app, "store", Number))
-    with pytest.raises(ValidationError, match="its windows take as long as Spark reads"):
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (Pushed(), "windows begin again that have not failed"),
+        (SparkInput(format="rate", schema=Number), "its windows take as long as Spark reads"),
+    ],
+)
+def test_inputs_that_it_does_not_suit_are_refused(source, why):
+    app = Application("refused", speculation=0.9)
+    app.add_stream("numbers", app.add_operator("numbers", source).output, sink(app, "store", Number))
+    with pytest.raises(ValidationError, match=why):
         plan_application(app)
 
 
@@ -346,17 +334,14 @@ def ids(containers):
     return [container.id for container in containers]
 
 
-def test_nothing_is_late_before_its_time():
-    made, _ = overdue()
-    assert made.look(219.0, 0.0) is None
-    assert made.look(220.0, 0.0) is not None
+ONE_WINDOW = {f"{name}.timeout_window_count": "1" for name in ("numbers", "total", "store")}
 
 
-def test_no_count_of_windows_makes_it_less_than_a_minute():
-    names = ("numbers", "total", "store")
-    made, _ = overdue(**{f"{name}.timeout_window_count": "1" for name in names})
-    assert made.look(159.0, 0.0) is None
-    assert made.look(160.0, 0.0).limit_seconds == 60.0
+@pytest.mark.parametrize(("counts", "limit"), [({}, 120.0), (ONE_WINDOW, 60.0)])
+def test_nothing_is_late_before_its_time_which_is_a_minute_at_least(counts, limit):
+    made, _ = overdue(**counts)
+    assert made.look(99.0 + limit, 0.0) is None
+    assert made.look(100.0 + limit, 0.0).limit_seconds == limit
 
 
 def test_who_waits_for_others_is_not_to_blame():
