@@ -102,14 +102,6 @@ class ClockOffsets:
         """The offset when the host's clock showed `at`: the minimum-delay estimate; 0 for an unknown host."""
         return self.minimum_delay(host, at)
 
-    def average(self, host: str) -> float:
-        """Apex's estimate: the mean of received less sent over the last messages.
-
-        It contains the mean delay. 0 for an unknown host.
-        """
-        points = self._points.get(host)
-        return math.fsum(difference for _, difference in points) / len(points) if points else 0.0
-
     def minimum_delay(self, host: str, at: float) -> float:
         """The minimum-delay estimate when the host's clock showed `at`; 0 for an unknown host.
 
@@ -154,20 +146,9 @@ class ClockOffsets:
         return Corrected(events, {host: self._line(host) for host in {one.host for one in events.values()}})
 
     def skew_ms(self) -> dict[str, float]:
-        """By host, `offsetMs` of `as_dict`."""
+        """By host, the offset as of its last message."""
         return {
             host: 1000 * self.offset(host, points[-1][0]) for host, points in sorted(self._points.items())
-        }
-
-    def as_dict(self) -> dict[str, dict[str, float | int]]:
-        """By host: `offsetMs` as of its last message, `averageMs`, and the number of `samples`."""
-        return {
-            host: {
-                "offsetMs": 1000 * self.offset(host, points[-1][0]),
-                "averageMs": 1000 * self.average(host),
-                "samples": len(points),
-            }
-            for host, points in sorted(self._points.items())
         }
 
 

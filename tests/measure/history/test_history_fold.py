@@ -9,7 +9,7 @@ from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history import fold as history_fold
 from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
 from ridgeline.measure.latency.fold import FoldedWindow
-from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.latency.window import WindowTimes, counts_of
 from support.measure.latency_by_hand import logical_by_hand
 from support.measure.simulated_window import BASE, graph, operator_ended
 
@@ -59,7 +59,8 @@ class Feed:
         began = at - latency
         clock = (began, began, began, began, at, at, at, at)
         times = WindowTimes(self.number, 1, *clock, {}, events)
-        self.fold.add(times, FoldedWindow(topology, figures, (1,), (), ()), self.width)
+        folded = FoldedWindow(topology, figures, (1,), (), ())
+        self.fold.add(times, folded, counts_of(topology, times), self.width)
         if age is not None:
             self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)
         self.number += 1

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ridgeline.measure.age.histogram import Histogram
 from ridgeline.measure.events import SparkTrigger, WindowPlanned
-from ridgeline.measure.latency.fold import TURN, LatencyFold, PendingLatencies
+from ridgeline.measure.latency.fold import LatencyFold
+from ridgeline.measure.latency.spreads import Spreads
 from support.measure.simulated_window import BASE, SEED_MS, graph, run, seed_graph
 from support.measure.story import TOPOLOGY, begin, burst, measured
 
@@ -195,35 +195,31 @@ def test_clocks_that_disagree_are_counted():
     assert (fold.clamps, fold.latency()["clamps"]) == (1, 1)
 
 
-# Pending ----------------------------------------------------------------------------------------------------
+# Percentiles ------------------------------------------------------------------------------------------------
 
 
-TITLES = ["p0", "p1", "u", "S"]
-
-
-@pytest.mark.parametrize("windows", [1, TURN - 1, TURN, TURN + 1, 3 * TURN + 7])
-@pytest.mark.parametrize("asked_every", [1000, 100])
-def test_each_latency_is_counted_once_whenever_somebody_asks(windows, asked_every):
-    places = {title: (number, 0) for number, title in enumerate(TITLES)}
-    topology = graph(
-        places, [("p0", "u"), ("p1", "u"), ("u", "S")], unifiers={"u"}, names=dict.fromkeys(TITLES[:3], "P")
-    )
-    histograms, logical = [Histogram() for _ in TITLES], {name: Histogram() for name in topology.names}
-    pending = PendingLatencies(topology, histograms, logical)
-    latencies = np.random.default_rng(1).lognormal(-3, 1, (windows, len(TITLES)))
+@pytest.mark.parametrize("windows", [1, 256, 775])
+def test_percentiles_are_of_all_windows_in_which_an_operator_reported(windows):
+    latencies = np.random.default_rng(1).lognormal(-3, 3, (windows, 3))
     latencies[::5, 1] = np.nan
-    for number, row in enumerate(latencies):
-        pending.add(row)
-        if number % asked_every == 0:
-            pending.count()
-    pending.count()
-    slowest = np.fmax(latencies[:, 0], latencies[:, 1]) + latencies[:, 2]
-    expected = dict(zip(TITLES, latencies.T, strict=True)) | {"P": slowest}
-    found = dict(zip(TITLES, histograms, strict=True)) | {"P": logical["P"], "S": logical["S"]}
-    for title, histogram in found.items():
-        values = expected[title][~np.isnan(expected[title])]
-        assert histogram.count == len(values)
-        assert not len(values) or histogram.quantiles((1.0,))[0] == pytest.approx(values.max(), rel=0.01)
+    spreads = Spreads()
+    for names in ("abc", "ab", "abc"):  # a plan that was tried
+        spreads.planned(names)
+    for row in latencies:
+        spreads.add(row)
+    for name, column in zip("abc", latencies.T, strict=True):
+        values = np.sort(column[~np.isnan(column)])
+        expected = [values[max(0, -(-len(values) * one // 100) - 1)] for one in (50, 99, 100) if len(values)]
+        found = spreads.quantiles(name, (0.5, 0.99, 1.0))
+        assert found == (pytest.approx(expected, rel=0.0079, abs=1e-4) if expected else (None, None, None))
+    before = spreads.quantiles("c", (0.5,))
+    spreads.planned("ab")
+    spreads.planned("cab")
+    assert spreads.quantiles("c", (0.5,)) == before
+    spreads.planned("ab")
+    spreads.trim(0)
+    spreads.planned("abc")
+    assert spreads.quantiles("c", (0.5,)) == (None,)
 
 
 # Operators that have fallen out of the last windows ---------------------------------------------------------

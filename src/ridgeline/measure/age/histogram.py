@@ -73,10 +73,10 @@ def values_of(buckets: Iterable[tuple[int, int]], bits: int) -> tuple[Seconds, I
     """The midpoints of buckets in seconds, and their counts. `buckets`: as `Histogram.buckets`."""
     table = np.fromiter(chain.from_iterable(buckets), np.int64).reshape(-1, 2)
     numbers = table[:, 0]
-    return np.where(numbers > 0, _midpoints(numbers, bits), 0.0), table[:, 1].copy()
+    return np.where(numbers > 0, midpoints(numbers, bits), 0.0), table[:, 1].copy()
 
 
-def _midpoints(numbers: Integers, bits: int) -> Seconds:
+def midpoints(numbers: Integers, bits: int) -> Seconds:
     """Those of buckets by their numbers, which are above the zero bucket."""
     return ((2 * numbers + 1) << (_MANTISSA - 1 - bits)).view(np.float64)
 
@@ -134,8 +134,8 @@ class Histogram:
         if not count:
             return (None,) * len(ranks)
         found = self.numbers[np.searchsorted(np.cumsum(self.counts), ranks)]
-        midpoints = np.where(found == 0, 0.0, _midpoints(np.abs(found) + self._below, self.bits))
-        return tuple(np.copysign(midpoints, found).tolist())
+        seconds = np.where(found == 0, 0.0, midpoints(np.abs(found) + self._below, self.bits))
+        return tuple(np.copysign(seconds, found).tolist())
 
     def buckets(self) -> tuple[tuple[int, int], ...]:
         """(number, count) of every bucket that holds something, ascending; 0 is the zero bucket.

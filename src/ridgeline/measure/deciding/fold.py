@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.clocks import ClockOffsets, corrected_events
+from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import RunEvent, SparkTrigger
 from ridgeline.measure.history.fold import HistoryFold
 from ridgeline.measure.latency.critical_path import Held
 from ridgeline.measure.latency.fold import FoldedWindow, LatencyFold
 from ridgeline.measure.latency.operator_latency import SHOWN
-from ridgeline.measure.latency.window import WindowTimes, assemble
+from ridgeline.measure.latency.window import Count, WindowTimes, assemble, counts_of
 from ridgeline.measure.topology import Topology
 
 KEPT_SECONDS = 900.0
@@ -38,15 +38,17 @@ Floats = npt.NDArray[np.float64]
 class SliceColumn:
     """The columns of a slice's sums: the sums of each physical operator over its windows."""
 
-    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, LATE, ON_PATH, WINDOWS, CPU = range(11)
+    TUPLES_IN, TUPLES_OUT, QUEUE, ERRORS, LATE, WINDOWS, COMPUTE, TRANSFER, TURN, CPU, ON_PATH = range(11)
     COUNT = 11
 
 
-_NOTHING = (0.0,) * SliceColumn.COUNT
+_COUNTED = [Count.TUPLES_IN, Count.TUPLES_OUT, Count.QUEUE, Count.ERRORS, Count.LATE, Count.REPORTED]
+_TIMED = [1, 3, 4, 5]
+"""The rows of counts and of figures that the columns before `ON_PATH` are sums of."""
 
 
 class _Window(NamedTuple):
-    """A committed window. `figures`: as in `LatencyColumns`; `counts`: rows of the columns."""
+    """A committed window. `figures`: as in `LatencyColumns`; `counts`: as `counts_of`."""
 
     latency: float
     late: float
@@ -82,11 +84,9 @@ class Slice:
     def add(self, windows: Sequence[_Window]) -> None:
         """Add windows up."""
         figures = np.array([window.figures for window in windows])  # windows, rows, operators
-        self.sums += np.nansum([window.counts for window in windows], axis=0)
-        self.sums[:, SliceColumn.COMPUTE] += np.nansum(figures[:, 1], axis=0)
-        self.sums[:, SliceColumn.TRANSFER] += np.nansum(figures[:, 3], axis=0)
-        self.sums[:, SliceColumn.TURN] += np.nansum(figures[:, 4], axis=0)
-        self.sums[:, SliceColumn.CPU] += np.nansum(figures[:, 5], axis=0)
+        counts = np.array([window.counts for window in windows])
+        self.sums[:, : SliceColumn.COMPUTE] += counts[:, _COUNTED].sum(axis=0).T
+        self.sums[:, SliceColumn.COMPUTE : SliceColumn.ON_PATH] += np.nansum(figures[:, _TIMED], axis=0).T
         places = self.topology.places
         for window in windows:
             for operator in window.path:
@@ -118,8 +118,11 @@ class DecidingFold:
         self._last: tuple[int, float] | None = None
         """The last window, and when it was committed."""
 
-    def add(self, times: WindowTimes, folded: FoldedWindow) -> None:
-        """Take a window in, with what it was found to be; one that came before changes nothing."""
+    def add(self, times: WindowTimes, folded: FoldedWindow, counts: Floats) -> None:
+        """Take a window in, with what it was found to be; one that came before changes nothing.
+
+        `counts`: as `counts_of`.
+        """
         topology, figures, path, phases, held = folded
         if self._last is not None and times.window_id <= self._last[0]:
             return
@@ -136,18 +139,7 @@ class DecidingFold:
             while self._slices[0].end < now - self.kept_seconds:
                 self._slices.popleft()
         present.end = max(present.end, now)
-        reported = corrected_events(times.operators).reported  # no time of theirs is needed
-        rows: list[tuple[float, ...]] = []
-        for place, node in enumerate(topology.operators):
-            found = reported.get(node.id)
-            if found is None:
-                rows.append(_NOTHING)
-                continue
-            tuples_in, tuples_out = sum(found.tuples_in.values()), sum(found.tuples_out.values())
-            own = found.queue, found.errors, found.late, 0.0, 1.0, 0.0
-            rows.append((tuples_in, tuples_out, 0.0, 0.0, 0.0, *own))
-            present.state_bytes[place] = found.state_bytes
-        counts = np.array(rows, np.float64).reshape(-1, SliceColumn.COUNT)
+        present.state_bytes = np.where(counts[Count.REPORTED] > 0, counts[Count.STATE], present.state_bytes)
         window = _Window(times.latency_seconds, times.late_seconds, figures, counts, path, phases, held)
         self._pending.append(window)
         if len(self._pending) >= _MOST_PENDING:
@@ -242,5 +234,6 @@ class TimesFold:
         yield
         yield from self.latency.add_in_steps(topology, times, window_seconds=window_seconds, behind=behind)
         yield
-        self.history.add(times, self.latency.last, window_seconds)
-        self.deciding.add(times, self.latency.last)
+        counts = counts_of(topology, times)
+        self.history.add(times, self.latency.last, counts, window_seconds)
+        self.deciding.add(times, self.latency.last, counts)

@@ -15,11 +15,10 @@ from ridgeline.measure.answers.history import (
     OperatorStepAnswer,
     OutputAgesAnswer,
 )
-from ridgeline.measure.clocks import corrected_events
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history.step import PLACES, Ages, Floats, Kept, OpenStep, Step, Sum, decode
 from ridgeline.measure.latency.fold import FoldedWindow
-from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.latency.window import Count, WindowTimes
 from ridgeline.measure.topology import Topology
 
 
@@ -84,7 +83,7 @@ class HistoryFold:
     def __init__(self) -> None:
         self._levels = [_Level(width, most) for width, most in LEVELS]
         self._shape = Shape(Topology((), ()))
-        self._pending: list[tuple[WindowTimes, FoldedWindow]] = []
+        self._pending: list[tuple[WindowTimes, FoldedWindow, Floats]] = []
         self._last: tuple[int, float] | None = None
         """The last window, and when it was committed."""
         self._places: dict[str, int] = {}
@@ -92,8 +91,11 @@ class HistoryFold:
 
     # Windows in ---------------------------------------------------------------------------------------------
 
-    def add(self, times: WindowTimes, folded: FoldedWindow, window_seconds: float) -> None:
-        """Take a window in, with what it was found to be; one that came before changes nothing."""
+    def add(self, times: WindowTimes, folded: FoldedWindow, counts: Floats, window_seconds: float) -> None:
+        """Take a window in, with what it was found to be; one that came before changes nothing.
+
+        `counts`: as `counts_of`.
+        """
         if self._last is not None and times.window_id <= self._last[0]:
             return
         now = times.committed
@@ -111,7 +113,7 @@ class HistoryFold:
         present.at = max(present.at, now)
         # Time in which no window was due, as while the application is paused, is no part of a step.
         present.seconds += max(0.0, now - max(before, times.due - window_seconds))
-        self._pending.append((times, folded))
+        self._pending.append((times, folded, counts))
         if len(self._pending) >= _MOST_PENDING or (
             len(self._pending) * len(self._shape.topology.operators) >= _MOST_FIGURES
         ):
@@ -174,21 +176,21 @@ class HistoryFold:
             return
         shape = self._shape
         present = self._levels[0].begin(pending[-1][0].committed, len(shape.names))
-        figures = np.array([folded.figures[:4] for _, folded in pending])
-        counts = np.array([_counts(shape.topology, times) for times, _ in pending])
+        figures = np.array([folded.figures[:4] for _, folded, _ in pending])
+        counts = np.array([counts[: Count.REPORTED] for *_, counts in pending])
         latencies, sums = shape.topology.logical.latencies(figures), shape.topology.logical.sums(counts)
         present.windows += len(pending)
         present.sums[Sum.COMPUTE : Sum.TRANSFER + 1] += np.nansum(latencies[:, 1:], axis=0)
         present.sums[Sum.TUPLES_IN : Sum.STATE + 1] += sums.sum(axis=0)
         present.sums[Sum.WINDOWS] += np.count_nonzero(~np.isnan(latencies[:, 0]), axis=0)
         present.greatest = np.fmax(present.greatest, np.fmax.reduce(latencies[:, 0], axis=0))
-        present.queued = np.maximum(present.queued, sums[:, Sum.QUEUE - Sum.TUPLES_IN].max(axis=0))
-        present.entered += float(counts[:, Sum.TUPLES_OUT - Sum.TUPLES_IN][:, shape.inputs].sum())
-        present.left += float(counts[:, 0][:, shape.leaves].sum())
+        present.queued = np.maximum(present.queued, sums[:, Count.QUEUE].max(axis=0))
+        present.entered += float(counts[:, Count.TUPLES_OUT][:, shape.inputs].sum())
+        present.left += float(counts[:, Count.TUPLES_IN][:, shape.leaves].sum())
         samples = latencies[:, 0].astype(np.float32)
         by_id, index = shape.topology.by_id, shape.index
         opened = [present, *(level.begin(present.begin, len(shape.names)) for level in self._levels[1:])]
-        for row, (times, folded) in enumerate(pending):
+        for row, (times, folded, _) in enumerate(pending):
             whole = times.latency_seconds
             present.longest = max(present.longest, whole)
             present.late += times.late_seconds
@@ -227,24 +229,6 @@ class HistoryFold:
         if level is self._levels[0] or shortest is None:
             return level.open.closed(shape.index, shape.outputs)
         return level.open.with_windows_of(shortest).closed(shape.index, shape.outputs)
-
-
-def _counts(topology: Topology, times: WindowTimes) -> Floats:
-    """Of a window the rows `Sum.TUPLES_IN` to `Sum.STATE` by physical operator; 0: it did not report."""
-    found = np.zeros((len(topology.operators), Sum.STATE - Sum.TUPLES_IN + 1))
-    reported = corrected_events(times.operators).reported
-    for place, node in enumerate(topology.operators):
-        one = reported.get(node.id)
-        if one is not None:
-            found[place] = (
-                sum(one.tuples_in.values()),
-                sum(one.tuples_out.values()),
-                one.queue,
-                one.errors,
-                one.late,
-                one.state_bytes,
-            )
-    return found.T
 
 
 DEFAULT_SECONDS = 900

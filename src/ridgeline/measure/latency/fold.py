@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.support.duration import as_ms
-from ridgeline.measure.age.histogram import Histogram
 from ridgeline.measure.answers.windows import (
     AveragePathAnswer,
     BlameStepAnswer,
@@ -42,66 +40,11 @@ from ridgeline.measure.latency.operator_latency import (
     LatencyColumns,
     latency_columns,
 )
+from ridgeline.measure.latency.spreads import Spreads
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.registry.operators import LATENCY_METRICS
 from ridgeline.measure.topology import Topology
-
-TURN = 256
-Latencies = npt.NDArray[np.float64]
-
-
-class PendingLatencies:
-    """The latencies of one plan's windows that its histograms do not have yet. One thread at a time.
-
-    `histograms`: in the order of the topology's operators. `logical`: by name of the logical operator.
-    """
-
-    def __init__(
-        self, topology: Topology, histograms: Sequence[Histogram], logical: dict[str, Histogram]
-    ) -> None:
-        self._topology = topology
-        self._histograms = histograms
-        self._logical = logical
-        self._rows: deque[Latencies] = deque()
-        self._first = 0
-        """The number of the first row."""
-        self._counted = [0] * min(TURN, len(histograms))
-        """Of the operators at places n, n + `TURN`, ...: the first row that their histograms do not have."""
-
-    def add(self, latencies: Latencies) -> None:
-        """Take a window in: seconds by operator, NaN where one did not report. The array must not change."""
-        self._rows.append(latencies)
-        turn = (self._first + len(self._rows)) % TURN
-        if turn < len(self._counted):
-            self._count(turn)
-        while len(self._rows) > TURN:
-            self._rows.popleft()
-            self._first += 1
-
-    def count(self) -> None:
-        """Put all that waits into the histograms."""
-        for turn in range(len(self._counted)):
-            self._count(turn)
-        self._first += len(self._rows)
-        self._rows.clear()
-
-    def _count(self, turn: int) -> None:
-        """Put what waits of the operators in turn into their histograms."""
-        rows = [self._rows[number] for number in range(self._counted[turn] - self._first, len(self._rows))]
-        self._counted[turn] = self._first + len(self._rows)
-        if not rows:
-            return
-        for histogram, latencies in zip(
-            self._histograms[turn::TURN], np.array([row[turn::TURN] for row in rows]).T, strict=True
-        ):
-            histogram.add(latencies[~np.isnan(latencies)])
-        if turn == 0:
-            logical = self._topology.logical
-            found = logical.latencies(np.array(rows)[:, None])[:, 0]
-            for name, latencies in zip(logical.names, found.T, strict=True):
-                self._logical[name].add(latencies[~np.isnan(latencies)])
-
 
 LatencyMatrix = npt.NDArray[np.float64]
 """Seconds; rows: as in `LatencyColumns`; columns: the topology's operators.
@@ -173,13 +116,8 @@ class LatencyFold:
         self._history = history
         self._records: dict[int, _KeptWindow] = {}
         self._paths = PathHistory(history)
-        self._histograms: dict[tuple[int, str], Histogram] = {}
-        self._former_histograms: dict[tuple[int, str], Histogram] = {}
-        """Those of operators that the plan has not, until it has a window: it may be taken back."""
-        self._logical: dict[str, Histogram] = {}
-        self._former: dict[str, Histogram] = {}
-        """Those of logical operators that the plan has not, should it have them again."""
-        self._pending = PendingLatencies(Topology((), ()), (), {})
+        self._spreads, self._logical = Spreads(), Spreads()
+        """Of physical operators, by `_key`, and of logical ones, by name."""
         self._kinds: dict[tuple[str, str], int] = {}
         self._steps: list[tuple[str, str]] = []
         self._last: Topology | None = None
@@ -251,8 +189,10 @@ class LatencyFold:
                     last.latency_seconds,
                     zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True),
                 )
-            self._pending.add(record.figures[0])
-            self._former_histograms = {}
+            self._spreads.add(record.figures[0])
+            self._logical.add(topology.logical.latencies(record.figures[None, :1])[0, 0])
+            self._spreads.trim(0)  # the plan has a window, so it is no longer only tried
+            self._logical.trim(KEPT)
             if len(self._records) > self._history:
                 del self._records[next(iter(self._records))]
         return latencies
@@ -264,18 +204,10 @@ class LatencyFold:
         """
         if topology is self._last or topology == self._last:
             return
-        self._pending.count()
         self._last = topology
         self.totals.planned(topology)
-        kept, logical = {**self._former_histograms, **self._histograms}, {**self._former, **self._logical}
-        keys = [_key(topology, node.id) for node in topology.operators]
-        self._histograms = {key: kept.pop(key) if key in kept else Histogram() for key in keys}
-        self._former_histograms = kept
-        self._logical = {
-            name: logical.pop(name) if name in logical else Histogram() for name in topology.names
-        }
-        self._former = dict(list(logical.items())[-KEPT:])
-        self._pending = PendingLatencies(topology, [self._histograms[key] for key in keys], self._logical)
+        self._spreads.planned(_key(topology, node.id) for node in topology.operators)
+        self._logical.planned(topology.logical.names)
 
     def _record(
         self,
@@ -496,7 +428,6 @@ class LatencyFold:
         self, record: _KeptWindow, averages: LatencyMatrix, metrics: Mapping[int, Mapping[str, object]]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
-        self._pending.count()
         columns = zip(
             record.topology.operators,
             record.figures[SHOWN].T.tolist(),
@@ -506,8 +437,7 @@ class LatencyFold:
         )
         rows: list[OperatorLatencyAnswer] = []
         for node, (latency, compute, wait, transfer, cpu), average, estimated in columns:
-            histogram = self._histograms.get(_key(record.topology, node.id))
-            p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
+            p50, p99 = self._spreads.quantiles(_key(record.topology, node.id), _QUANTILES)
             times: OperatorTimesAnswer = {
                 "operator": node.title,
                 "id": node.id,
@@ -532,8 +462,8 @@ class LatencyFold:
         unknown = [math.nan] * len(SHOWN)
         rows: list[LogicalLatencyAnswer] = []
         for name in topology.names:
-            histogram, place = self._logical.get(name), logical.index.get(name)
-            p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
+            place = logical.index.get(name)
+            p50, p99 = self._logical.quantiles(name, _QUANTILES)
             own, mean = (unknown, unknown) if place is None else found[:, :, place].tolist()
             latency, compute, wait, transfer, cpu = map(_ms, own)
             rows.append(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from ridgeline.measure.clocks import ClockOffsets, corrected_events
 from ridgeline.measure.events import (
     ContainerWindow,
@@ -80,6 +83,25 @@ class WindowTimes:
             sum(reported[operator].tuples_in.values()) for operator in topology.leaves if operator in reported
         )
         return entered, left
+
+
+class Count:
+    """The rows of `counts_of`."""
+
+    TUPLES_IN, TUPLES_OUT, QUEUE, ERRORS, LATE, STATE, REPORTED = range(7)
+    COUNT = 7
+
+
+def counts_of(topology: Topology, times: WindowTimes) -> npt.NDArray[np.float64]:
+    """Of a window the rows of `Count` by physical operator; 0: it did not report."""
+    found = np.zeros((len(topology.operators), Count.COUNT))
+    reported = corrected_events(times.operators).reported  # no time of theirs is needed
+    for place, node in enumerate(topology.operators):
+        one = reported.get(node.id)
+        if one is not None:
+            tuples = sum(one.tuples_in.values()), sum(one.tuples_out.values())
+            found[place] = (*tuples, one.queue, one.errors, one.late, one.state_bytes, 1.0)
+    return found.T
 
 
 def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffsets) -> WindowTimes:
