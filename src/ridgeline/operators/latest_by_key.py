@@ -22,8 +22,8 @@ class LatestByKey(DividedOperator):
     by key read it.
 
     `key`: a column, or several. The latest row is the one that came last. `deleted`: a column of booleans. A
-    row in which it is true deletes its key, and is passed on, also if the table does not have the key: by its
-    time it may come before a row that is there already.
+    row in which it is true deletes its key, and is passed on. It is so also if the table does not have the
+    key: by its time it may come before a row that is there already.
 
     State: the latest row of each key that is not deleted. The metric `held_rows` says how many.
 
