@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Scope
 
 from ridgeline.service.access.roles import Role
-from ridgeline.service.history.answering import ENDPOINTS, Asked, answer, needs_running
+from ridgeline.service.history.answering import ENDPOINTS, answer, needs_running
 from ridgeline.service.history.runs import Runs
 from ridgeline.service.http.bodies import answer_error, http_error, reply, server_error
 from ridgeline.service.http.endpoint import AnswerError, Endpoint
@@ -101,7 +101,7 @@ def _route(runs: Runs, endpoint: Endpoint) -> Route:
 
     def get(request: Request) -> Response:
         run = runs.of(request.path_params["run"])
-        return reply(answer(endpoint, Asked(run.watch, run.plan, endpoint.parse(request))))
+        return reply(answer(endpoint, run.watch, run.plan, endpoint.parse(request)))
 
     return Route(endpoint.path, _refused if endpoint.method != "GET" else get, methods=[endpoint.method])
 

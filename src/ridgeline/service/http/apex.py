@@ -18,6 +18,7 @@ from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import (
     LogicalOperatorAnswer,
     LogicalPlanAnswer,
+    LogicalPlanOperatorAnswer,
     LogicalPortAnswer,
     LogicalPortRefAnswer,
 )
@@ -26,17 +27,7 @@ from ridgeline.service.http.answers import (
 def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
     """The whole logical plan."""
     return {
-        "operators": [
-            {
-                "name": operator.name,
-                "module": module_of(operator.name) or None,
-                "class": class_name(operator),
-                "attributes": attributes(operator.attributes),
-                "properties": properties(operator),
-                "ports": ports(operator),
-            }
-            for operator in plan.operators
-        ],
+        "operators": list(map(planned_operator, plan.operators)),
         "streams": [
             {
                 "name": stream.name,
@@ -64,6 +55,18 @@ def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
     }
 
 
+def planned_operator(operator: LogicalOperator) -> LogicalPlanOperatorAnswer:
+    """A logical operator as its author wrote it."""
+    return {
+        "name": operator.name,
+        "module": module_of(operator.name) or None,
+        "class": class_name(operator),
+        "attributes": attributes(operator.attributes),
+        "properties": shown_properties(operator.operator),
+        "ports": ports(operator),
+    }
+
+
 def class_name(operator: LogicalOperator) -> str:
     """The full name of an operator's class."""
     kind = type(operator.operator)
@@ -73,11 +76,6 @@ def class_name(operator: LogicalOperator) -> str:
 def attributes(values: Mapping[str, object]) -> dict[str, Any]:
     """All attributes, defaults filled in."""
     return {name: plain(value) for name, value in values.items()}
-
-
-def properties(operator: LogicalOperator) -> dict[str, object]:
-    """All properties of an operator; what looks like a secret is masked."""
-    return shown_properties(operator.operator)
 
 
 def ports(operator: LogicalOperator) -> list[LogicalPortAnswer]:

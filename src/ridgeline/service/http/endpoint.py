@@ -12,6 +12,8 @@ from starlette.requests import Request
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.service.access.roles import UNKNOWN, Caller, Role
+from ridgeline.service.http import apex
+from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
 from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
@@ -121,6 +123,31 @@ class Call:
     def get(self, name: str) -> Any:
         """A parameter, None if it was not given."""
         return self.values.get(name)
+
+    @property
+    def application(self) -> str:
+        """The name of the application."""
+        return self.plan.logical.application
+
+    @property
+    def logical_plan(self) -> LogicalPlanAnswer:
+        """The plan as its author wrote it."""
+        return apex.logical_plan(self.plan.logical)
+
+    def classes(self) -> Mapping[str, str]:
+        """The class of each logical operator, by its name."""
+        return {one.name: apex.class_name(one) for one in self.plan.logical.operators}
+
+    def planned(self, name: str) -> LogicalPlanOperatorAnswer:
+        """A logical operator that there is, as the plan has it."""
+        return apex.planned_operator(self.plan.logical.operator(name))
+
+    def named_operator(self) -> LogicalPlanOperatorAnswer:
+        """The logical operator that is asked for. Raises AnswerError (404)."""
+        name, known = self["name"], self.classes()
+        if name not in known:
+            raise AnswerError(404, f"there is no logical operator `{name}`", did_you_mean(name, known))
+        return self.planned(name)
 
 
 Handler = Callable[[Call], Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,6 @@ from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer,
 from ridgeline.measure.own_metrics import by_operator
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.observe import identity
-from ridgeline.plan.logical import LogicalOperator
 from ridgeline.service.advising import advice_answer, keys_answer
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import (
@@ -76,17 +75,7 @@ _SPAN = (
 _STATES = ("PENDING", "RUNNING", "IDLE", "SILENT")
 
 
-def _logical_operator(call: Call) -> LogicalOperator:
-    try:
-        return call.plan.logical.operator(call["name"])
-    except KeyError:
-        names = [operator.name for operator in call.plan.logical.operators]
-        raise AnswerError(
-            404, f"there is no logical operator `{call['name']}`", did_you_mean(call["name"], names)
-        ) from None
-
-
-def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, Any]:
+def _selected(values: Mapping[str, Any], name: str | None, kind: str) -> Mapping[str, Any]:
     """All values, or the one that was asked for."""
     if name is None:
         return values
@@ -95,28 +84,15 @@ def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, 
     return {name: values[name]}
 
 
-def _logical_latencies(call: Call) -> dict[str, float | None]:
-    return {row["operator"]: row["averageMs"] for row in call.watch.latency()["logical"]}
-
-
-def _logical_operators(call: Call) -> LogicalOperatorsAnswer:
-    return {"operators": _described(call, call.plan.logical.operators)}
-
-
-def _described(call: Call, operators: Sequence[LogicalOperator]) -> list[LogicalOperatorAnswer]:
+def _described(call: Call, names: Iterable[str]) -> list[LogicalOperatorAnswer]:
     """Logical operators with the figures of their partitions."""
-    rows, latencies, totals = call.watch.operators(), _logical_latencies(call), call.watch.operator_totals()
-    metrics = by_operator(call.watch.own_metrics()["metrics"])
+    watch, classes = call.watch, call.classes()
+    rows, totals = watch.operators(), watch.operator_totals()
+    latencies = {row["operator"]: row["averageMs"] for row in watch.latency()["logical"]}
+    metrics = by_operator(watch.own_metrics()["metrics"])
     return [
-        apex.logical_operator(
-            one.name,
-            apex.class_name(one),
-            rows,
-            latencies,
-            metrics.get(one.name, {}),
-            totals.get(one.name),
-        )
-        for one in operators
+        apex.logical_operator(name, classes[name], rows, latencies, metrics.get(name, {}), totals.get(name))
+        for name in names
     ]
 
 
@@ -170,7 +146,7 @@ def _debug_dump(call: Call) -> DebugDumpAnswer:
     """The last events and instructions of the run; none before its first window."""
     if call.run is None:
         return {
-            "application": call.plan.logical.application,
+            "application": call.application,
             "version": identity.version(),
             "at": None,
             "fault": None,
@@ -217,28 +193,26 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/logicalPlan",
-        lambda call: apex.logical_plan(call.plan.logical),
+        lambda call: call.logical_plan,
         "The application as its author wrote it.",
         LogicalPlanAnswer,
     ),
     _stram(
         "/logicalPlan/attributes",
-        lambda call: _selected(
-            apex.attributes(call.plan.logical.attributes), call.get("attributeName"), "attribute"
-        ),
+        lambda call: _selected(call.logical_plan["attributes"], call.get("attributeName"), "attribute"),
         "The application's attributes, or one of them.",
         dict[str, Any],
         query=(Parameter("attributeName", "string", "the name of an attribute; default: all"),),
     ),
     _stram(
         "/logicalPlan/operators",
-        _logical_operators,
+        lambda call: {"operators": _described(call, call.classes())},
         "All logical operators with the figures of their partitions.",
         LogicalOperatorsAnswer,
     ),
     _stram(
         "/logicalPlan/operators/{name}",
-        lambda call: _described(call, [_logical_operator(call)])[0],
+        lambda call: _described(call, [call.named_operator()["name"]])[0],
         "A logical operator with the figures of its partitions.",
         LogicalOperatorAnswer,
         _NAME,
@@ -255,16 +229,14 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/logicalPlan/operators/{name}/ports",
-        lambda call: {"ports": apex.ports(_logical_operator(call))},
+        lambda call: {"ports": call.named_operator()["ports"]},
         "The ports of a logical operator.",
         LogicalPortsAnswer,
         _NAME,
     ),
     _stram(
         "/logicalPlan/operators/{name}/attributes",
-        lambda call: _selected(
-            apex.attributes(_logical_operator(call).attributes), call.get("attributeName"), "attribute"
-        ),
+        lambda call: _selected(call.named_operator()["attributes"], call.get("attributeName"), "attribute"),
         "The attributes of a logical operator, or one of them.",
         dict[str, Any],
         _NAME,
@@ -272,9 +244,7 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/logicalPlan/operators/{name}/properties",
-        lambda call: _selected(
-            apex.properties(_logical_operator(call)), call.get("propertyName"), "property"
-        ),
+        lambda call: _selected(call.named_operator()["properties"], call.get("propertyName"), "property"),
         "The properties of a logical operator, or one of them. Secrets are masked.",
         dict[str, Any],
         _NAME,
@@ -403,7 +373,7 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/advice",
-        lambda call: advice_answer(call.watch, call.plan.logical.application, call.run),
+        lambda call: advice_answer(call.watch, call.application, call.run),
         "What would lower latency or raise throughput. The first call begins to keep the figures for it.",
         AdviceAnswer,
     ),
