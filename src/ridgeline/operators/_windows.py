@@ -304,7 +304,7 @@ def _windows_of(text: str) -> Any:
 
 def _kind(given: Any) -> str | None:
     """The one kind of windows that a value is of, or whose fields it has; None for none."""
-    for kind in _KINDS:
+    for kind in KINDS:
         own = {one.name: one.default is MISSING for one in fields(kind)}
         needed = {name for name, is_needed in own.items() if is_needed} or {*own}
         if isinstance(given, kind) or (isinstance(given, Mapping) and needed <= given.keys() <= own.keys()):
@@ -312,7 +312,7 @@ def _kind(given: Any) -> str | None:
     return None
 
 
-_KINDS = (Sliding, Session, Counted, RollingTime, RollingCount, Global)
+KINDS = (Sliding, Session, Counted, RollingTime, RollingCount, Global)
 _FORMS = "such as `session(10m)`, `tumbling(1h)`, `sliding(1h, 15m)` or `global_window()`"
 Windows = Annotated[
     Annotated[Sliding, Tag("Sliding")]

@@ -11,6 +11,7 @@ from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, nearest, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import Detect, Running, TopByKey, Windowed, Windows, aggregate
+from ridgeline.operators._windows import KINDS
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
 from ridgeline.streams.aggregating import aggregates_all, aggregates_windows
@@ -147,7 +148,7 @@ class WindowedStream:
     def __init__(
         self, stream: Stream[Any], columns: tuple[str, ...], windows: Windows, options: WindowOptions
     ) -> None:
-        if not isinstance(windows, Windows | Mapping):
+        if not isinstance(windows, (*KINDS, Mapping)):
             raise RidgelineError(
                 f'`window` takes windows, such as `tumbling("1m")`, `session("30m")`; got {shorten(windows)}'
             )
