@@ -162,6 +162,7 @@ class Corrected(Mapping[int, Reported], Generic[Reported]):
         self.reported: Mapping[int, Reported] = reported
         """The events as their hosts have filled them in."""
         self._lines = lines
+        self._has_lines = any(lines.values())
         self._events: dict[int, Reported] = {}
         self._columns: dict[str, npt.NDArray[np.float64]] = {}
         self._of_lines: npt.NDArray[np.float64] | None = None
@@ -188,15 +189,13 @@ class Corrected(Mapping[int, Reported], Generic[Reported]):
         if found is None:
             value = attrgetter(name)
             found = np.array([value(event) for event in self.reported.values()], np.float64)
-            if any(name in names for names in _NAMES_OF_HOST_TIMES.values()):
+            if self._has_lines and any(name in names for names in _NAMES_OF_HOST_TIMES.values()):
                 found = self._on_our_clock(found)
             self._columns[name] = found
         return found
 
     def _on_our_clock(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The times of all events as `_corrected` has them."""
-        if not any(self._lines.values()):
-            return times
         if self._of_lines is None:
             numbers = {host: number for number, host in enumerate(self._lines)}
             rows = np.array([_values(line) for line in self._lines.values()])

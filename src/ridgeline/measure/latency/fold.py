@@ -563,7 +563,7 @@ def _slack(record: _KeptWindow) -> dict[str, float]:
 
 def _own(figures: LatencyMatrix) -> list[float]:
     """Own latencies of all operators, 0 of those that did not report."""
-    own: list[float] = np.nan_to_num(figures[1] + figures[3]).tolist()
+    own: list[float] = np.fmax(0.0, figures[1] + figures[3]).tolist()
     return own
 
 

@@ -69,7 +69,7 @@ class LatencyColumns:
     @property
     def own(self) -> Figures:
         """Seconds that each would take if it waited for its upstream only; 0 without a report."""
-        return np.nan_to_num(self.figures[1] + self.figures[3])
+        return np.fmax(0.0, self.figures[1] + self.figures[3])
 
     def of(self, operators: Iterable[int]) -> dict[int, OperatorLatency]:
         """The latencies of these operators, of those that reported."""
@@ -198,7 +198,7 @@ def _arrivals(
     done = np.fmin(np.where(np.isnan(sent[source]), upstream_ended, sent[source]), ready[own])
 
     # What siblings of the upstream took after it: their turns, less those up to it
-    turns = np.nan_to_num(np.maximum(0.0, ended - began))
+    turns = np.fmax(0.0, ended - began)
     by_container = np.argsort(own, kind="stable")
     summed = np.empty(len(own))
     summed[by_container] = np.cumsum(turns[by_container])
@@ -229,10 +229,12 @@ def _first_turns(topology: Topology, began: Figures, opening: Figures) -> Figure
 
     `opening`: begins and ends by container, from the container's turn to that of its first operator.
     """
-    found, known = np.zeros(len(began)), np.flatnonzero(~np.isnan(began))
-    containers, first = np.unique(topology.rows_of_containers[known], return_index=True)
-    found[known[first]] = np.nan_to_num(np.maximum(0.0, opening[1] - opening[0]))[containers]
-    return found
+    first = np.full(len(topology.containers), -1)
+    known = np.flatnonzero(~np.isnan(began))[::-1]
+    first[topology.rows_of_containers[known]] = known  # of several the last one stays, the first in order
+    found = np.zeros(len(began) + 1)  # one more for containers of which none has run
+    found[first] = np.fmax(0.0, opening[1] - opening[0])
+    return found[:-1]
 
 
 def _pieces_of_tasks(stages: Stages) -> dict[int, list[tuple[float, float]]]:

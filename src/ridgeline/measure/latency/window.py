@@ -151,8 +151,7 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
 
 def in_slots(times: WindowTimes) -> bool:
     """True if the containers of a window lived in slots: each waited for its own producers only."""
-    reported = corrected_events(times.containers).reported
-    return bool(reported) and all(found.ready for found in reported.values())
+    return bool(times.containers) and bool(corrected_events(times.containers).column("ready").all())
 
 
 def tasks_by_stage(topology: Topology, times: WindowTimes) -> Stages:
