@@ -6,40 +6,18 @@ import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import cast
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
-from ridgeline.measure.age.histogram import Integers, Seconds
-from ridgeline.measure.answers.application import (
-    InfoAnswer,
-    OperatorTotalsAnswer,
-    OverviewAnswer,
-    PendingInfoAnswer,
-    RunAnswer,
-    RunSummaryAnswer,
-)
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer, PromiseAnswer
-from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.operators import (
-    ContainerAnswer,
-    LinesAnswer,
     MetricHistoryAnswer,
     MetricsAnswer,
-    OperatorAnswer,
-    RecordAgesAnswer,
-    StreamAnswer,
-    ThroughputAnswer,
 )
-from ridgeline.measure.answers.progress import OutputAnswer, ProgressAnswer, SourceDetailAnswer
-from ridgeline.measure.answers.watermarks import WatermarksAnswer
-from ridgeline.measure.answers.windows import (
-    CriticalPathAnswer,
-    LatencyAnswer,
-    WindowAnswer,
-    WindowSummaryAnswer,
-)
+from ridgeline.measure.answers.progress import OutputAnswer
 from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
 from ridgeline.measure.deciding.period import Keys, application_figures
 from ridgeline.measure.events import (
@@ -65,6 +43,39 @@ _MOST_WINDOWS = 8
 """The most windows of a large application that may wait: fewer would make it wait for a long reading."""
 _LATE_WINDOWS = 2
 """Windows that may wait for a moment in which the driver has nothing else to do."""
+
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def _asked(
+    ask: Callable[Concatenate[Measurement, _Given], _Answer],
+) -> Callable[Concatenate[Watch, _Given], _Answer]:
+    """What `Measurement` answers, as a method of `Watch`: as of all events that were reported.
+
+    Each question has its types and words there, and is not spelled again.
+    """
+
+    @wraps(ask)
+    def answer(self: Watch, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        with self._settled() as figures:
+            return ask(figures, *args, **kwargs)
+
+    return answer
+
+
+def _as_of_now(
+    ask: Callable[Concatenate[Measurement, float, _Given], _Answer],
+) -> Callable[Concatenate[Watch, _Given], _Answer]:
+    """As `_asked`, of what has to be told the time."""
+
+    @wraps(ask)
+    def answer(self: Watch, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        with self._settled() as figures:
+            return ask(figures, self._now(), *args, **kwargs)
+
+    return answer
 
 
 class Watch:
@@ -274,90 +285,23 @@ class Watch:
         with self._settled() as figures:
             return figures.topology
 
-    def info(self) -> InfoAnswer | PendingInfoAnswer:
-        """The application as a whole: who, since when, state, `stats`."""
-        with self._settled() as figures:
-            return figures.info(self._now())
-
-    def run(self) -> RunAnswer:
-        """How far the run is, as of its last window."""
-        with self._settled() as figures:
-            return figures.run()
-
-    def summary(self) -> RunSummaryAnswer:
-        """The run in sum: its windows, its operators, what failed."""
-        with self._settled() as figures:
-            return figures.summary()
-
-    def operators(self) -> list[OperatorAnswer]:
-        """All physical operators."""
-        with self._settled() as figures:
-            return figures.operators(self._now())
-
-    def operator(self, operator_id: int) -> OperatorAnswer:
-        """One physical operator."""
-        with self._settled() as figures:
-            return figures.operator(self._now(), operator_id)
-
-    def containers(self) -> list[ContainerAnswer]:
-        """All containers."""
-        with self._settled() as figures:
-            return figures.containers(self._now())
-
-    def container(self, container_id: int) -> ContainerAnswer:
-        """One container."""
-        with self._settled() as figures:
-            return figures.container(self._now(), container_id)
-
-    def streams(self) -> list[StreamAnswer]:
-        """The physical streams."""
-        with self._settled() as figures:
-            return figures.streams()
-
-    def latency(self, window_id: int | None = None) -> LatencyAnswer:
-        """The latencies of all operators in a window (default: the last)."""
-        with self._settled() as figures:
-            return figures.latency(self._now(), window_id)
-
-    def latencies(self, limit: int) -> list[LatencyAnswer]:
-        """The latencies of all operators in each of the last windows."""
-        with self._settled() as figures:
-            return figures.latencies(self._now(), limit)
-
-    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
-        """Critical path, slack and blame chain of a window (default: the last)."""
-        with self._settled() as figures:
-            return figures.critical_path(window_id)
-
-    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
-        """The record ages of the last minute, of all operators or of one."""
-        with self._settled() as figures:
-            return figures.record_age(self._now(), operator)
-
-    def progress(self) -> ProgressAnswer:
-        """The progress of the window that runs, and of the sources."""
-        with self._settled() as figures:
-            return figures.progress(self._now())
-
-    def source(self, name: str) -> SourceDetailAnswer:
-        """One source with its partitions."""
-        with self._settled() as figures:
-            return figures.source(name)
-
-    def watermarks(self) -> WatermarksAnswer:
-        """How far event time has come at each operator, and who holds it back."""
-        with self._settled() as figures:
-            return figures.watermarks(self._now())
-
-    def lines(self, operator: str | None = None) -> LinesAnswer:
-        """Where the Python time of operators goes, by line. Raises KeyError for an unknown name."""
-        with self._settled() as figures:
-            return figures.lines(self._now(), operator)
-
-    def throughput(self) -> ThroughputAnswer:
-        """The tuples of all operators and ports, in sum and per second."""
-        with self._settled() as figures:
-            return figures.throughput(self._now())
+    info = _as_of_now(Measurement.info)
+    run = _asked(Measurement.run)
+    summary = _asked(Measurement.summary)
+    operators = _as_of_now(Measurement.operators)
+    operator = _as_of_now(Measurement.operator)
+    containers = _as_of_now(Measurement.containers)
+    container = _as_of_now(Measurement.container)
+    streams = _asked(Measurement.streams)
+    latency = _as_of_now(Measurement.latency)
+    latencies = _as_of_now(Measurement.latencies)
+    critical_path = _asked(Measurement.critical_path)
+    record_age = _as_of_now(Measurement.record_age)
+    progress = _as_of_now(Measurement.progress)
+    source = _asked(Measurement.source)
+    watermarks = _as_of_now(Measurement.watermarks)
+    lines = _as_of_now(Measurement.lines)
+    throughput = _as_of_now(Measurement.throughput)
 
     def own_metrics(self, operator: str | None = None) -> MetricsAnswer:
         """The metrics that operators declare, of all operators or of one."""
@@ -394,42 +338,12 @@ class Watch:
         with self._settled() as figures:
             return figures.counts.promises.rows(self._now())
 
-    def window_latencies(self, window_id: int) -> dict[str, float]:
-        """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
-        with self._settled() as figures:
-            return figures.window_latencies(window_id)
-
-    def take_ages(self, operators: Iterable[str]) -> dict[str, tuple[Seconds, Integers]]:
-        """The ages of records at outputs since they were taken before: for one reader."""
-        with self._settled() as figures:
-            return figures.take_ages(operators)
-
-    def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
-        """The totals of logical operators and unifiers so far, whatever partitions they had."""
-        with self._settled() as figures:
-            return figures.operator_totals()
-
-    def keep_figures(self) -> None:
-        """Keep figures for 15 minutes from now on, for `application_figures`; else it is one minute."""
-        with self._settled() as figures:
-            figures.keep_figures()
-
-    def operator_history(
-        self, operator: str, begin: float | None = None, step: float | None = None
-    ) -> OperatorHistoryAnswer:
-        """The last hours of a logical operator, in steps. Raises KeyError.
-
-        `begin`: seconds since 1970, or before now if it is below 0. `step`: the least seconds of a step.
-        """
-        with self._settled() as figures:
-            return figures.operator_history(self._now(), operator, begin, step)
-
-    def application_history(
-        self, begin: float | None = None, step: float | None = None
-    ) -> ApplicationHistoryAnswer:
-        """The last hours of all windows, with the record ages of outputs; as `operator_history`."""
-        with self._settled() as figures:
-            return figures.application_history(self._now(), begin, step)
+    window_latencies = _asked(Measurement.window_latencies)
+    take_ages = _asked(Measurement.take_ages)
+    operator_totals = _asked(Measurement.operator_totals)
+    keep_figures = _asked(Measurement.keep_figures)
+    operator_history = _as_of_now(Measurement.operator_history)
+    application_history = _as_of_now(Measurement.application_history)
 
     def application_figures(
         self,
@@ -453,15 +367,8 @@ class Watch:
                 figures, now, seconds, states, changing=changing, keys=keys, slots=slots, cores=cores
             )
 
-    def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
-        """Summaries of the last windows, the newest last."""
-        with self._settled() as figures:
-            return figures.windows(limit)
-
-    def window(self, window_id: int) -> WindowAnswer:
-        """All of one window."""
-        with self._settled() as figures:
-            return figures.window(window_id)
+    windows = _asked(Measurement.windows)
+    window = _asked(Measurement.window)
 
     def trace_of(self, _operator: str, window_id: int) -> str | None:
         """The id of a window's trace, None if windows have none. With regions: of the operator's window."""
@@ -470,13 +377,7 @@ class Watch:
             return None
         return trace_text(run_of(plan.application_id), window_id)
 
-    def overview(self) -> OverviewAnswer:
-        """All that a view shows, of one moment.
-
-        Of very many operators several who ask within a quarter of a second share one, unless there is news.
-        """
-        with self._settled() as figures:
-            return figures.overview(self._now())
+    overview = _as_of_now(Measurement.overview)
 
     def scrapes(self) -> list[tuple[str, Scrape]]:
         """The name of each region, empty for the only one, and what its metrics are made of; as `scrape`."""
