@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ridgeline import (
     Application,
+    Cache,
     InputOperator,
     InputPort,
     KeyedState,
@@ -90,6 +91,7 @@ class Pushed(PushInput):
     output = OutputPort(Row)
     folder: str
     position = State(0)
+    arrived = Cache(deque)
 
     def setup(self, context):
         self.arrived, self.over = deque(), threading.Event()
