@@ -156,18 +156,14 @@ def latency(
     **hooks: Unpack[Hooks],
 ) -> Promise:
     """Promise the latency of an operator: that quantile of the windows of the period is at most so long."""
-    percent, limit = _quantile(p50, p90, p99)
-    return Promise(
-        kind="latency", operator=operator, limit=limit, percent=percent, over=parse_duration(over), **hooks
-    )
+    return _quantile("latency", operator, (p50, p90, p99), over, hooks)
 
 
 def window_latency(
     *, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m", **hooks: Unpack[Hooks]
 ) -> Promise:
     """Promise the time from a window's trigger to its commit: that quantile is at most so long."""
-    percent, limit = _quantile(p50, p90, p99)
-    return Promise(kind="window_latency", limit=limit, percent=percent, over=parse_duration(over), **hooks)
+    return _quantile("window_latency", "", (p50, p90, p99), over, hooks)
 
 
 def record_age(
@@ -183,10 +179,7 @@ def record_age(
 
     Once readers may see them, if the output publishes; else once their window is committed.
     """
-    percent, limit = _quantile(p50, p90, p99)
-    return Promise(
-        kind="record_age", operator=operator, limit=limit, percent=percent, over=parse_duration(over), **hooks
-    )
+    return _quantile("record_age", operator, (p50, p90, p99), over, hooks)
 
 
 def caught_up_within(limit: Any, **hooks: Unpack[Hooks]) -> Promise:
@@ -237,12 +230,14 @@ def _share(value: float, name: str = "at_most") -> float:
     return value
 
 
-def _quantile(p50: Any, p90: Any, p99: Any) -> tuple[Literal[50, 90, 99], float]:
-    """The one quantile that was given, with its limit in seconds."""
-    pairs: list[tuple[Literal[50, 90, 99], Any]] = [(50, p50), (90, p90), (99, p99)]
-    given = [(percent, limit) for percent, limit in pairs if limit is not None]
+def _quantile(kind: Kind, operator: str, limits: tuple[Any, Any, Any], over: Any, hooks: Hooks) -> Promise:
+    """The promise of the one quantile that was given, of p50, p90 and p99."""
+    percents: tuple[Literal[50, 90, 99], ...] = (50, 90, 99)
+    given = [(percent, one) for percent, one in zip(percents, limits, strict=True) if one is not None]
     if len(given) != 1:
         raise ValueError(
             f"give exactly one of p50, p90 and p99, not {len(given)}: promise each quantile by itself"
         )
-    return given[0][0], parse_duration(given[0][1])
+    ((percent, limit),) = given
+    limit, over = parse_duration(limit), parse_duration(over)
+    return Promise(kind=kind, operator=operator, limit=limit, percent=percent, over=over, **hooks)

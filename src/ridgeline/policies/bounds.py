@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, time
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
 from ridgeline.measure.deciding.capacity import arriving_load, busy_share, partitions_enough, predicted_busy
-from ridgeline.measure.deciding.figures import ApplicationFigures
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.policies.answers import Decision
 from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, wanted_load
 from ridgeline.policies.steering import OneOperatorPolicy, Seconds
+
+
+def _in_order(policy: Any) -> Any:
+    """Refuse bounds that leave nothing between them."""
+    if policy.at_least >= policy.at_most:
+        raise ValueError(
+            f"`at_least` is {policy.at_least}, `at_most` {policy.at_most}: give a smaller `at_least`"
+        )
+    return policy
 
 
 class ThroughputBounds(OneOperatorPolicy):
@@ -24,32 +34,21 @@ class ThroughputBounds(OneOperatorPolicy):
 
     at_most: float = Field(gt=0)
     at_least: float = Field(default=0.0, ge=0)
+    _check = model_validator(mode="after")(_in_order)
 
-    @model_validator(mode="after")
-    def _bounds(self) -> ThroughputBounds:
-        if self.at_least >= self.at_most:
-            raise ValueError(
-                f"`at_least` is {self.at_least}, `at_most` {self.at_most}: give a smaller `at_least`"
-            )
-        return self
-
-    def decide(self, figures: ApplicationFigures) -> Decision | None:
+    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
         """More partitions above the bound, at once as many as it takes; one fewer below the other bound."""
-        settled = self.ready(figures)
-        operator = self.watched(settled) if settled else None
-        if settled is None or operator is None:
-            return None
         each = operator.tuples_in_per_second or operator.tuples_out_per_second
         total, each = each, each / operator.partitions
         if each > self.at_most:
             why = f"{each:.0f} tuples/s for each partition, {self.at_most:.0f} wanted"
-            return self.step(settled, math.ceil(total / self.at_most), why)
+            return self.step(figures, math.ceil(total / self.at_most), why)
         fewer = operator.partitions - 1
-        if fewer and each < self.at_least and total / fewer < 0.75 * self.at_most and not behind(settled):
+        if fewer and each < self.at_least and total / fewer < 0.75 * self.at_most and not behind(figures):
             if predicted_busy(operator, fewer) > ROOM:
                 return None
             why = f"{each:.0f} tuples/s for each partition, less than {self.at_least:.0f}"
-            return self.step(settled, fewer, why)
+            return self.step(figures, fewer, why)
         return None
 
 
@@ -62,25 +61,14 @@ class LatencyBounds(OneOperatorPolicy):
 
     at_most: Seconds
     at_least: Seconds = 0.0
-
-    @model_validator(mode="after")
-    def _bounds(self) -> LatencyBounds:
-        if self.at_least >= self.at_most:
-            raise ValueError(
-                f"`at_least` is {self.at_least} s, `at_most` {self.at_most} s: give a smaller `at_least`"
-            )
-        return self
+    _check = model_validator(mode="after")(_in_order)
 
     def latency_limit(self) -> float:
         """Its upper bound."""
         return self.at_most
 
-    def decide(self, figures: ApplicationFigures) -> Decision | None:
+    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
         """One partition more or fewer, or nothing."""
-        settled = self.ready(figures)
-        operator = self.watched(settled) if settled else None
-        if settled is None or operator is None:
-            return None
         late, median = operator.latency.p99_seconds, operator.latency.p50_seconds
         if not median:
             return None
@@ -90,12 +78,12 @@ class LatencyBounds(OneOperatorPolicy):
             if after is None or after > 0.9 * median:
                 return None
             why = f"p99 {late:.3g} s, {self.at_most:.3g} s wanted; expects p50 {median:.3g} -> {after:.3g} s"
-            return self.step(settled, now + 1, why)
-        if now > 1 and late < self.at_least and not behind(settled) and busy_share(operator) < ROOM:
+            return self.step(figures, now + 1, why)
+        if now > 1 and late < self.at_least and not behind(figures) and busy_share(operator) < ROOM:
             after = predicted_latency(operator, now - 1)
             fits = after is not None and late * after / median < 0.75 * self.at_most
             if fits and predicted_busy(operator, now - 1) < ROOM:
-                return self.step(settled, now - 1, f"p99 {late:.3g} s, less than {self.at_least:.3g} s")
+                return self.step(figures, now - 1, f"p99 {late:.3g} s, less than {self.at_least:.3g} s")
         return None
 
 
@@ -113,28 +101,26 @@ class BacklogBounds(OneOperatorPolicy):
     at_most: float = Field(gt=0)
     at_least: float = Field(default=0.0, ge=0)
 
-    def decide(self, figures: ApplicationFigures) -> Decision | None:
+    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
         """One partition more or fewer, or nothing."""
-        settled = self.ready(figures)
-        operator = self.watched(settled) if settled else None
-        known = [] if settled is None else [one for one in settled.sources if one.backlog is not None]
-        if settled is None or operator is None or not known:
+        known = [one for one in figures.sources if one.backlog is not None]
+        if not known:
             return None
         backlog = sum(one.backlog or 0.0 for one in known)
         grows = sum(one.grows_per_second or 0.0 for one in known)
         if backlog > self.at_most and grows >= 0 and busy_share(operator) > MOSTLY:
-            load, wanted = arriving_load(settled, operator.name), operator.partitions + 1
+            load, wanted = arriving_load(figures, operator.name), operator.partitions + 1
             if load is not None:
                 wanted = max(wanted, partitions_enough(operator, load) or 0)
-            return self.step(settled, wanted, f"{backlog:.0f} records wait, and not fewer")
+            return self.step(figures, wanted, f"{backlog:.0f} records wait, and not fewer")
         fewer = operator.partitions - 1
         if (
             fewer
             and backlog <= self.at_least
-            and not behind(settled)
+            and not behind(figures)
             and predicted_busy(operator, fewer) < ROOM
         ):
-            return self.step(settled, fewer, f"only {backlog:.0f} records wait")
+            return self.step(figures, fewer, f"only {backlog:.0f} records wait")
         return None
 
 
@@ -143,18 +129,16 @@ class CatchUpTime(OneOperatorPolicy):
 
     within: Seconds = Field(gt=0)
 
-    def decide(self, figures: ApplicationFigures) -> Decision | None:
+    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
         """More partitions, as many as the model says, or nothing."""
-        settled = self.ready(figures)
-        operator = self.watched(settled) if settled else None
-        if settled is None or operator is None or not behind(settled):
+        if not behind(figures):
             return None
-        due = settled.caught_up_in_seconds
+        due = figures.caught_up_in_seconds
         if (due is not None and due <= self.within) or busy_share(operator) < MOSTLY:
             return None
         load, limit, wanted = (
-            wanted_load(settled, self.within),
-            self.limit(settled, self.operator),
+            wanted_load(figures, self.within),
+            self.limit(figures, self.operator),
             operator.partitions,
         )
         while wanted < limit and predicted_busy(operator, wanted, load) > _FULL:
@@ -162,7 +146,7 @@ class CatchUpTime(OneOperatorPolicy):
         if predicted_busy(operator, wanted) > 0.9 * busy_share(operator):
             return None
         return self.step(
-            settled, wanted, f"{load:.2f} times as much must be taken to catch up in {self.within:.0f} s"
+            figures, wanted, f"{load:.2f} times as much must be taken to catch up in {self.within:.0f} s"
         )
 
 

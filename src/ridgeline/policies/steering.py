@@ -95,9 +95,15 @@ class OneOperatorPolicy(SteeringPolicy):
 
     operator: str
 
-    def watched(self, figures: ApplicationFigures) -> OperatorFigures | None:
-        """The operator's figures, if it is in the plan."""
-        return figures.operators.get(self.operator)
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        """Judge the operator by the figures since the last change; nothing while it is too early for that."""
+        settled = self.ready(figures)
+        operator = settled.operators.get(self.operator) if settled is not None else None
+        return None if settled is None or operator is None else self.judge(settled, operator)
+
+    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
+        """Another number of partitions, or nothing."""
+        raise NotImplementedError
 
     def step(self, figures: ApplicationFigures, wanted: int, why: str) -> Decision | None:
         """To `wanted` partitions, within limits."""
