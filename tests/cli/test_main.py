@@ -95,6 +95,9 @@ def test_options_that_commands_share_come_after_their_own(ridgeline_command):
     shared = ["--note", "--no-wait", "--timeout", "--json"]
     shared += ["--url", "--token", "--ca", "--store", "--help"]
     assert options("pause") == shared
+    assert len(ridgeline_command("--help").stdout.splitlines()) <= 70
+    assert "--host" not in options("run")
+    assert "--host" in ridgeline_command("run", "--help-all").stdout
     assert options("repartition") == ["--partitioner", "--dry-run", *shared]
 
 

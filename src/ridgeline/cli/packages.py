@@ -1,4 +1,4 @@
-"""Packages in the command: an application of one, and the commands that show what a package has."""
+"""Packages in the command: an application of one, and what a package has."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import atexit
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
@@ -18,13 +16,6 @@ if TYPE_CHECKING:
     from ridgeline.packages.package import Package
     from ridgeline.settings.layers import Layer
 
-File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE", help="A wheel (`.whl`), or a zip file with its content.", show_default=False
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _SUFFIXES = (".whl", ".zip")
 
 

@@ -103,6 +103,7 @@ def test_what_is_set_and_where_a_container_is(ridgeline_command):
     shown = lines(ridgeline_command("dump-config", "numbers", "--operator", "doub*"))
     assert ["operator.double.partitions", "=", "2"] in [line.split()[:3] for line in shown]
     assert "application.windows_kept = 5" in lines(ridgeline_command("dump-config", "numbers"))
+    assert "slowest operator " in ridgeline_command("status", "numbers").stdout
     shown = ridgeline_command("get-stack", "numbers", "0").stdout
     assert shown == "container 0 has said nothing yet of where it is\n"
     for words, reason in (

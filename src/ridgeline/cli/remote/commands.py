@@ -339,12 +339,12 @@ def status(
         remote.show(whole, lambda width: info_lines(whole, width))
         return
     sentence = client.get("/sentence")
-    answer = {"sentence": sentence}
+    answer = {}
     if sentence["state"] in {"ok", "behind", "stuck"}:
         more = {"recordAge": "/recordAge", "progress": "/progress", "criticalPath": "/criticalPath"}
-        answer |= {name: client.get(path) for name, path in more.items()}
+        answer = {name: client.get(path) for name, path in more.items()}
         answer["advice"] = client.get("/advice")["advice"]
-    remote.show({**sentence, **answer}, lambda width: status_parts(answer, width))
+    remote.show({**sentence, **answer}, lambda width: status_parts(sentence, answer, width))
 
 
 _PATIENCE = 40

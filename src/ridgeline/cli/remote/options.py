@@ -65,25 +65,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the web ser
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elsewhere:
-    """How an application is asked that may run elsewhere: address, token, and certificates of TLS."""
+class Nearest:
+    """A running application by its name, id or URL, or the nearest one; and how the answer is printed.
 
-    url: Url = None
-    token: Token = None
-    ca: Ca = None
-    store: Store = None
-
-    def connect_to(self, app: str | None) -> Client:
-        """A client of the application; `url` wins over its name, id or URL. Raises CommandError."""
-        from ridgeline.cli.remote import shared
-
-        named = app if self.url is None else None
-        return shared.connect(named, self.url, self.token, ca=self.ca, store=self.store)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nearest(Elsewhere):
-    """A running application by its name, id or URL, or the nearest one; and how the answer is printed."""
+    It may run elsewhere: then by address, token, and certificates of TLS.
+    """
 
     app: Annotated[
         str | None,
@@ -95,6 +81,10 @@ class Nearest(Elsewhere):
         ),
     ] = None
     as_json: AsJson = False
+    url: Url = None
+    token: Token = None
+    ca: Ca = None
+    store: Store = None
 
     def connect(self) -> Client:
         """A client of the application. Raises CommandError."""
@@ -124,7 +114,10 @@ class Named(Nearest):
 
     def connect(self) -> Client:
         """A client of the application. Raises CommandError."""
-        return self.connect_to(self.app)
+        from ridgeline.cli.remote import shared
+
+        named = self.app if self.url is None else None
+        return shared.connect(named, self.url, self.token, ca=self.ca, store=self.store)
 
 
 @dataclass(frozen=True, kw_only=True)

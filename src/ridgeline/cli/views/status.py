@@ -11,15 +11,16 @@ from rich.text import Text
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.views.running import queue_parts, sentence_text, sources_table
 from ridgeline.cli.views.screen import sink_lines
+from ridgeline.measure.answers.application import SentenceAnswer
 from ridgeline.measure.wording.units import milliseconds, plural
 
 _SHOWN = 3
 
 
-def status_parts(answer: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    """The `sentence`, and below it the answers of other questions, if they were asked."""
-    yield sentence_text(answer["sentence"])
-    if "progress" not in answer:
+def status_parts(sentence: SentenceAnswer, answer: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
+    """The sentence, and below it the answers of other questions, if they were asked."""
+    yield sentence_text(sentence)
+    if not answer:
         return
     progress = answer["progress"]
     yield from sink_lines(answer["recordAge"])

@@ -1,7 +1,8 @@
 // The list of runs that have ended: each with its sentence. `ridgeline history` serves it.
-import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { html, render, useState } from "./vendor/preact.js";
 import { bytes, count, duration, plural, timeOfDay } from "./format.js";
 import { Empty, Notice } from "./parts/notice.js";
+import { usePolling } from "./parts/polling.js";
 import { State } from "./parts/state.js";
 import { Table } from "./parts/table.js";
 import { Mark, themeOf, ThemeButton } from "./parts/theme.js";
@@ -15,29 +16,18 @@ const WORDS = { asking: "not read yet", strange: "not readable" };
 function Runs() {
   const [runs, setRuns] = useState(null);
   const [problem, setProblem] = useState(null);
-  useEffect(() => {
-    let timer = null;
-    let over = false;
-    async function ask() {
-      clearTimeout(timer);
-      try {
-        const response = await fetch(new URL("runs", document.baseURI), { cache: "no-store" });
-        setRuns((await response.json()).runs);
-        setProblem(null);
-      } catch {
-        setProblem(GONE);
-      }
-      if (!over && !document.hidden) timer = setTimeout(ask, EVERY_MS);
+  async function ask(counts) {
+    try {
+      const response = await fetch(new URL("runs", document.baseURI), { cache: "no-store" });
+      const found = (await response.json()).runs;
+      if (!counts()) return;
+      setRuns(found);
+      setProblem(null);
+    } catch {
+      setProblem(GONE);
     }
-    const look = () => document.hidden || ask();
-    document.addEventListener("visibilitychange", look);
-    ask();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", look);
-    };
-  }, []);
+  }
+  usePolling(ask, () => EVERY_MS, []);
   return html`<header class="frame-head">
       <div class="frame-line">
         <${Mark} />

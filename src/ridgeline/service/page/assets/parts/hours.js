@@ -1,8 +1,9 @@
 // The last hours, step by step: asked for once, then only what is new.
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useState } from "../vendor/preact.js";
 import { get } from "../api.js";
 import { href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
+import { usePolling } from "./polling.js";
 
 // How far back charts go: by the address parameter `range`.
 const RANGES = { "15min": ["15 min", 900], "2h": ["2 h", 7_200], "24h": ["24 h", 86_400] };
@@ -27,36 +28,20 @@ export function useHours(path, seconds) {
   const live = useStore((state) => state.connection.live);
   const [state, setState] = useState(NOTHING);
   const asks = `${path} ${seconds}`;
-  useEffect(() => {
-    let timer = null;
-    let own = 0;
-    let rows = [];
-    let step = null;
-    async function turn() {
-      clearTimeout(timer);
-      const turns = (own += 1);
-      const last = rows.at(-1);
-      const from = last ? Math.max(0, Math.floor(last.at - step)) : -seconds;
-      try {
-        const answer = await get(path, { from, step });
-        if (turns !== own) return;
-        [rows, step] = joined(rows, step, last ? from : -Infinity, answer, seconds);
-        setState({ asks, rows, step: step ?? answer.step, problem: null });
-      } catch (problem) {
-        if (turns !== own) return;
-        setState((before) => ({ ...(before.asks === asks ? before : NOTHING), asks, problem }));
-      }
-      if (live) timer = setTimeout(turn, (document.hidden ? 10 : 1) * Math.min(15_000, Math.max(2_000, 500 * (step ?? 1))));
+  async function turn(counts, kept) {
+    const { rows = [], step = null } = kept;
+    const last = rows.at(-1);
+    const from = last ? Math.max(0, Math.floor(last.at - step)) : -seconds;
+    try {
+      const answer = await get(path, { from, step });
+      if (!counts()) return;
+      [kept.rows, kept.step] = joined(rows, step, last ? from : -Infinity, answer, seconds);
+      setState({ asks, rows: kept.rows, step: kept.step ?? answer.step, problem: null });
+    } catch (problem) {
+      if (counts()) setState((before) => ({ ...(before.asks === asks ? before : NOTHING), asks, problem }));
     }
-    const seen = () => !document.hidden && live && turn();
-    document.addEventListener("visibilitychange", seen);
-    turn();
-    return () => {
-      document.removeEventListener("visibilitychange", seen);
-      own = -1;
-      clearTimeout(timer);
-    };
-  }, [asks, live]);
+  }
+  usePolling(turn, ({ step }) => live && Math.min(15_000, Math.max(2_000, 500 * (step ?? 1))), [asks, live]);
   return state.asks === asks ? state : NOTHING;
 }
 

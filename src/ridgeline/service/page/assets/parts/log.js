@@ -3,13 +3,14 @@
 import {post} from "../api.js";
 import {count, timeOfDay} from "../format.js";
 import {useStore} from "../store.js";
-import {html, useEffect, useLayoutEffect, useRef, useState} from "../vendor/preact.js";
+import {html, useLayoutEffect, useRef, useState} from "../vendor/preact.js";
 import {Notice} from "./notice.js";
+import {usePolling} from "./polling.js";
 import {SignIn} from "./sign_in.js";
 
 const EVERY_MS = 1_000;
 const MOST = 500;
-const NONE = {lines: [], last: 0, asked: false, problem: null};
+const NONE = {lines: [], asked: false, problem: null};
 const LOUD = {WARNING: "behind", ERROR: "bad", CRITICAL: "bad"};
 const LEVELS = {"": "any level", WARNING: "warnings and errors", ERROR: "errors"};
 const WORSE = {WARNING: ["WARNING", "ERROR", "CRITICAL"], ERROR: ["ERROR", "CRITICAL"]};
@@ -26,35 +27,24 @@ export function LogLines({operator = null, partition = null}) {
   const [seconds, setSeconds] = useState("");
   const [of, setOf] = useState("");
   const [region, setRegion] = useState("");
-  useEffect(() => {
-    if (!writes || over) return undefined;
-    let left = false;
-    let timer = null;
-    let last = 0;
-    setAll(NONE);
-    async function turn() {
-      let problem = null;
-      try {
-        const body = {after: last, limit: MOST};
-        if (operator !== null) body.operator = operator;
-        if (partition !== null) body.partition = partition;
-        const answer = await post("/log", body);
-        if (left) return;
-        last = answer.last;
-        setAll((before) => ({lines: [...before.lines, ...answer.lines].sort((one, other) => one.at - other.at).slice(-MOST), last, asked: true, problem: null}));
-      } catch (failure) {
-        problem = failure;
-      }
-      if (left) return;
-      if (problem) setAll((before) => ({...before, problem}));
-      if (live) timer = setTimeout(turn, document.hidden ? 10 * EVERY_MS : EVERY_MS);
+  const asks = writes && !over;
+  async function turn(counts, kept) {
+    if (!asks) return;
+    if (kept.last === undefined) {
+      kept.last = 0;
+      setAll(NONE);
     }
-    turn();
-    return () => {
-      left = true;
-      clearTimeout(timer);
-    };
-  }, [operator, partition, writes, live, over]);
+    try {
+      const of = {...(operator !== null && {operator}), ...(partition !== null && {partition})};
+      const answer = await post("/log", {after: kept.last, limit: MOST, ...of});
+      if (!counts()) return;
+      kept.last = answer.last;
+      setAll((before) => ({lines: [...before.lines, ...answer.lines].sort((one, other) => one.at - other.at).slice(-MOST), asked: true, problem: null}));
+    } catch (problem) {
+      if (counts()) setAll((before) => ({...before, problem}));
+    }
+  }
+  usePolling(turn, () => asks && live && EVERY_MS, [operator, partition, asks, live]);
   if (over) return html`<p class="operator-empty" role="status">An event log has no lines of operators: they are in the log file of the run.</p>`;
   if (!writes) return html`<${SignIn} why="Lines of operators are shown to those who may change something: it needs the token." onDone=${() => {}} />`;
   const wanted = text.trim().toLowerCase();

@@ -1,13 +1,12 @@
 // Changes and decisions: who, why, what was expected, what came of it, and whether it helped.
 import { html, useMemo } from "../vendor/preact.js";
 import { count, duration, milliseconds, plural, timeOfDay } from "../format.js";
-import { go, href, useRoute } from "../router.js";
+import { href } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
-import { Detail, Facts, Split } from "../parts/facts.js";
+import { Detail, Facts, Listing } from "../parts/facts.js";
 import { Words } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
-import { Table } from "../parts/table.js";
 import { beforeAndAfter, beforeAndAfterSteps } from "../time/figures.js";
 import { useHours } from "../parts/hours.js";
 
@@ -21,7 +20,6 @@ function View() {
   const changes = useAsked("/changes", {}, { every: 3000, key: newest ?? "" });
   const decisions = useAsked("/decisions", {}, { every: 3000, key: newest ?? "" });
   const windows = useStore((state) => state.windows);
-  const { params } = useRoute();
   const regions = useStore((state) => state.plan?.queues?.length && state.overview?.operators);
   const now = useStore((state) => state.overview?.at);
   const { rows: steps } = useHours("/history", reach(changes.answer?.changes ?? [], now));
@@ -33,18 +31,8 @@ function View() {
   if (!rows.length) {
     return html`<${Empty}>Nothing was changed in this run, and no policy has decided anything. A change is asked for at an operator, or by <code>ridgeline set-operator-property</code>.</>`;
   }
-  const chosen = rows.find((row) => row.key === params.change);
-  return html`<${Split} detail=${chosen && html`<${One} row=${chosen} />`}>
-    <${Table}
-      label="Changes and decisions"
-      columns=${chosen ? COLUMNS.filter((column) => !column.extra) : COLUMNS}
-      rows=${rows}
-      id=${(row) => row.key}
-      sort=${{ by: "at", descending: true }}
-      selected=${params.change}
-      onOpen=${(row) => go({ change: row.key })}
-    />
-  </>`;
+  return html`<${Listing} label="Changes and decisions" by="change" id=${(row) => row.key} columns=${COLUMNS} rows=${rows}
+    sort=${{ by: "at", descending: true }} detail=${(row) => html`<${One} row=${row} />`} />`;
 }
 
 // How many seconds of the past are asked for, so that the first of the changes is in them.

@@ -1,10 +1,10 @@
 // The application as a graph: logical, physical, and as it is executed; the critical path is drawn.
 
-import {get} from "../api.js";
 import {Canvas} from "../graph/canvas.js";
 import {Execution} from "../graph/execution.js";
 import {Legend, PathStrip} from "../graph/path_strip.js";
 import {useGraph} from "../graph/use_graph.js";
+import {useAnswer} from "../operator/asking.js";
 import {OperatorPanel} from "../operator/panel.js";
 import {onKey} from "../parts/keys.js";
 import {Empty} from "../parts/notice.js";
@@ -13,7 +13,6 @@ import {useStore} from "../store.js";
 import {html, useEffect, useMemo, useRef, useState} from "../vendor/preact.js";
 
 const PLANS = [["logical", "Logical"], ["physical", "Physical"], ["execution", "Execution"]];
-const WATERMARKS_MS = 2_000;
 
 function View() {
   const {params} = useRoute();
@@ -34,7 +33,7 @@ function named(params, plan, overview) {
 function Graph({params, plan, overview, shown}) {
   const kind = PLANS.some(([name]) => name === params.plan) ? params.plan : "logical";
   const [text, setText] = useState("");
-  const watermarks = useWatermarks();
+  const {answer: watermarks} = useAnswer("/watermarks");
   const {api, open, split, whole, graph, layout, figures, selected, hits, openNode, unfold, fold, show, pick} = useGraph(
     {kind, plan, overview, shown, watermarks, params, go, text});
   const foldable = Boolean(plan.modules?.length || open.length) || [...whole.nodes.values()].some((node) => node.kind === "group");
@@ -50,30 +49,6 @@ function Graph({params, plan, overview, shown}) {
     </div>
     ${params.operator && html`<${OperatorPanel} key=${params.operator} name=${params.operator} part=${params.part ?? null} />`}
   </div></div>`;
-}
-
-function useWatermarks() {
-  const [rows, setRows] = useState(null);
-  const live = useStore((state) => state.connection.live);
-  useEffect(() => {
-    let over = !live;
-    let timer = 0;
-    const ask = async () => {
-      try {
-        const answer = await get("/watermarks");
-        if (!over) setRows(answer);
-      } catch {
-        // the next one may come through
-      }
-      if (!over) timer = setTimeout(ask, WATERMARKS_MS);
-    };
-    if (live) ask();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-    };
-  }, [live]);
-  return rows;
 }
 
 function Toolbar({kind, params, selected, text, setText, hits, graph, show, foldable, open, split, plan}) {

@@ -1,12 +1,11 @@
 // Promises: which is broken, since when, by how much.
 import { html, useMemo } from "../vendor/preact.js";
 import { count, duration, percent, plural, rate, timeOfDay } from "../format.js";
-import { go, href, useRoute } from "../router.js";
+import { href } from "../router.js";
 import { useStore } from "../store.js";
-import { Detail, Facts, Split } from "../parts/facts.js";
+import { Detail, Facts, Listing } from "../parts/facts.js";
 import { MarkList, useMarks } from "../parts/marks.js";
 import { Empty } from "../parts/notice.js";
-import { Table } from "../parts/table.js";
 
 const KINDS = {
   latency: "how long the operator takes in a window, its waits too",
@@ -34,7 +33,6 @@ function used(row) {
 
 function View() {
   const overview = useStore((state) => state.overview);
-  const { params } = useRoute();
   const rows = overview?.promises ?? [];
   const at = overview?.at;
   const columns = useMemo(() => makeColumns(at), [at]);
@@ -43,19 +41,9 @@ function View() {
     return html`<${Empty}>The application promises nothing. <code>app.promise(latency("store", p99="2s"))</code> would be watched here.</>`;
   }
   const broken = rows.filter((row) => row.kept === false).length;
-  const chosen = rows.find((row) => row.promise === params.promise);
-  return html`<${Split} detail=${chosen && html`<${One} row=${chosen} at=${at} />`}>
-    <p class="promises-sum">${broken ? html`<b class="bad">${plural(broken, "promise")} of ${count(rows.length)} broken</b>` : rows.every((row) => row.kept) ? html`<b class="ok">All kept</b>` : "None is broken"}</p>
-    <${Table}
-      label="Promises"
-      columns=${chosen ? columns.filter((column) => !column.extra) : columns}
-      rows=${rows}
-      id=${(row) => row.promise}
-      sort=${{ by: "state", descending: false }}
-      selected=${params.promise}
-      onOpen=${(row) => go({ promise: row.promise })}
-    />
-  </>`;
+  const sum = html`<p class="promises-sum">${broken ? html`<b class="bad">${plural(broken, "promise")} of ${count(rows.length)} broken</b>` : rows.every((row) => row.kept) ? html`<b class="ok">All kept</b>` : "None is broken"}</p>`;
+  return html`<${Listing} label="Promises" by="promise" id=${(row) => row.promise} ...${{ rows, columns }} sort=${{ by: "state", descending: false }}
+    before=${sum} detail=${(row) => html`<${One} ...${{ row, at }} />`} />`;
 }
 
 function word(row) {

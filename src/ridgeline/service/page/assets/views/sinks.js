@@ -1,14 +1,13 @@
 // Sinks: what readers see, how old it is, and how it gets there.
 import { html, useMemo } from "../vendor/preact.js";
 import { count, duration, milliseconds, timeOfDay } from "../format.js";
-import { go, href, useRoute } from "../router.js";
+import { href } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
-import { Detail, Facts, Split } from "../parts/facts.js";
+import { Detail, Facts, Listing } from "../parts/facts.js";
 import { useQueues } from "../parts/queues.js";
 import { MarkList, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
-import { Table } from "../parts/table.js";
 
 const PROTOCOLS = {
   transactional: "rows and mark in one transaction: exactly once",
@@ -20,23 +19,13 @@ const PROTOCOLS = {
 function View() {
   const { answer, problem } = useAsked("/sinks");
   const at = useStore((state) => state.overview?.at);
-  const { params } = useRoute();
   const queues = useQueues();
   const rows = useMemo(() => answer?.sinks.filter((row) => !queues.has(row.operator)), [answer, queues]);
   const columns = useMemo(() => makeColumns(at), [at]);
   if (!rows) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) return html`<${Empty}>The application has no output operator.</>`;
-  const chosen = rows.find((row) => row.operator === params.sink);
-  return html`<${Split} detail=${chosen && html`<${Sink} row=${chosen} at=${at} />`}>
-    <${Table}
-      label="Sinks"
-      columns=${chosen ? columns.filter((column) => !column.extra) : columns}
-      rows=${rows}
-      id=${(row) => row.operator}
-      sort=${{ by: "p99", descending: true }}
-      selected=${params.sink}
-      onOpen=${(row) => go({ sink: row.operator })}
-    />
+  return html`<${Listing} label="Sinks" by="sink" id=${(row) => row.operator} ...${{ rows, columns }} sort=${{ by: "p99", descending: true }}
+    detail=${(row) => html`<${Sink} ...${{ row, at }} />`}>
     ${rows.every((row) => !ageOf(row)) && html`<p class="muted sinks-note">Ages are known where an input, or a schema, says which field is the time of a record.</p>`}
   </>`;
 }

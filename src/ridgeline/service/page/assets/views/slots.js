@@ -4,10 +4,9 @@ import { bytes, count, duration, milliseconds, percent, timeOfDay } from "../for
 import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
-import { Detail, Facts, Split } from "../parts/facts.js";
+import { Detail, Facts, Listing } from "../parts/facts.js";
 import { MarkList, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
-import { Table } from "../parts/table.js";
 
 const STATES = ["SILENT", "PENDING", "RUNNING", "IDLE"];
 const CLASSES = { SILENT: "bad", PENDING: "muted", RUNNING: "ok", IDLE: "" };
@@ -17,21 +16,11 @@ function View() {
   const operators = useStore((state) => state.overview?.operators);
   const stats = useStore((state) => state.overview?.info?.stats);
   const marks = useMarks().filter((mark) => mark.kind === "slot");
-  const { params } = useRoute();
   const rows = useMemo(() => slots(answer?.containers ?? [], operators ?? {}, stats?.clockSkew ?? {}), [answer, operators, stats]);
   if (!answer) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Waiting for the answer.</>`;
-  const chosen = rows.find((row) => row.key === params.slot);
-  return html`<${Split} detail=${chosen && html`<${Slot} row=${chosen} operators=${operators ?? {}} />`}>
-    <p class="slots-sum">${sum(stats, rows)}</p>
-    <${Table}
-      label="Slots"
-      columns=${COLUMNS.filter((column) => !(chosen && column.extra) && (!column.unless || rows.some((row) => row[column.unless] != null)))}
-      rows=${rows}
-      id=${(row) => row.key}
-      sort=${{ by: "state", descending: false }}
-      selected=${params.slot}
-      onOpen=${(row) => go({ slot: row.key })}
-    />
+  const columns = COLUMNS.filter((column) => !column.unless || rows.some((row) => row[column.unless] != null));
+  return html`<${Listing} label="Slots" by="slot" id=${(row) => row.key} ...${{ rows, columns }} sort=${{ by: "state", descending: false }}
+    before=${html`<p class="slots-sum">${sum(stats, rows)}</p>`} detail=${(row) => html`<${Slot} row=${row} operators=${operators ?? {}} />`}>
     ${marks.length > 0 && html`<section class="slots-marks"><h2>What happened to slots</h2><${MarkList} marks=${marks} limit=${20} /></section>`}
   </>`;
 }

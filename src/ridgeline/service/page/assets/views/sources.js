@@ -1,10 +1,10 @@
 // Sources: what waits in each, what comes and is taken, and when it will have caught up.
 import { html, useEffect, useMemo } from "../vendor/preact.js";
 import { bytes, count, duration, oldest, rate, soon, timeOfDay } from "../format.js";
-import { go, useRoute } from "../router.js";
+import { go } from "../router.js";
 import { store, useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
-import { Detail, Facts, Split } from "../parts/facts.js";
+import { Detail, Facts, Listing } from "../parts/facts.js";
 import { useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Spark } from "../parts/spark.js";
@@ -38,7 +38,6 @@ function whileSeen(name, marks) {
 
 function View() {
   const overview = useStore((state) => state.overview);
-  const { params } = useRoute();
   useEffect(() => note(store.state), [overview]);
   const sources = overview?.progress?.sources;
   const rows = useMemo(() => Object.values(sources ?? {}), [sources]);
@@ -47,18 +46,8 @@ function View() {
   const marks = useMarks();
   if (!overview?.window && !rows.length) return html`<${Empty}>Waiting for the first window.</>`;
   if (!rows.length && !queues.length) return html`<${Empty}>No source says how much waits in it. The verdict follows from the schedule of windows then.</>`;
-  const chosen = rows.find((row) => row.operator === params.source);
-  return html`<${Split} detail=${chosen && html`<${Source} row=${chosen} overview=${overview} />`}>
-    ${rows.length > 0 && html`<${Catch} rows=${rows} at=${at} />`}
-    <${Table}
-      label="Sources"
-      columns=${columns(at, marks).filter((column) => !(chosen && column.extra))}
-      rows=${rows}
-      id=${(row) => row.operator}
-      sort=${{ by: "verdict", descending: false }}
-      selected=${params.source}
-      onOpen=${(row) => go({ source: row.operator })}
-    />
+  return html`<${Listing} label="Sources" by="source" id=${(row) => row.operator} columns=${columns(at, marks)} rows=${rows} sort=${{ by: "verdict", descending: false }}
+    before=${rows.length > 0 && html`<${Catch} ...${{ rows, at }} />`} detail=${(row) => html`<${Source} ...${{ row, overview }} />`}>
     ${queues.length > 0 && html`<h2 class="sources-queues">Queues between regions</h2>
       <${Table} label="Queues between regions" columns=${queueColumns(at)} rows=${queues} id=${(row) => `${row.stream} ${row.reader}`} sort=${{ by: "verdict", descending: false }}
         onOpen=${(row) => go({ view: "graph", operator: row.reader })} />`}
