@@ -59,7 +59,7 @@ def test_the_oldest_events_go_first() -> None:
     log, _ = logged(20, most_events=7)
     events = log.events()
     assert len(events) == 7
-    assert events[-1]["details"] == {"window": 19}
+    assert events[-1]["details"] == {"window": 19, "seconds": 0.0}
     assert log.dropped == events[0]["at"]
 
 

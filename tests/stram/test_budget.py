@@ -155,8 +155,7 @@ def test_few_windows_are_under_way_where_they_are_long():
     assert model.budgets.enough_under_way(1, 0.0)
     model = Model()
     model.windows(20, 1e-6, rate=100)
-    assert not model.budgets.enough_under_way(4, 0.6)
-    assert model.budgets.enough_under_way(4, 1.1)
+    assert [model.budgets.enough_under_way(4, seconds) for seconds in (0.2, 0.3)] == [False, True]
 
 
 def test_a_sink_whose_writes_are_slow_gets_many_records_in_each():
@@ -169,6 +168,24 @@ def test_a_sink_whose_writes_are_slow_gets_many_records_in_each():
     assert model.waiting["source1"] < 800 * 3 * 5.0
     model.windows(10, 0.002, rate=750)  # it is quick again
     assert max(model.windows(30, 0.002, rate=750)) < 3 * TARGET
+
+
+@pytest.mark.parametrize(("extra", "takes"), [(0.01, 0.51), (0.11, 1.1), (5.0, 6.0)])
+def test_what_each_window_takes_anyway_is_a_tenth_of_it_where_that_is_no_second_of_work(extra, takes):
+    model = Model(waiting=1e12)
+    took = [model.window(1e-5, extra=extra) for _ in range(16)]
+    assert took[-3:] == pytest.approx([takes] * 3, rel=0.15)
+    assert max(took) < 1.3 * takes
+    following = Budgets(model.plan, model.budgets.next, bounded=True)
+    assert following.next["source1"].fixed == pytest.approx(extra, abs=0.02)
+
+
+def test_a_burst_is_bounded_by_what_windows_have_shown_that_read_little():
+    model = Model()
+    model.windows(5, 0.002, rate=300)
+    assert model.budgets.next["source1"].measured
+    model.waiting["source1"] = 1e5
+    assert max(model.windows(10, 0.002, rate=300)) < 1.1 * TARGET
 
 
 def test_after_a_change_of_the_plan_windows_begin_small():

@@ -27,11 +27,13 @@ EXCHANGE = "the exchange between slots"
 class Budget(NamedTuple):
     """How many records all partitions of an input together may read in a window.
 
-    `measured`: a window took too long before. Else it is for inputs that ask, and nothing is held back.
+    `measured`: a window has shown the work of a record. Else it is for inputs that ask, and nothing is held
+    back. `fixed`: the seconds that a window takes however few records it has.
     """
 
     records: float
     measured: bool = False
+    fixed: float = 0.0
 
 
 def is_of_store(failure: Failure) -> bool:

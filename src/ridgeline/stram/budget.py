@@ -24,6 +24,10 @@ LEAST_SECONDS = 0.5
 """The work of a window is bounded to no less by itself: each window costs something, however narrow."""
 UNBOUNDED_SECONDS = 3_600.0
 """Windows that may have so much work have no bound."""
+_MOST_SECONDS = 1.0
+"""A window has up to so much work where it takes long however few records it has, so that this counts less."""
+_WORK_OF_FIXED = 9.0
+"""The work that a window should have for each second that it takes however few records it has."""
 _NARROWEST_SECONDS = 0.05
 """No latency that is asked for bounds it to less."""
 _UNDER_WAY = 3.0
@@ -31,15 +35,20 @@ _UNDER_WAY = 3.0
 _GROWTH = 16.0
 """A short window that took all it might is followed by one that is larger by so much at most."""
 _CAUTION = 4.0
-"""After a change of the plan budgets begin at this part of what they were."""
+"""After a change of the plan budgets begin at this part of what they were.
+
+Windows whose records differ by so much show what does not depend on them.
+"""
 _OVERDUE = 2.0
-"""A window that has run for so many times the target has more work than it should."""
-_FEWER_WINDOWS = 3
-"""Over so many windows it is seen whether fewer records take less time."""
+"""A window that has run for so many times what the last one has has more work than it should."""
+_COMPARED = 8
+"""Over so many windows it is seen how much longer more records take."""
 _SLOW = 4.0
 """A window that takes so many times the target would not be shorter with fewer records: a sink is slow."""
 _SHORT = 0.25
 """A window with less than this part of the target says little about the work of a record."""
+_LITTLE = 0.1
+"""One with less than this says nothing if it was not full: it might be what any window takes."""
 
 
 class _Input(NamedTuple):
@@ -57,32 +66,46 @@ class Budgets:
 
         After a change of the plan budgets begin at a part of what they were.
         """
-        asked = plan.logical.attributes["window_work"]
-        target = _target(plan) if asked is None else float(asked)
+        asked, limits = plan.logical.attributes["window_work"], _limits(plan)
+        usual = max(LEAST_SECONDS, plan.logical.window_seconds)
+        target = min([usual, *limits]) if asked is None else float(asked)
         bounded = bounded and target < UNBOUNDED_SECONDS
         self.target = target if bounded else math.inf
         """The seconds of work that a window may have."""
+        self._most = target if limits or asked is not None else max(target, _MOST_SECONDS)
+        self._busy = 0.0, 0.0
+        """How long the last window took in all stages, and in the slot that has most to do."""
         self._depth = 1
         """How many windows under way keep the slot busy that has most to do."""
         self._inputs = _inputs(plan) if bounded else {}
         self._stages = {container.id: container.stage for container in plan.execution.containers}
         self._last: dict[str, deque[tuple[float, float]]] = {
-            name: deque(maxlen=_FEWER_WINDOWS) for name in self._inputs
+            name: deque(maxlen=_COMPARED) for name in self._inputs
         }
         """What the last windows have read of an input, and the seconds that this took."""
-        self._fixed = dict.fromkeys(self._inputs, 0.0)
-        """The seconds that a window takes however few records it has."""
-        self._budgets = {
-            name: Budget(max(1.0, before[name].records / _CAUTION) if name in before else FIRST_RECORDS)
-            for name in self._inputs
+        self.publishing = 0.0
+        """How long outputs took on the driver for the last windows that were published, if that was long."""
+        self._budgets = dict.fromkeys(self._inputs, Budget(FIRST_RECORDS)) | {
+            name: one._replace(records=max(1.0, one.records / _CAUTION))
+            for name, one in before.items()
+            if name in self._inputs
         }
         self._long = bool(self._inputs)
         """Whether windows are so long that one more would wait; until one is known, they are taken to be."""
+        self._overdue = 0.0
+        """A window that runs for longer has more work than the last one."""
 
     @property
     def next(self) -> Mapping[str, Budget]:
         """The budgets of a window that begins now, by input operator; empty where nothing is bounded."""
         return dict(self._budgets)
+
+    def published(self, seconds: float) -> None:
+        """Take in how long outputs took on the driver for the last windows."""
+        if seconds:
+            seconds = max(seconds, self.publishing / 2)  # some publish several windows together
+            self.publishing = seconds if seconds > self.target / 2 else 0.0
+            self._set_depth()
 
     def learn(self, window: InFlightWindow) -> None:
         """Take in a window that is complete."""
@@ -98,77 +121,89 @@ class Budgets:
             name: window.taken.get(name, sum(emitted.get(one, 0.0) for one in found.operators))
             for name, found in self._inputs.items()
         }
-        self._set_depth(reports)
-        for name, found in self._inputs.items():
-            if records[name] and name in window.budgets:
-                work = _longest(report for report in reports if report.window.container in found.reached)
-                share, most = records[name] / sum(records.values()), window.budgets[name].records
-                full = records[name] >= most / 2 or not found.operators.isdisjoint(window.holding)
-                budget, work = self._without_fixed(name, records[name], work)
-                self._budgets[name] = self._following(budget, most, records[name], share, work, full=full)
-
-    def _without_fixed(self, name: str, read: float, work: float) -> tuple[Budget, float]:
-        """The budget so far, and the work that follows from what was read.
-
-        Where fewer records take as long, as with a sink whose writes are slow, still fewer would not help.
-        """
-        budget, last = self._budgets[name], self._last[name]
-        last.append((read, work))
-        least, (first, before) = min(seconds for _, seconds in last), last[0]
-        fewer = len(last) == _FEWER_WINDOWS and read <= first / _CAUTION
-        if least < self._fixed[name] / 2:
-            self._fixed[name] = 0.0
-        elif not self._fixed[name] and fewer and least > max(_OVERDUE * self.target, before / 2):
-            self._fixed[name], budget = least, budget._replace(records=first)
-        return budget, max(0.0, work - self._fixed[name])
-
-    def _following(
-        self, budget: Budget, most: float, read: float, share: float, work: float, *, full: bool
-    ) -> Budget:
-        """The budget after a window that might read `most` records, and has read some that made `work`.
-
-        `share`: the part that they are of what all inputs read. `work`: in seconds. `full`: more waited.
-        """
-        if work < _SHORT * self.target:
-            growth = min(_GROWTH, self.target / (2 * work)) if work else _GROWTH
-            return budget._replace(records=max(budget.records, read, growth * most)) if full else budget
-        if not full and share < 1 / (2 * len(self._inputs)):
-            return budget  # others have made the work
-        fits = read * self.target / work
-        if fits > budget.records:  # slowly, so that it does not swing; the more work, the better it is known
-            fits = budget.records + (fits - budget.records) * work / (work + LEAST_SECONDS)
-        return Budget(max(1.0, fits), measured=budget.measured or work > self.target)
-
-    def enough_under_way(self, windows: int, seconds: float) -> bool:
-        """True if a further window would only wait for those that run, so that a change had to wait longer.
-
-        `windows`: how many run. `seconds`: how long the oldest of them has.
-        """
-        return windows >= self._depth and (self._long or seconds > _OVERDUE * self.target)
-
-    def _set_depth(self, reports: Iterable[WindowReport]) -> None:
-        """How many windows run if none waits for another (Little's law), and one that is ready.
-
-        None is, if windows take so long that to begin one costs little, but a change had to wait for it.
-        """
         stages: dict[int, float] = defaultdict(float)
         for report in reports:
             stage = self._stages.get(report.window.container, 0)
             stages[stage] = max(stages[stage], busy_seconds(report))
-        longest = _longest(reports)
+        self._busy = sum(stages.values()), _longest(reports)
+        self._set_depth()
+        for name, found in self._inputs.items():
+            if records[name] and name in window.budgets:
+                work = _longest(report for report in reports if report.window.container in found.reached)
+                work += self.publishing
+                full = records[name] >= window.budgets[name].records / 2 or not found.operators.isdisjoint(
+                    window.holding
+                )
+                if full or 2 * len(self._inputs) * records[name] >= sum(records.values()):
+                    self._last[name].append((records[name], work))
+                    self._budgets[name] = self._following(name, window.budgets[name].records, full=full)
+                # else others have made the work
+
+    def _following(self, name: str, most: float, *, full: bool) -> Budget:
+        """The budget after the last window, which might read `most` records. `full`: more waited."""
+        budget = self._with_fixed(name)
+        read, work = self._last[name][-1]
+        work, target = max(0.0, work - budget.fixed), self._target(budget.fixed)
+        if work < (_SHORT if full else _LITTLE) * target:
+            growth = _CAUTION if budget.fixed else _GROWTH
+            growth = min(growth, target / (2 * work)) if work else growth
+            return budget._replace(records=max(budget.records, read, growth * most)) if full else budget
+        fits = read * target / work
+        if fits > budget.records:  # slowly, so that it does not swing; the more work, the better it is known
+            fits = budget.records + (fits - budget.records) * work / (work + LEAST_SECONDS)
+        return budget._replace(records=max(1.0, fits), measured=True)
+
+    def _target(self, fixed: float) -> float:
+        """The work that a window should have beside what it takes however few records it has."""
+        return max(self.target, min(_WORK_OF_FIXED * fixed, self._most))
+
+    def _with_fixed(self, name: str) -> Budget:
+        """The budget so far, with what the last windows say of what each takes however few records it has.
+
+        Where fewer records take as long, as with a sink whose writes are slow, still fewer would not help.
+        """
+        budget, last = self._budgets[name], self._last[name]
+        (few, short), (many, long) = min(last), max(last)
+        least = min(seconds for _, seconds in [*last][-2:])
+        if least < budget.fixed / 2:
+            return budget._replace(fixed=0.0)
+        if long < short / 2:  # what was before does not hold any more
+            self._last[name] = deque([*last][-2:], _COMPARED)
+        if many < _CAUTION * few or long < short / 2:
+            return budget._replace(fixed=min(budget.fixed, least))
+        each = max(0.0, long - short) / (many - few)
+        fixed = max(0.0, min(least, short - each * few))
+        fits = min(many, self._target(fixed) / each) if each else many
+        return budget._replace(records=max(budget.records, fits), fixed=fixed)
+
+    def enough_under_way(self, windows: int, seconds: float) -> bool:
+        """True if a further window would only wait for those that run, so that a change had to wait longer.
+
+        `windows`: how many run; where outputs take long, those that wait for them, too. `seconds`: how long
+        the oldest of them has.
+        """
+        return windows >= self._depth if self._long else seconds > self._overdue
+
+    def _set_depth(self) -> None:
+        """How many windows run if none waits for another (Little's law), and one that is ready.
+
+        None is, if windows take so long that to begin one costs little, but a change had to wait for it.
+        """
+        stages, longest = self._busy
+        stages, longest = stages + self.publishing, max(longest, self.publishing)
         ready = longest <= _SLOW * self.target
-        self._depth = max(1, ready + math.ceil(sum(stages.values()) / longest - _SHORT)) if longest else 1
+        self._depth = max(1, ready + math.ceil(stages / longest - _SHORT)) if longest else 1
         self._long = longest > self.target / 2
+        self._overdue = max(self.target / 2, _OVERDUE * stages)
 
 
-def _target(plan: Plan) -> float:
-    """The work of a window: less where results may not be so late, as one waits while another runs."""
-    limits = [
+def _limits(plan: Plan) -> list[float]:
+    """The most work of a window where results may not be late: one waits while another runs."""
+    found = [
         *(one.latency_limit() for one in plan.logical.promises),
         *(one.latency_limit() for one in plan.logical.policies),
     ]
-    target = max(LEAST_SECONDS, plan.logical.window_seconds)
-    return min([target, *(max(_NARROWEST_SECONDS, one / _UNDER_WAY) for one in limits if one is not None)])
+    return [max(_NARROWEST_SECONDS, one / _UNDER_WAY) for one in found if one is not None]
 
 
 def busy_seconds(report: WindowReport) -> float:

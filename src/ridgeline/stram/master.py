@@ -338,6 +338,7 @@ class Master:
             case RunStarted() | StatesMoved() | Repaired() | CompactionFailed():
                 return self._states.handle(event)
             case WindowPublished():
+                self.budgets.published(event.seconds)
                 return (*self._states.decide(), *self._advance())
             case WindowDue():
                 return (self._due(event),)

@@ -124,6 +124,7 @@ class Outputs:
         """Takes a text for people."""
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished | OutputAsked] = []
+        self._seconds, self._given = 0.0, False
         self._troubled: set[str] = set()
         """The outputs that were in trouble when they were asked last."""
         self._context: Callable[[str], PublisherContext] | None = None
@@ -276,9 +277,11 @@ class Outputs:
     def stage(self, window_id: int, reports: Iterable[WindowReport]) -> dict[str, object]:
         """Stage what the containers handed over; returns the publishers' new states, for the manifest."""
         states = {}
+        began = self._clock.monotonic()
         handed_over = {
             report.window.operator: report.handed_over for window in reports for report in window.operators
         }
+        self._given = any(handed_over.values())
         for name, publisher in self.publishers.items():
             values = [value for operator in self._partitions[name] for value in handed_over.get(operator, [])]
             state = self._call(name, "stage", window_id, publisher.stage, window_id, values)
@@ -289,6 +292,7 @@ class Outputs:
         for operator, values in handed_over.items():
             if values and operator not in taken and not self._has_enumerator(operator):
                 self._refuse_lost(operator, window_id)
+        self._seconds += self._clock.monotonic() - began
         return states
 
     def _has_enumerator(self, operator: int) -> bool:
@@ -311,9 +315,11 @@ class Outputs:
 
     def publish(self, window_id: int) -> None:
         """Publish a committed window, and those staged before it."""
+        began = self._clock.monotonic()
         for name, publisher in self.publishers.items():
             self._call(name, "publish", window_id, publisher.publish, window_id)
             self._note_visible(name, publisher, window_id)
+        self._seconds += self._clock.monotonic() - began
 
     def publish_again(self, window_id: int, states: Mapping[str, object]) -> None:
         """At a start: publish the last committed window, since a driver may have died before it did.
@@ -354,6 +360,11 @@ class Outputs:
         """The windows that readers have come to see since the last call, and what hinders others."""
         published, self._published = self._published, []
         return published
+
+    def take_seconds(self) -> float:
+        """How long publishers took for windows that had something for them, since the last call."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds if self._given else 0.0
 
     def _note_visible(self, name: str, publisher: Publisher, published: int) -> None:
         """Note how far readers see. A publisher that does not say so shows every window that it publishes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -139,7 +140,11 @@ class ApplicationRun:
         self._idled = clock.monotonic()
         self._held_since: float | None = None
         """Since when windows wait for their commit in which nothing moved."""
-        self._asked_to_end: float | None = None
+        self._not_asked = math.inf
+        """When nobody had asked for the end."""
+        self._took = 0.0
+        """How long the last window took that was published, and when that was."""
+        self._published_at = -math.inf
         self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock, stores)
@@ -197,15 +202,15 @@ class ApplicationRun:
         """True once a user has asked for the end, whether that was taken or not. Any thread may ask."""
         return self.stopping or self.changes.end_asked
 
-    def lets_go(self) -> bool:
-        """True once windows under way were waited for `_PATIENCE_SECONDS`, from the first call on.
+    def lets_go(self, *, asked: bool) -> bool:
+        """True once windows under way were waited for `_PATIENCE_SECONDS`, since the end was `asked` for.
 
-        They are void then. What is about to be committed is waited for, however long.
+        They are void then. What is about to be committed is waited for, however long. It was asked for after
+        the last call without: outputs may have taken long since then.
         """
         now = self._clock.monotonic()
-        if self._asked_to_end is None:
-            self._asked_to_end = now
-        late = now - self._asked_to_end >= _PATIENCE_SECONDS
+        self._not_asked = min(now, self._not_asked) if asked else now
+        late = now - self._not_asked >= _PATIENCE_SECONDS
         return late and not self._committer.under_way and not self.master.held
 
     @property
@@ -258,26 +263,34 @@ class ApplicationRun:
         return (
             master.can_begin
             and not (self.paused or self.stopping)
-            and not (master.under_way and (self._live.due(master.next_window) or self._change_waits))
+            and not self._change_waits
             and not self._enough_under_way
             and self.held_back is None
         )
 
     @property
     def _change_waits(self) -> bool:
-        """True if a change comes, and the oldest window takes long: it need not wait for one more."""
-        window = next(iter(self._windows.values()), None)
-        long = window is not None and window.timeline.now() - window.began >= _PATIENCE_SECONDS
-        return long and self._live.changes.comes
+        """True if a change is due, or comes where windows take long: it need not wait for one more.
+
+        Where none is under way it is waited for as long as the last one took.
+        """
+        if self._live.due(self.master.next_window):
+            return self.master.under_way > 0
+        if not self._live.changes.comes:
+            return False
+        if window := next(iter(self._windows.values()), None):
+            return window.timeline.now() - window.began >= _PATIENCE_SECONDS
+        return _PATIENCE_SECONDS <= self._took > self._clock.monotonic() - self._published_at
 
     @property
     def _enough_under_way(self) -> bool:
         """See `Budgets.enough_under_way`."""
-        running = self.master.running
-        if not running:
+        master, budgets = self.master, self.master.budgets
+        windows = master.under_way - master.held if budgets.publishing else len(master.running)
+        if not windows:
             return False
-        oldest = self._windows[running[0].window_id]
-        return self.master.budgets.enough_under_way(len(running), oldest.timeline.now() - oldest.planned)
+        oldest = self._windows[master.next_window - windows]
+        return budgets.enough_under_way(windows, oldest.timeline.now() - oldest.planned)
 
     def window(
         self,
@@ -469,14 +482,16 @@ class ApplicationRun:
                     self._live.inputs.committed(published, window.read, window.reports)
                     self.samples.take(window.reports)
                     self.keys.take(window.reports)
-                    self._unsettled = True
+                    self._unsettled, self._took = True, window.timeline.now() - window.began
+                    self._published_at = self._clock.monotonic()
                     seen = self._outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
                 self.recordings.publish(window_id)
                 self._live.settle()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 spare_reported()
-                return (*self.compactions.finished(), WindowPublished(window_id))
+                seconds = self._outputs.take_seconds()
+                return (*self.compactions.finished(), WindowPublished(window_id, seconds))
             case GiveUp(failure):
                 if self._live.is_sure:
                     raise self.checkpoint.cause_of(OperatorError(failure))

@@ -61,11 +61,9 @@ class Limits:
         return self._run.stopping or self._stop.is_set()
 
     def over(self) -> bool:
-        """True if no window is waited for any more; those that are still under way are void.
-
-        The first call after a stop begins the time that they are waited for.
-        """
-        return self.reached and (not self._run.master.under_way or (self._asked and self._run.lets_go()))
+        """True if no window is waited for any more; those that are still under way are void."""
+        late = self._run.lets_go(asked=self._asked)
+        return self.reached and (late or not self._run.master.under_way)
 
     @property
     def may_begin(self) -> bool:
