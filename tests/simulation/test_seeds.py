@@ -52,7 +52,7 @@ def test_slots_that_stand_still_change_places_with_the_spare():
 def test_changes_are_made_and_taken_back():
     plans = [simulate(Case.changing(seed)).ledger.plans for seed in range(2, 8)]
     assert sum(one.applied for one in plans) > 5
-    assert sum(one.refused for one in plans) > 5
+    assert sum(one.refused for one in plans) >= 5
 
 
 def test_a_seed_replays_to_the_same_step():

@@ -25,7 +25,7 @@ LEAST_SECONDS = 0.5
 UNBOUNDED_SECONDS = 3_600.0
 """Windows that may have so much work have no bound."""
 _MOST_SECONDS = 1.0
-"""A window has up to so much work where it takes long however few records it has, so that this counts less."""
+"""Up to so much work a window has where it takes long however few records it has: so that counts less."""
 _WORK_OF_FIXED = 9.0
 """The work that a window should have for each second that it takes however few records it has."""
 _NARROWEST_SECONDS = 0.05

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputOperator, Operator, OutputPort, State
+from ridgeline import Application, InputOperator, Operator, OutputPort, RidgelineError, State
 from ridgeline.engine.state.held import Chunk, HeldCell
 from ridgeline.engine.state.moving import put_held
 from ridgeline.plan.protocol import Budget
@@ -44,10 +44,10 @@ class Heeding(Heedless):
             self.finish()
 
 
-def run_of(source: Operator, budget: Budget) -> ByHand:
+def run_of(source: Operator, budget: Budget, schema: Any = Number) -> ByHand:
     app = Application("app")
     numbers = app.add_operator("source", source)
-    sink = app.add_operator("sink", CollectorSink(Number))
+    sink = app.add_operator("sink", CollectorSink(schema))
     app.add_stream("numbers", numbers.numbers, sink.input)
     run = ByHand(app)
     run.budgets = {"source": budget}
@@ -76,6 +76,26 @@ def test_a_window_has_no_more_than_its_budget_and_all_comes_once_and_in_order(so
 
 def test_a_slow_start_holds_nothing_back_that_is_emitted():
     assert list(map(len, windows(run_of(Heedless(), Budget(7)), dies=False))) == [50, 50]
+
+
+FLOATS = pa.schema([("value", pa.float64())])
+
+
+class Decimals(Heedless):
+    numbers = OutputPort(FLOATS)
+
+
+def test_what_waits_is_refused_by_a_port_with_other_columns_and_says_how_far_an_input_is_that_does_not():
+    run = run_of(Heedless(), Budget(7, measured=True))
+    for consumed, remaining in [(7, 43), (14, None)]:
+        run.keep(reports := run.attempt())
+        said = run.report(reports, "source").source
+        assert (said.consumed, said.remaining, said.unit) == (consumed, remaining, "tuples")
+    following = run_of(Decimals(), Budget(7, measured=True), FLOATS)
+    following.storage, following.states, following.window_id = run.storage, run.states, run.window_id
+    following.die()
+    with pytest.raises(RidgelineError, match=r"36 tuples wait .* \[value int64\]"):
+        following.window()
 
 
 def test_what_waits_is_bounded_after_a_change_too_and_goes_at_once_without_a_bound():

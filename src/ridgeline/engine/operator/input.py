@@ -54,7 +54,7 @@ class InputTuples(TurnPart):
         instance, request = self.instance, turn.request
         self.forget()
         if request.states is not None:
-            instance.running.held = self._excess.rows
+            self._excess.restored()
         work = None if request.states is None else instance.running.work()
         instance.running.before = work[0] if work is not None else None
         self._idle = False
@@ -72,7 +72,10 @@ class InputTuples(TurnPart):
         if has_finished(operator):
             report.window.finished = True
         report.idle, report.holds = self._idle, self._excess.rows
-        if (work := instance.call("progress", operator.progress)) is None:
+        work, unit = instance.call("progress", operator.progress), operator.progress_unit
+        if work is None:
+            work, unit = self._excess.seen, "tuples"
+        if work is None:
             return
         consumed, remaining = instance.running.without_held(work)
         said = report.source = SourceProgress(
@@ -81,7 +84,7 @@ class InputTuples(TurnPart):
             instance.spec.id,
             consumed,
             remaining,
-            operator.progress_unit,
+            unit,
             paced=bool(instance.call("is_paced", operator.is_paced)),
             before=instance.running.before,
         )
@@ -131,12 +134,26 @@ class Excess:
         self.may_hold = not (reads_ranges(instance.operator) or isinstance(instance.operator, DelayHead))
         if self.may_hold:
             instance.cells[HELD] = self._cell
+        self._given, self._asked, self._has_held = 0.0, False, False
         self._points = {point.name: point for point in instance.outputs.values() if not point.port.error}
 
     @property
     def rows(self) -> int:
         """How many tuples wait."""
         return self._cell.rows
+
+    @property
+    def seen(self) -> _Work:
+        """The progress of an input that reports none, by what it has emitted; None if that never had to wait.
+
+        What remains is known of windows in which it was asked.
+        """
+        return (self._given, 0.0 if self._asked else None) if self._has_held else None
+
+    def restored(self) -> None:
+        """Its state is another one, perhaps: other tuples wait."""
+        running = self._instance.running
+        self._given, running.held = self._given + self.rows - running.held, self.rows
 
     def poll(self, operator: InputOperator, turn: Turn) -> bool:
         """Emit what waits, and what the input has as far as that goes; True if a `PushInput` had nothing."""
@@ -153,15 +170,18 @@ class Excess:
             point.pass_on(Tuples.of_batch(point.schema, chunk.batch, chunk.times).slice(0, rows))
             cell.go(rows)
         before = instance.running.work() if self.may_hold else None
-        idle, went = False, self._emitted()
+        idle, went, self._asked = False, self._emitted(), False
         if isinstance(operator, SparkSource):
             instance.timed("emit_batch", operator.emit_rows, turn.batches)
         elif not cell.finished and (not waited or self._emitted() < most):
+            self._asked = True
             idle = poll_input(operator, instance.outputs.values(), instance.timed, turn.request.ends, most)
+        self._given += self._emitted() - went
         if self.may_hold:
             if self._emitted() > went:  # else what waits has its order, and the input said before if it ended
                 self._hold(operator, most)
             self._count(before, self._emitted() + cell.rows)
+            self._has_held |= cell.rows > 0 and not isinstance(operator, SparkSource)
             if cell.finished:
                 mark_finished(operator, finished=not cell.rows)
         return idle and not waited
@@ -169,10 +189,11 @@ class Excess:
     def _port_of(self, chunk: Chunk) -> OutputPoint:
         """Where what waits goes. Raises StateError if the operator's code has other columns there by now."""
         point = self._points.get(chunk.port)
-        if point is None or chunk.batch.schema.names != point.schema.arrow.names:
+        if point is None or not chunk.batch.schema.equals(point.schema.arrow):
+            columns = ", ".join(f"{one.name} {one.type}" for one in chunk.batch.schema)
             raise StateError(
                 f"{self.rows:,} tuples wait that were emitted at port `{chunk.port}` with the columns "
-                f"{chunk.batch.schema.names}, which it has not any more; run the version before until none "
+                f"[{columns}], which it has not any more; run the version before until none "
                 f"waits, or drop them with `--drop-state {self._instance.spec.name}`"
             )
         return point
@@ -188,7 +209,9 @@ class Excess:
         running = self._instance.running
         if not self._cell.rows:
             running.held = 0.0
-        elif before is not None and (work := running.work()) is not None:
+        elif before is None:
+            running.held = self._cell.rows
+        elif (work := running.work()) is not None:
             running.held = (work[0] + running.held - before[0]) * self._cell.rows / total
 
     def _hold(self, operator: InputOperator, most: float) -> None:

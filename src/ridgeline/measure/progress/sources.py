@@ -28,17 +28,20 @@ class _Partition:
     at: float = -math.inf
     consumed: float | None = None
     remaining: float | None = None
+    silent: bool = False
+    """It has said only what was consumed since: arrivals go on for a while only."""
     polls: bool = False
     """It was seen to know of arrivals between its windows."""
     totals: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ANSWERS))
     """When it looked, and all that had arrived by then."""
 
     def answer(self, at: float, consumed: float | None, remaining: float | None, *, looked: bool) -> None:
-        """It was asked. An answer that is older than the last one is left out.
+        """It was asked. An answer that is older than the last one is left out, and one without an amount.
 
         `looked`: it has had a window since, so an equal answer says that nothing has arrived.
         """
-        if at < self.at:
+        self.silent = remaining is None and bool(self.totals)
+        if at < self.at or self.silent:
             return
         arrived = _sum(consumed, remaining)
         if consumed == self.consumed and remaining == self.remaining and arrived is not None:
@@ -70,6 +73,8 @@ class _Partition:
             return Estimate(amount)
         since = 0.0 if now is None else now - self.at
         rate = self._rate(seconds) if since > 0 else 0.0
+        if self.silent and since > seconds:
+            return Estimate(amount + (rate or 0.0) * seconds, Basis.LOWER_BOUND)
         if rate is None:
             return Estimate(amount, Basis.LOWER_BOUND if since > seconds else Basis.ESTIMATED)
         if not rate:

@@ -229,10 +229,7 @@ def _rates(progress: ProgressAnswer, verdict: str) -> list[Phrase]:
     """How much arrives and is worked off at the source that is the furthest behind."""
     worst = max((row for row in progress["sources"] if row["verdict"] == verdict), key=_longest, default=None)
     if worst is None or worst["arrivalPerSecond"] is None or worst["drainPerSecond"] is None:
-        more = verdict == "falling behind"
-        return [
-            Phrase().say("more arrives than is worked off" if more else "as much arrives as is worked off")
-        ]
+        return []
     unit, name = one_line(worst["unit"] or "units"), worst["operator"]
     phrase = Phrase().show(f"{rate(worst['arrivalPerSecond'])} {unit}/s", "sources", source=name)
     phrase.say(" arrive and ").show(rate(worst["drainPerSecond"]), "sources", source=name)

@@ -110,6 +110,8 @@ class ChangePlanner:
         self._planning: tuple[Asked, Future[PlannedChange]] | None = None
         self._next: PlannedChange | None = None
         self._thread = ThreadPoolExecutor(1, "ridgeline-changes")
+        self.awaited_until = 0.0
+        """Until then no window begins where a change comes: the last one took as long (monotonic)."""
 
     def add(self, asked: Asked) -> None:
         """A change of the plan waits from now on."""

@@ -142,9 +142,6 @@ class ApplicationRun:
         """Since when windows wait for their commit in which nothing moved."""
         self._not_asked = math.inf
         """When nobody had asked for the end."""
-        self._took = 0.0
-        """How long the last window took that was published, and when that was."""
-        self._published_at = -math.inf
         self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock, stores)
@@ -276,11 +273,11 @@ class ApplicationRun:
         """
         if self._live.due(self.master.next_window):
             return self.master.under_way > 0
-        if not self._live.changes.comes:
-            return False
         if window := next(iter(self._windows.values()), None):
-            return window.timeline.now() - window.began >= _PATIENCE_SECONDS
-        return _PATIENCE_SECONDS <= self._took > self._clock.monotonic() - self._published_at
+            long = window.timeline.now() - window.began >= _PATIENCE_SECONDS
+        else:
+            long = self._clock.monotonic() < self._live.changes.awaited_until
+        return long and self._live.changes.comes
 
     @property
     def _enough_under_way(self) -> bool:
@@ -482,8 +479,10 @@ class ApplicationRun:
                     self._live.inputs.committed(published, window.read, window.reports)
                     self.samples.take(window.reports)
                     self.keys.take(window.reports)
-                    self._unsettled, self._took = True, window.timeline.now() - window.began
-                    self._published_at = self._clock.monotonic()
+                    self._unsettled = True
+                    took = window.timeline.now() - window.began
+                    if took >= _PATIENCE_SECONDS:
+                        self._live.changes.awaited_until = self._clock.monotonic() + took
                     seen = self._outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
                 self.recordings.publish(window_id)
