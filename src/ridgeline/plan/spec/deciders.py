@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from ridgeline.api import policy
 from ridgeline.api.errors import described, did_you_mean, shorten
 from ridgeline.api.policy import Kind, Promise
-from ridgeline.plan.spec.values import ValueFaultError, import_path, path_of, write_value
+from ridgeline.plan.spec.values import ValueFaultError, import_path, made_of, path_of, write_value
 
 _PROMISES: dict[Kind, Callable[..., Promise]] = {kind: getattr(policy, kind) for kind in policy.UNITS}
 _LIMITS: dict[Kind, str] = {
@@ -34,12 +34,7 @@ def make_decider(path: str, properties: Mapping[str, Any], method: str) -> Any:
     if not (isinstance(kind, type) and callable(getattr(kind, method, None))):
         base = "Policy" if method == "decide" else "StatsListener"
         raise ValueFaultError(f"`{path}` has no method `{method}`", f"name a subclass of `{base}`")
-    try:
-        return kind(**properties)
-    except Exception as error:
-        raise ValueFaultError(
-            f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
-        ) from error
+    return made_of(kind, properties)
 
 
 def write_decider(decider: Any) -> dict[str, Any]:

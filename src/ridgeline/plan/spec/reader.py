@@ -9,7 +9,7 @@ from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import KEEP, AddedAttributes, Application
-from ridgeline.api.errors import Fault, described, did_you_mean
+from ridgeline.api.errors import Fault, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.build.property_values import decoded
@@ -25,9 +25,9 @@ from ridgeline.plan.spec.model import (
     check_document,
 )
 from ridgeline.plan.spec.values import (
-    ImportPathError,
     ValueFaultError,
-    import_path,
+    import_class,
+    made_of,
     read_partitioner,
     read_value,
 )
@@ -90,23 +90,27 @@ class Reader:
             self.application.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
         self.application.policies += self._deciders("policies", self.specification.policies, "decide")
         for number, promise in enumerate(self.specification.promises):
-            try:
+            with self._noting(f"promises.{number}"):
                 self.application.promises.append(make_promise(promise.model_dump(exclude_unset=True)))
-            except ValueFaultError as error:
-                self._fault(f"promises.{number}", error.what, error.remedy)
         return self.application
 
     def _fault(self, where: str, what: str, remedy: str) -> None:
         self._faults.append(Fault(where, what, remedy))
 
+    @contextlib.contextmanager
+    def _noting(self, where: str) -> Iterator[None]:
+        """Note a fault that is raised."""
+        try:
+            yield
+        except ValueFaultError as error:
+            self._fault(where, error.what, error.remedy)
+
     def _values(self, where: str, given: Mapping[str, object]) -> dict[str, Any]:
         """Values by name, without those that cannot be read."""
         found = {}
         for name, value in given.items():
-            try:
+            with self._noting(f"{where}.{name}"):
                 found[name] = read_value(value, self._environment)
-            except ValueFaultError as error:
-                self._fault(f"{where}.{name}", error.what, error.remedy)
         return found
 
     def _add_operator(self, name: str, given: OperatorSpec) -> None:
@@ -132,21 +136,17 @@ class Reader:
         """Put a partitioner in the place of its class, arguments and properties."""
         spec = attributes.get("partitioner")
         if isinstance(spec, Mapping):
-            try:
+            del attributes["partitioner"]
+            with self._noting(f"{where}.partitioner"):
                 attributes["partitioner"] = read_partitioner(spec)
-            except ValueFaultError as error:
-                del attributes["partitioner"]
-                self._fault(f"{where}.partitioner", error.what, error.remedy)
 
     def _deciders(self, where: str, given: Sequence[DeciderSpec], method: str) -> list[Any]:
         """Policies or listeners, without those that have faults."""
         found = []
         for number, spec in enumerate(given):
             properties = self._values(f"{where}.{number}.properties", spec.properties)
-            try:
+            with self._noting(f"{where}.{number}"):
                 found.append(make_decider(spec.class_, properties, method))
-            except ValueFaultError as error:
-                self._fault(f"{where}.{number}", error.what, error.remedy)
         return found
 
     def _add_module(self, name: str, given: ModuleSpec) -> None:
@@ -183,25 +183,16 @@ class Reader:
 
     def _class(self, where: str, path: str, base: type) -> Any:
         """The class that a path names, a subclass of `base`; None if there is a fault."""
-        try:
-            found = import_path(path)
-        except ImportPathError as error:
-            self._fault(where, error.what, error.remedy)
-            return None
-        if isinstance(found, type) and issubclass(found, base):
-            return found
-        self._fault(where, f"`{path}` is no `{base.__name__}`", f"name a subclass of `{base.__name__}`")
+        with self._noting(where):
+            return import_class(path, base)
         return None
 
     def _make(self, where: str, kind: Any, properties: dict[str, Any]) -> Any:
         """An instance with these properties; None if it cannot be made."""
-        try:
-            made = kind(**properties)
-        except Exception as error:  # noqa: BLE001  code of the operator's author
-            what = f"`{kind.__name__}` cannot be made of its properties: {described(error)}"
-            self._fault(where, what, "give other properties")
-            return None
-        if self._texts:
+        made = None
+        with self._noting(where):
+            made = made_of(kind, properties)
+        if self._texts and made is not None:
             declared = operator_type(kind).properties
             for name, value in properties.items():
                 if name in declared and isinstance(value, str):

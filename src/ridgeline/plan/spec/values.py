@@ -69,6 +69,24 @@ def import_path(path: str) -> Any:
     return found
 
 
+def import_class(path: str, base: type) -> Any:
+    """The class that a path names, a subclass of `base`. Raises ValueFaultError."""
+    kind = import_path(path)
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise ValueFaultError(f"`{path}` is no `{base.__name__}`", f"name a subclass of `{base.__name__}`")
+    return kind
+
+
+def made_of(kind: Any, properties: Mapping[str, Any]) -> Any:
+    """An instance of a class with these properties. Raises ValueFaultError."""
+    try:
+        return kind(**properties)
+    except Exception as error:
+        raise ValueFaultError(
+            f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
+        ) from error
+
+
 def _module(name: str, path: str) -> ModuleType:
     """Import a module. Raises ImportPathError."""
     try:
@@ -257,11 +275,9 @@ def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
             f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}",
             "name its class: `payments.ByRegion`",
         )
-    kind = import_path(str(path))
-    if not (isinstance(kind, type) and issubclass(kind, Partitioner)):
-        raise ValueFaultError(f"`{path}` is no `Partitioner`", "name a subclass of `Partitioner`")
+    kind = import_class(str(path), Partitioner)
     try:
-        made = kind(*arguments, **properties)
+        made: Partitioner = kind(*arguments, **properties)
         if load := spec.get("load"):
             made.load = Load(*(tuple(map(float, shares)) for shares in load))
     except Exception as error:
