@@ -2,7 +2,17 @@
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application
-from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
+from ridgeline.api.attributes import (
+    ApplicationAttributes,
+    InputPortAttributes,
+    Locality,
+    OnError,
+    OperatorAttributes,
+    OutputPortAttributes,
+    ProcessingMode,
+    RecordingLevel,
+    UnifierAttributes,
+)
 from ridgeline.api.cells.cell import Cache
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.list_state import ListCell
@@ -55,13 +65,6 @@ from ridgeline.api.ports import InputPort, Order, OutputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import KeyedState, ListState, State
-from ridgeline.api.support.attribute_types import (
-    ApplicationAttributes,
-    InputPortAttributes,
-    OperatorAttributes,
-    OutputPortAttributes,
-    UnifierAttributes,
-)
 from ridgeline.api.timers import Timers
 
 __all__ = [

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, over
 from weakref import WeakKeyDictionary, ref
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.attributes import Locality
+from ridgeline.api.attributes import (
+    ApplicationAttributes,
+    InputPortAttributes,
+    Locality,
+    OperatorAttributes,
+    OutputPortAttributes,
+    StreamAttributes,
+    UnifierAttributes,
+)
 from ridgeline.api.cells.migrations import Migration
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.errors import ChangeError, RidgelineError, did_you_mean, shorten
@@ -17,15 +25,7 @@ from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise, StatsListener
-from ridgeline.api.support.attribute_types import (
-    ApplicationAttributes,
-    InputPortAttributes,
-    OperatorAttributes,
-    OutputPortAttributes,
-    StreamAttributes,
-    UnifierAttributes,
-    queries,
-)
+from ridgeline.api.support.attribute_types import queries
 from ridgeline.api.support.emitting import Emits, HasOutput, Takes
 
 if TYPE_CHECKING:

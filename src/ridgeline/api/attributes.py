@@ -6,8 +6,11 @@ The one list of names, scopes, types, defaults and rules.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
+from types import UnionType
+from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
@@ -82,333 +85,372 @@ class Locality(enum.StrEnum):
         return self in (Locality.THREAD_LOCAL, Locality.CONTAINER_LOCAL)
 
 
-def _scopes(*scopes: Scope) -> frozenset[Scope]:
-    return frozenset(scopes)
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an annotation says of an attribute beside the type, as of `Attribute`."""
+
+    help: str
+    default: Any = None
+    minimum: float | None = None
+    maximum: int = 2**31 - 1
 
 
-_APPLICATION = _scopes(Scope.APPLICATION)
-_OPERATOR = _scopes(Scope.OPERATOR)
-_OPERATORS = _scopes(Scope.APPLICATION, Scope.OPERATOR)
-_ALSO_UNIFIERS = _scopes(Scope.OPERATOR, Scope.UNIFIER)
-_OPERATORS_AND_UNIFIERS = _scopes(Scope.APPLICATION, Scope.OPERATOR, Scope.UNIFIER)
-
-_ALL = (
-    Attribute("partitions", _OPERATOR, int, 1, "number of instances of the operator", 1, 2**16),
-    Attribute(
-        "partitioner",
-        _OPERATOR,
-        Partitioner,
-        None,
-        "who gets which tuples; default: sticky by key on every connected port that has one",
+_Limit = Annotated[
+    int | Sequence[int] | None,
+    About(
+        "greatest number of partitions that one unifier merges; more make a cascade; several "
+        "numbers: one for each level",
+        minimum=2,
     ),
-    Attribute(
-        "application_window_count",
-        _ALSO_UNIFIERS,
-        int,
-        1,
-        "streaming windows that the operator sees as one",
-        1,
+]
+_Codec = Annotated[
+    StreamCodec | None,
+    About(
+        "what makes bytes of tuples on their way to input ports, in place of Arrow; its `hash` is not used"
     ),
-    Attribute(
-        "application_window",
-        _ALSO_UNIFIERS,
-        float,
-        None,
-        "the same as a duration, a multiple of the application's window; in place of "
-        "`application_window_count`",
-    ),
-    Attribute(
-        "slide_by_window_count",
-        _OPERATOR,
-        int,
-        None,
-        "streaming windows by which the application window slides, a divisor of `application_window_count`; "
-        "default: application windows do not overlap",
-        1,
-    ),
-    Attribute(
-        "processing_mode",
-        _OPERATORS,
-        ProcessingMode,
-        ProcessingMode.AT_LEAST_ONCE,
-        "what happens to a window in which it fails",
-    ),
-    Attribute(
-        "keep_state",
-        _OPERATOR,
-        bool,
-        default=True,
-        help="false, with AT_MOST_ONCE: its state is not committed; after an outage it begins anew, and a "
-        "window that is made again passes it by",
-    ),
-    Attribute(
-        "on_error",
-        _OPERATORS,
-        OnError,
-        OnError.STOP,
-        "a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it",
-    ),
-    Attribute(
-        "callback_timeout",
-        _OPERATORS,
-        float,
-        None,
-        "seconds without a tuple in or out after which a callback is stuck; default: never",
-    ),
-    Attribute(
-        "timeout_window_count",
-        _OPERATORS_AND_UNIFIERS,
-        int,
-        120,
-        "windows, or 60 s if that is more, without its end of a window and with no slot at work",
-        1,
-    ),
-    Attribute(
-        "recovery_attempts",
-        _OPERATORS_AND_UNIFIERS,
-        int,
-        3,
-        "how often a window that failed is started again before the application fails",
-        0,
-    ),
-    Attribute(
-        "unifier_limit",
-        _scopes(Scope.APPLICATION, Scope.OPERATOR, Scope.OUTPUT_PORT),
-        int,
-        None,
-        "greatest number of partitions that one unifier merges; more make a cascade; "
-        "several numbers: one for each level",
-        2,
-        several=True,
-    ),
-    Attribute(
-        "unifier_single_final",
-        _scopes(Scope.INPUT_PORT, Scope.OUTPUT_PORT),
-        bool,
-        None,
-        "one unifier for all partitions downstream, in place of one for each; of an input port: for its "
-        "operator, whatever the output port says; default: false",
-    ),
-    Attribute(
-        "stream_codec",
-        _scopes(Scope.APPLICATION, Scope.INPUT_PORT),
-        StreamCodec,
-        None,
-        "what makes bytes of tuples on their way to input ports, in place of Arrow; its `hash` is not used",
-    ),
-    Attribute(
-        "partition_parallel",
-        _scopes(Scope.OPERATOR, Scope.INPUT_PORT),
-        bool,
+]
+_Parallel = Annotated[
+    bool,
+    About(
+        "partitions follow the upstream operator's, one to one, without a shuffle; of an "
+        "operator: at all its input ports",
         default=False,
-        help="partitions follow the upstream operator's, one to one, without a shuffle; "
-        "of an operator: at all its input ports",
     ),
-    Attribute(
-        "queue_capacity",
-        _scopes(Scope.INPUT_PORT),
+]
+_SingleFinal = Annotated[
+    bool | None,
+    About(
+        "one unifier for all partitions downstream, in place of one for each; of an input port: "
+        "for its operator, whatever the output port says; default: false"
+    ),
+]
+
+
+class _OfAll(TypedDict, total=False):
+    """Attributes of operators and unifiers, for which the application may say a default."""
+
+    timeout_window_count: Annotated[
         int,
-        None,
-        "no further window begins while so many tuples wait at the port, sent by other containers; "
-        "default: `windows_in_flight` alone bounds them",
-        1,
-    ),
-    Attribute(
-        "buffer_memory_mb",
-        _scopes(Scope.OUTPUT_PORT),
+        About(
+            "windows, or 60 s if that is more, without its end of a window and with no slot at work",
+            default=120,
+            minimum=1,
+        ),
+    ]
+    recovery_attempts: Annotated[
         int,
-        None,
-        "no further window begins while so many MB wait that the containers of the port have sent "
-        "to others; default: `windows_in_flight` alone bounds them",
-        1,
-        2**20,
-    ),
-    Attribute(
-        "time_ahead_limit",
-        _OPERATORS,
-        float,
-        365 * 86_400.0,
-        "of input operators: seconds by which a record's time may be ahead of the clock and still move the "
-        "watermark; default: a year",
-    ),
-    Attribute(
-        "error_tuples_kept",
-        _OPERATORS,
-        int,
-        0,
-        "how many tuples of error ports are kept per window and shown",
-        0,
-    ),
-    Attribute(
-        "memory_mb",
-        _OPERATORS_AND_UNIFIERS,
-        int,
-        None,
-        "memory of a partition's Python process in MB, which its slot asks the cluster for; "
-        "with dynamic allocation only",
-        1,
-    ),
-    Attribute(
-        "vcores",
-        _OPERATORS_AND_UNIFIERS,
-        int,
-        None,
-        "cores that its slot takes on a cluster, for operators with threads of their own; default: 1",
-        1,
-        1024,
-    ),
-    Attribute(
-        "gpus",
-        _ALSO_UNIFIERS,
-        int,
-        None,
-        "GPUs of a partition, which its slot takes on a cluster",
-        1,
-        1024,
-    ),
-    Attribute(
-        "locality_host",
-        _OPERATOR,
-        str,
-        None,
-        "the host where its partitions run if Spark can start them there, as Spark names it; "
-        "an `AffinityRule(..., hosts=[...])` is strict",
-    ),
-    Attribute(
-        "locality_rack",
-        _OPERATOR,
-        str,
-        None,
-        "as `locality_host`, any host of this rack; where Hadoop names racks, as on YARN",
-    ),
-    Attribute(
-        "locality",
-        _scopes(Scope.STREAM),
-        Locality,
-        None,
-        "where the operators of the stream run: in one container, or in separate ones, which on Spark share "
-        "a host or rack; default: the planner decides",
-    ),
-    Attribute(
-        "containers_max_count",
-        _APPLICATION,
-        int,
-        None,
-        "the most slots, each a process in which containers live; default: one a container, as far "
-        "as there are cores",
-        1,
-    ),
-    Attribute(
-        "doc_link",
-        _APPLICATION,
-        str,
-        None,
-        "where the application is described; shown in plans and over REST",
-    ),
-    Attribute(
-        "data_link", _APPLICATION, str, None, "where its results are seen; shown in plans and over REST"
-    ),
-    Attribute(
-        "snapshot_interval",
-        _APPLICATION,
-        int,
-        None,
-        "deltas of an operator's state before they are merged, beside the windows; "
-        "default: 16, up to 256 where they come within a second",
-        1,
-    ),
-    Attribute(
-        "windows_kept",
-        _APPLICATION,
-        int,
-        5,
-        "committed windows whose manifests and state are kept before they are purged",
-        1,
-    ),
-    Attribute(
-        "windows_in_flight",
-        _APPLICATION,
-        int,
-        4,
-        "windows that may be under way at the same time; with 2 or 1 records get to sinks sooner, "
-        "in fewer windows a second",
-        1,
-        64,
-    ),
-    Attribute(
-        "window_work",
-        _APPLICATION,
-        float,
-        None,
-        "seconds of work that a window has at most while inputs are behind: what is more waits for the next "
-        "one; an hour or more: no bound; default: the width of windows, half a second at least",
-    ),
-    Attribute(
-        "speculation",
-        _OPERATORS,
-        Real,
-        None,
-        "a slot with it that takes longer for a window than `speculation_multiplier` times this quantile "
-        "of its own past, such as 0.9, gives its containers to a spare slot, which takes one more core; "
-        "default: never",
-        0.5,
-        1,
-    ),
-    Attribute(
-        "speculation_multiplier",
-        _APPLICATION,
-        Real,
-        1.5,
-        "so many times the quantile that `speculation` says, and 100 ms at least, a window may take",
-        1,
-        1000,
-    ),
-    Attribute(
-        "heartbeat_interval",
-        _APPLICATION,
-        float,
-        1.0,
-        "seconds between a container's messages in a long window; "
-        "with more than 2,000 slots they come less often",
-    ),
-    Attribute(
-        "heartbeat_timeout",
-        _APPLICATION,
-        float,
-        30.0,
-        "seconds without a heartbeat after which a container counts as silent",
-    ),
-    Attribute(
-        "throughput_calculation_interval",
-        _APPLICATION,
-        float,
-        10.0,
-        "seconds over which tuples per second are averaged",
-    ),
-    Attribute(
-        "stats_max_allowable_windows_lag",
-        _APPLICATION,
-        int,
-        1000,
-        "windows after which an operator's latency is taken from its lag",
-        10,
-    ),
-    Attribute(
-        "ages_from_newest_record",
-        _APPLICATION,
+        About(
+            "how often a window that failed is started again before the application fails",
+            default=3,
+            minimum=0,
+        ),
+    ]
+    memory_mb: Annotated[
+        int | None,
+        About(
+            "memory of a partition's Python process in MB, which its slot asks the cluster for; with "
+            "dynamic allocation only",
+            minimum=1,
+        ),
+    ]
+    vcores: Annotated[
+        int | None,
+        About(
+            "cores that its slot takes on a cluster, for operators with threads of their own; default: 1",
+            minimum=1,
+            maximum=1024,
+        ),
+    ]
+
+
+class _OfEach(TypedDict, total=False):
+    """Attributes of operators and unifiers."""
+
+    application_window_count: Annotated[
+        int, About("streaming windows that the operator sees as one", default=1, minimum=1)
+    ]
+    application_window: Annotated[
+        float | str | None,
+        About(
+            "the same as a duration, a multiple of the application's window; in place of "
+            "`application_window_count`"
+        ),
+    ]
+    gpus: Annotated[
+        int | None, About("GPUs of a partition, which its slot takes on a cluster", minimum=1, maximum=1024)
+    ]
+
+
+class _OfOperators(_OfAll, total=False):
+    """Attributes of operators, for which the application may say a default."""
+
+    processing_mode: Annotated[
+        ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"],
+        About("what happens to a window in which it fails", default=ProcessingMode.AT_LEAST_ONCE),
+    ]
+    on_error: Annotated[
+        OnError | Literal["STOP", "SKIP", "RETRY"],
+        About("a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it", default=OnError.STOP),
+    ]
+    callback_timeout: Annotated[
+        float | str | None,
+        About("seconds without a tuple in or out after which a callback is stuck; default: never"),
+    ]
+    time_ahead_limit: Annotated[
+        float | str,
+        About(
+            "of input operators: seconds by which a record's time may be ahead of the clock and still "
+            "move the watermark; default: a year",
+            default=365 * 86_400.0,
+        ),
+    ]
+    error_tuples_kept: Annotated[
+        int, About("how many tuples of error ports are kept per window and shown", default=0, minimum=0)
+    ]
+    speculation: Annotated[
+        float | None,
+        About(
+            "a slot with it that takes longer for a window than `speculation_multiplier` times this "
+            "quantile of its own past, such as 0.9, gives its containers to a spare slot, which takes "
+            "one more core; default: never",
+            minimum=0.5,
+            maximum=1,
+        ),
+    ]
+    unifier_limit: _Limit
+
+
+class OperatorAttributes(_OfEach, _OfOperators, total=False):
+    """Attributes of one operator: `add_operator("sum", Sum(), partitions=2)`.
+
+    Example:
+        >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
+    """
+
+    partitions: Annotated[
+        int, About("number of instances of the operator", default=1, minimum=1, maximum=2**16)
+    ]
+    partitioner: Annotated[
+        Partitioner | None,
+        About("who gets which tuples; default: sticky by key on every connected port that has one"),
+    ]
+    slide_by_window_count: Annotated[
+        int | None,
+        About(
+            "streaming windows by which the application window slides, a divisor of "
+            "`application_window_count`; default: application windows do not overlap",
+            minimum=1,
+        ),
+    ]
+    keep_state: Annotated[
         bool,
-        False,  # noqa: FBT003  the default
-        "record ages are less that of the newest record that the window has read: for a replay of old data",
-    ),
-    Attribute(
-        "metrics_recording_level",
-        _APPLICATION,
-        RecordingLevel,
-        RecordingLevel.INFO,
-        "how much is measured: OFF, INFO or TRACE",
-    ),
-)
-ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL}
+        About(
+            "false, with AT_MOST_ONCE: its state is not committed; after an outage it begins anew, "
+            "and a window that is made again passes it by",
+            default=True,
+        ),
+    ]
+    locality_host: Annotated[
+        str | None,
+        About(
+            "the host where its partitions run if Spark can start them there, as Spark names it; an "
+            "`AffinityRule(..., hosts=[...])` is strict"
+        ),
+    ]
+    locality_rack: Annotated[
+        str | None, About("as `locality_host`, any host of this rack; where Hadoop names racks, as on YARN")
+    ]
+    partition_parallel: _Parallel
+
+
+class ApplicationAttributes(_OfOperators, total=False):
+    """Attributes of an application: `Application("payments", heartbeat_timeout="1m")`.
+
+    Example:
+        >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}
+    """
+
+    containers_max_count: Annotated[
+        int | None,
+        About(
+            "the most slots, each a process in which containers live; default: one a container, as "
+            "far as there are cores",
+            minimum=1,
+        ),
+    ]
+    doc_link: Annotated[str | None, About("where the application is described; shown in plans and over REST")]
+    data_link: Annotated[str | None, About("where its results are seen; shown in plans and over REST")]
+    snapshot_interval: Annotated[
+        int | None,
+        About(
+            "deltas of an operator's state before they are merged, beside the windows; default: 16, "
+            "up to 256 where they come within a second",
+            minimum=1,
+        ),
+    ]
+    windows_kept: Annotated[
+        int,
+        About(
+            "committed windows whose manifests and state are kept before they are purged",
+            default=5,
+            minimum=1,
+        ),
+    ]
+    windows_in_flight: Annotated[
+        int,
+        About(
+            "windows that may be under way at the same time; with 2 or 1 records get to sinks sooner, "
+            "in fewer windows a second",
+            default=4,
+            minimum=1,
+            maximum=64,
+        ),
+    ]
+    window_work: Annotated[
+        float | str | None,
+        About(
+            "seconds of work that a window has at most while inputs are behind: what is more waits "
+            "for the next one; an hour or more: no bound; default: the width of windows, half a "
+            "second at least"
+        ),
+    ]
+    speculation_multiplier: Annotated[
+        float,
+        About(
+            "so many times the quantile that `speculation` says, and 100 ms at least, a window may take",
+            default=1.5,
+            minimum=1,
+            maximum=1000,
+        ),
+    ]
+    heartbeat_interval: Annotated[
+        float | str,
+        About(
+            "seconds between a container's messages in a long window; with more than 2,000 slots they "
+            "come less often",
+            default=1.0,
+        ),
+    ]
+    heartbeat_timeout: Annotated[
+        float | str,
+        About("seconds without a heartbeat after which a container counts as silent", default=30.0),
+    ]
+    throughput_calculation_interval: Annotated[
+        float | str, About("seconds over which tuples per second are averaged", default=10.0)
+    ]
+    stats_max_allowable_windows_lag: Annotated[
+        int,
+        About("windows after which an operator's latency is taken from its lag", default=1000, minimum=10),
+    ]
+    ages_from_newest_record: Annotated[
+        bool,
+        About(
+            "record ages are less that of the newest record that the window has read: for a replay of "
+            "old data",
+            default=False,
+        ),
+    ]
+    metrics_recording_level: Annotated[
+        RecordingLevel | Literal["OFF", "INFO", "TRACE"],
+        About("how much is measured: OFF, INFO or TRACE", default=RecordingLevel.INFO),
+    ]
+    stream_codec: _Codec
+
+
+class InputPortAttributes(TypedDict, total=False):
+    """Attributes of an input port: `app.set_attribute(sum.data, partition_parallel=True)`.
+
+    Example:
+        >>> side_by_side: InputPortAttributes = {"partition_parallel": True}
+    """
+
+    unifier_single_final: _SingleFinal
+    stream_codec: _Codec
+    partition_parallel: _Parallel
+    queue_capacity: Annotated[
+        int | None,
+        About(
+            "no further window begins while so many tuples wait at the port, sent by other "
+            "containers; default: `windows_in_flight` alone bounds them",
+            minimum=1,
+        ),
+    ]
+
+
+class OutputPortAttributes(TypedDict, total=False):
+    """Attributes of an output port: `app.set_attribute(sum.total, unifier_limit=4)`.
+
+    Example:
+        >>> cascade: OutputPortAttributes = {"unifier_limit": 4}
+    """
+
+    unifier_limit: _Limit
+    unifier_single_final: _SingleFinal
+    buffer_memory_mb: Annotated[
+        int | None,
+        About(
+            "no further window begins while so many MB wait that the containers of the port have sent "
+            "to others; default: `windows_in_flight` alone bounds them",
+            minimum=1,
+            maximum=2**20,
+        ),
+    ]
+
+
+class UnifierAttributes(_OfEach, _OfAll, total=False):
+    """Attributes of a port's unifiers: `app.set_attribute(sum.total, unifier=True, vcores=2)`.
+
+    Example:
+        >>> large: UnifierAttributes = {"memory_mb": 2048}
+    """
+
+
+class StreamAttributes(TypedDict, total=False):
+    """Attributes of a stream: `app.set_attribute(words, locality="CONTAINER_LOCAL")`.
+
+    Example:
+        >>> together: StreamAttributes = {"locality": "CONTAINER_LOCAL"}
+    """
+
+    locality: Annotated[
+        Locality | Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"] | None,
+        About(
+            "where the operators of the stream run: in one container, or in separate ones, which on "
+            "Spark share a host or rack; default: the planner decides"
+        ),
+    ]
+
+
+def _kind(hint: Any) -> tuple[type, bool]:
+    """The type of an attribute's values by its annotation, and whether it takes several."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    classes = [one for one in parts if isinstance(one, type) and one is not type(None)]
+    several = any(get_origin(one) is Sequence for one in parts)
+    return (Real if classes[0] is float and str not in classes else classes[0]), several
+
+
+_OF = {
+    Scope.OPERATOR: OperatorAttributes,
+    Scope.INPUT_PORT: InputPortAttributes,
+    Scope.OUTPUT_PORT: OutputPortAttributes,
+    Scope.UNIFIER: UnifierAttributes,
+    Scope.STREAM: StreamAttributes,
+    Scope.APPLICATION: ApplicationAttributes,
+}
+_HINTS = {scope: get_type_hints(kind, include_extras=True) for scope, kind in _OF.items()}
+
+
+def _attribute(name: str) -> Attribute:
+    scopes = [scope for scope, hints in _HINTS.items() if name in hints]
+    hint, about = get_args(_HINTS[scopes[0]][name])
+    kind, several = _kind(hint)
+    limits = about.minimum, about.maximum
+    return Attribute(name, frozenset(scopes), kind, about.default, about.help, *limits, several)
+
+
+ATTRIBUTES: Mapping[str, Attribute] = {
+    name: _attribute(name) for name in dict.fromkeys(name for hints in _HINTS.values() for name in hints)
+}
 """All attributes, by name."""
 
 
@@ -422,10 +464,7 @@ def attributes_of(scope: Scope) -> Mapping[str, Attribute]:
     return _BY_SCOPE[scope]
 
 
-_BY_SCOPE = {
-    scope: {name: attribute for name, attribute in ATTRIBUTES.items() if scope in attribute.scopes}
-    for scope in Scope
-}
+_BY_SCOPE = {scope: {name: ATTRIBUTES[name] for name in hints} for scope, hints in _HINTS.items()}
 """The attributes of each scope, by name."""
 OPERATOR_ATTRIBUTES = attributes_of(Scope.OPERATOR)
 APPLICATION_ATTRIBUTES = attributes_of(Scope.APPLICATION)

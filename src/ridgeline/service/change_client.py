@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import pyarrow as pa
 
 from ridgeline.api.application import LocalityName
-from ridgeline.api.attributes import Locality
+from ridgeline.api.attributes import Locality, OperatorAttributes
 from ridgeline.api.errors import ChangeError
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.support.attribute_types import OperatorAttributes
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import edits_text
 from ridgeline.plan.change.editing import spec_of_operator

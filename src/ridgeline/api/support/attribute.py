@@ -53,9 +53,9 @@ class Attribute:
     kind: type
     default: Any
     help: str
-    minimum: float | None = None
-    maximum: int = 2**31 - 1
-    several: bool = False
+    minimum: float | None
+    maximum: int
+    several: bool
 
     @property
     def takes(self) -> str:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.application import AddedModule, AddedOperator, Application
+from ridgeline.api.attributes import OperatorAttributes
 from ridgeline.api.errors import described, did_you_mean, listed, shorten
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator
-from ridgeline.api.support.attribute_types import OperatorAttributes
 from ridgeline.plan.draft import DraftModule, Faults, ModuleScope
 from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
 from ridgeline.plan.validate.application import check_name
