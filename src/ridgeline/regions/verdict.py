@@ -17,6 +17,8 @@ from ridgeline.measure.answers.progress import (
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.progress.verdict import Verdict, worst
+from ridgeline.measure.wording.units import duration, milliseconds
+from ridgeline.measure.wording.waiting import one_line
 from ridgeline.regions.paths import sinks_of
 from ridgeline.regions.sums import failure_of, state_of
 from ridgeline.regions.view import RegionView
@@ -26,8 +28,6 @@ _PLACES = ("publish", "commit", "emit")
 _SAID = {"FAILED", "STOPPED", "PAUSED"}
 _OVER = {"FAILED", "STOPPED"}
 _SHOWN = 4
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_LONGEST_REASON = 120
 _NOT_KNOWN: EstimateAnswer = {"value": None, "basis": "unknown"}
 
 
@@ -62,15 +62,10 @@ def _ended(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: floa
             continue
         text = f"region {view.name} is {state.lower()}"
         if state == "FAILED":
-            text = f"region {view.name} has failed ({_cut(failure_of(view.region))})"
+            text = f"region {view.name} has failed ({one_line(failure_of(view.region))})"
         own = [row for row in queues if row["readerRegion"] == view.name]
         rooms = [_room(row, now) for row in own if row["backlogRecords"] or row["full"]]
         yield ", ".join([text, *rooms])
-
-
-def _cut(reason: str) -> str:
-    line = reason.strip().partition("\n")[0]
-    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."
 
 
 def _room(row: QueueAnswer, now: float) -> str:
@@ -78,7 +73,11 @@ def _room(row: QueueAnswer, now: float) -> str:
     text = f"queue {row['stream']} keeps {row['backlogRecords']:,} tuples for it"
     if row["full"]:
         return f"{text} and is full: region {row['writerRegion']} is held back"
-    return text if row["fullAt"] is None else f"{text} and has room for {span(row['fullAt'] - now)}"
+    return (
+        text
+        if row["fullAt"] is None
+        else f"{text} and has room for {duration(max(0.0, row['fullAt'] - now))}"
+    )
 
 
 def _full(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> Iterator[str]:
@@ -104,11 +103,11 @@ def _behind(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: flo
             continue
         text = (
             f"queue {row['stream']} waits for region {view.name} "
-            f"({row['backlogRecords']:,} tuples, the oldest {span(row['backlogSeconds'])})"
+            f"({row['backlogRecords']:,} tuples, the oldest {duration(row['backlogSeconds'])})"
         )
         text += _blamed(view)
         if row["fullAt"] is not None and not row["full"] and row["verdict"] == Verdict.FALLING_BEHIND:
-            text += f", and is full in {span(row['fullAt'] - now)}"
+            text += f", and is full in {duration(max(0.0, row['fullAt'] - now))}"
         yield text
     for view in views:
         progress = view.watch.progress()
@@ -130,10 +129,8 @@ def _blamed(view: RegionView) -> str:
     step = max(path["path"], key=lambda one: one["latencyMs"] or 0.0, default=None)
     if step is None or not path["windowLatencyMs"]:
         return ""
-    took = (step["latencyMs"] or 0.0) / 1000
-    return (
-        f", where {step['operator']} takes {span(took)} of a window of {span(path['windowLatencyMs'] / 1000)}"
-    )
+    took, whole = milliseconds(step["latencyMs"] or 0.0), milliseconds(path["windowLatencyMs"])
+    return f", where {step['operator']} takes {took} of a window of {whole}"
 
 
 def _old(views: Sequence[RegionView], ages: RecordAgesAnswer, path: CriticalPathAnswer) -> Iterator[str]:
@@ -148,7 +145,7 @@ def _old(views: Sequence[RegionView], ages: RecordAgesAnswer, path: CriticalPath
             for place in _PLACES:
                 times = [row["p99Ms"] for row in rows if row["at"] == place and row["p99Ms"] is not None]
                 if times:
-                    found.append(f"{span(max(times) / 1000)} at {name}")
+                    found.append(f"{milliseconds(max(times))} at {name}")
                     break
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -156,24 +153,7 @@ def _old(views: Sequence[RegionView], ages: RecordAgesAnswer, path: CriticalPath
     elif path["windowLatencyMs"] is not None and path.get("region") in {
         view.name for view in views if state_of(view.region) not in _OVER
     }:
-        yield f"results take {span(path['windowLatencyMs'] / 1000)} to {path['path'][-1]['operator']}"
-
-
-def span(seconds: float) -> str:
-    """A time with two or three digits.
-
-    >>> [span(seconds) for seconds in (0.0421, 1.234, 75.2, 7384)]
-    ['42 ms', '1.2 s', '1 min 15 s', '2 h 3 min']
-    """
-    if seconds < 1:
-        return f"{max(0.0, 1000 * seconds):.0f} ms"
-    if seconds < _MINUTE:
-        return f"{seconds:.1f} s"
-    if seconds < _HOUR:
-        return f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
-    if seconds < _DAY:
-        return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
-    return f"{seconds // _DAY:,.0f} d {seconds % _DAY // _HOUR:.0f} h"
+        yield f"results take {milliseconds(path['windowLatencyMs'])} to {path['path'][-1]['operator']}"
 
 
 # The progress of an application of several regions: what waits in sources and in queues.
