@@ -6,9 +6,8 @@ from ridgeline.engine.driver.run.reporter import Reporter
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress, StateWarning
 from ridgeline.measure.topology import StreamEdge
-from ridgeline.observe.own_metrics import MetricAggregation
 from ridgeline.observe.plan_topology import planned_event, topology_of
-from ridgeline.observe.reporting import ClockSteps, report_events, taken_events
+from ridgeline.observe.reporting import ClockSteps, MetricAggregation, report_events, taken_events
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import OperatorReport, WindowReport
 from ridgeline.testing import CollectorSink, SteppingClock, run_local

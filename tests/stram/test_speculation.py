@@ -11,12 +11,11 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.plan.transition import transition
 from ridgeline.stram.control import ContainersMoved, RunWindow
+from ridgeline.stram.lateness import LEAST_WINDOWS, Overdue, Speculation
 from ridgeline.stram.master import Master
 from ridgeline.stram.placement import HostCapacity, HostPreference
 from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slots import EmptySlot, Member, SendAssignments, Slots, StartSlot
-from ridgeline.stram.speculation import LEAST_WINDOWS, Speculation
-from ridgeline.stram.straggler import Overdue
 from support.engine.applications import Number, Sum, sink
 from support.engine.in_slots import two_stages
 from support.stram.flying import RAISED, begin, commit, fail, report

@@ -29,9 +29,9 @@ from ridgeline.measure.events import StateCompacted, WindowCommitted, WindowStar
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.budget import Budgets
+from ridgeline.stram.lateness import Overdue
 from ridgeline.stram.placement import most_slots, place
 from ridgeline.stram.slot_resources import NEEDS, needs_of
-from ridgeline.stram.straggler import Overdue
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.paths import ROOT
 from support.plan.parts import payments_app

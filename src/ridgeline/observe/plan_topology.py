@@ -8,7 +8,7 @@ from dataclasses import replace
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
-from ridgeline.observe.own_metrics import metric_nodes
+from ridgeline.observe.reporting import metric_nodes
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.show.to_json import own_values

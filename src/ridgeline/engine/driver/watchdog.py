@@ -3,7 +3,7 @@
 Three rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
 native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback processes
 no tuple and emits none for that long. Its worker still sends heartbeats. A container is stuck that does not
-end a window while no slot works, for its `timeout_window_count` (`stram/straggler.py`).
+end a window while no slot works, for its `timeout_window_count` (`stram/lateness.py`).
 
 A slot that works is left alone. If it is at one record for long, that is said.
 """
@@ -29,7 +29,7 @@ from ridgeline.measure.wording.units import duration, plural
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowRequest
-from ridgeline.stram.straggler import Overdue
+from ridgeline.stram.lateness import Overdue
 
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 5.0

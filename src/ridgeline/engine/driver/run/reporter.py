@@ -22,8 +22,7 @@ from ridgeline.measure.events import (
     WindowCommitted,
 )
 from ridgeline.observe.control_log import ControlLog
-from ridgeline.observe.own_metrics import MetricAggregation
-from ridgeline.observe.reporting import ClockSteps, report_events, taken_events
+from ridgeline.observe.reporting import ClockSteps, MetricAggregation, report_events, taken_events
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
 

@@ -17,8 +17,8 @@ from ridgeline.engine.process.plan_distribution import PlanFile
 from ridgeline.engine.slot.messages import Awake, Failed, FromSlot, Prepare, Prepared, Reported, Unreachable
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.lateness import LateSlot, Speculation
 from ridgeline.stram.slots import Slots
-from ridgeline.stram.speculation import LateSlot, Speculation
 
 _ANSWER_SECONDS = 0.25
 """A slot that runs no callback answers within so long."""

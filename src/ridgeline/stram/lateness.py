@@ -1,7 +1,14 @@
-"""Which slot is late by its own past, so that a spare one should have its containers.
+"""Who is late: slots by their own past, and containers that no slot works for any more.
 
-A container's time for a window begins once three things have happened. Slots were sent the window, it has
-ended the window before, and earlier stages have ended this one. No clock: times are given, seconds of one.
+`Speculation`: which slot is late, so that a spare one should have its containers. A container's time for a
+window begins once three things have happened. Slots were sent the window, it has ended the window before, and
+earlier stages have ended this one.
+
+`Overdue`: which container keeps a window from its end although no slot works. It has lost what it waits for.
+A slot that works is not hung, however long it takes.
+
+No clock: times are given, seconds of one. Each has a table of its own, as two threads look. The watchdog's
+must see it when that of windows hangs.
 """
 
 from __future__ import annotations
@@ -190,3 +197,69 @@ def _quantiles(plan: Plan) -> Mapping[int, float]:
         for container in plan.execution.containers
     }
     return {container: float(min(some)) for container, some in found.items() if some}
+
+
+STUCK_SECONDS = 60.0
+"""No container is stuck before, however narrow its windows are."""
+
+
+class Late(NamedTuple):
+    """A container that has not ended a window, with no slot at work for `timeout_window_count` windows."""
+
+    container: int
+    window_id: int
+    seconds: float
+    limit_seconds: float
+
+
+class Overdue:
+    """The windows under way, by what each container has ended of them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._stages = {container.id: container.stage for container in plan.execution.containers}
+        width = plan.logical.window_seconds
+        counts = {
+            operator.id: operator.attributes["timeout_window_count"] for operator in plan.physical.operators
+        }
+        self._limits = {
+            container.id: max(STUCK_SECONDS, width * max(map(counts.__getitem__, container.operators)))
+            for container in plan.execution.containers
+        }
+        self._awaited: dict[int, set[int]] = {}
+        self._worked = 0.0
+        """When a slot was last known to work, or got something to do."""
+
+    def begin(self, window_id: int, now: float) -> None:
+        """An attempt at a window is sent to slots."""
+        self._awaited[window_id] = set(self._stages)
+        self.works(now)
+
+    def ended(self, window_id: int, container: int, now: float) -> None:
+        """A container has ended a window."""
+        if (awaited := self._awaited.get(window_id)) is not None:
+            awaited.discard(container)
+            self.works(now)
+
+    def works(self, now: float) -> None:
+        """A slot works."""
+        self._worked = now
+
+    def over(self, window_id: int | None = None) -> None:
+        """The attempt at a window is over; None: all are."""
+        if window_id is None:
+            self._awaited.clear()
+        else:
+            self._awaited.pop(window_id, None)
+
+    def look(self, now: float, since: float) -> Late | None:
+        """The container that is to blame, None if none is. No time before `since` counts.
+
+        It is one of the first stage that is not done, of the first window under way: others wait for it.
+        """
+        window_id = min(self._awaited, default=None)
+        if window_id is None or not self._awaited[window_id]:
+            return None
+        awaited = self._awaited[window_id]
+        container = min(awaited, key=lambda one: (self._stages[one], self._limits[one], one))
+        seconds, limit = now - max(since, self._worked), self._limits[container]
+        return Late(container, window_id, seconds, limit) if seconds >= limit else None
