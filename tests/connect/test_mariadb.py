@@ -218,7 +218,7 @@ class HastySink(MariaDbSink):
 class Hasty(MariaDbOutput):
     def sink(self) -> MariaDbSink:
         made: Any = super().sink()
-        return HastySink(made._server, made._target)
+        return HastySink(made._server, made.target)
 
 
 def test_a_lock_that_is_held_for_long_and_a_deadlock_are_waited_for(store: OnMariaDb) -> None:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.duration import Duration, parse_duration
 
-NEEDS_TIMESTAMP = "needs `timestamp`, the column with the records' times"
-
 
 class EventTime(Operator):
     """A mixin of inputs with the properties `timestamp`, `lateness` and, where it has one, `idle_after`."""
@@ -28,9 +26,12 @@ class EventTime(Operator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `lateness` of records without times."""
-        if self.lateness is None or self.timestamp is not None or self.gives_record_times:
-            return []
-        return [("lateness", self.lateness, NEEDS_TIMESTAMP)]
+        faults = super().property_faults()
+        if self.lateness is not None and self.timestamp is None and not self.gives_record_times:
+            faults.append(
+                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
+            )
+        return faults
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""

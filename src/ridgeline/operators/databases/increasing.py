@@ -10,6 +10,8 @@ import uuid
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -27,7 +29,7 @@ from ridgeline.api.ports import OutputPort
 from ridgeline.api.support.masking import masked_and_capped
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
-from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
+from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext, SourceUnavailableError
 from ridgeline.operators._json import parse_line, read_type, value_of
 from ridgeline.operators._texts import convert
 
@@ -318,6 +320,58 @@ def count_query(column: str, table: str, start: int, end: int, most: int, more: 
     which = f"{column} >= {int(start) + 1} and {column} <= {int(end)}"
     inner = f"select {column} as n from {table} where {which} order by {column} limit {most}"  # noqa: S608  numbers
     return f"select count(*), min(n), max(n){more} from ({inner}) as ridgeline_counted"  # noqa: S608  numbers
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that are read: a table, or a query in its place.
+
+    `column`: the one that grows. `shards`: the number of source partitions.
+    """
+
+    table: str | None
+    query: str | None
+    column: str
+    shards: int
+
+    @property
+    def place(self) -> str:
+        """The rows and where they are, for people."""
+        return f"{f'table {self.table}' if self.table else 'the query'} of {self.base}"
+
+    @property
+    def base(self) -> str:
+        """Where the database is, for people."""
+        raise NotImplementedError
+
+    def passes(self, error: Exception) -> bool | None:
+        """Whether another attempt may succeed after an error; None: it is none of the database."""
+        raise NotImplementedError
+
+    def reason(self, error: Exception) -> str:
+        """The text of an error."""
+        return str(error)
+
+    @contextmanager
+    def explaining(self, operator: str) -> Iterator[None]:
+        """Errors of the database as those of a source: it is gone, or the table is not as it should be."""
+        try:
+            yield
+        except Exception as error:
+            if (passes := self.passes(error)) is None:
+                raise
+            if passes:
+                msg = f"{self.place} is unavailable: {self.reason(error)}"
+                raise SourceUnavailableError(msg) from error
+            msg = f"`{operator}` cannot read {self.place}: {self.reason(error)}; check `table`, `query`, "
+            raise RidgelineError(msg + "`column` and `schema`") from error
+
+    def number(self, found: Any, operator: str) -> int | None:
+        """A number that was found, or none. Raises RidgelineError for what is no integer."""
+        if found is not None and not isinstance(found, int):
+            msg = f"`{operator}` cannot read {self.place}: `{self.column}` has {found!r}, which is no "
+            raise RidgelineError(msg + "integer; name a column of integers with `column`")
+        return found
 
 
 class IncreasingSource(Source):

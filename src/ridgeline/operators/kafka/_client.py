@@ -13,6 +13,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import SourceUnavailableError, secret_value
+from ridgeline.connect.extras import library_faults
 from ridgeline.connect.secrets import forget_secrets
 
 REMEDY = "install it: `pip install 'ridgeline[kafka]'`"
@@ -62,16 +63,13 @@ def found_servers(servers: str | Sequence[str]) -> str:
 
 def client_faults(servers: str, options: Mapping[str, Any]) -> list[tuple[str, object, str]]:
     """Refuse that no servers are known, and options that properties stand for."""
-    faults: list[tuple[str, object, str]] = []
+    faults = library_faults("servers", servers, library)
     if not servers:
         rule = f"must be given, or the environment variable `{SERVERS}`: host:port, or several with commas"
         faults.append(("servers", servers, rule))
-    faults += [(f"options.{name}", "...", f"is set by {_OWN[name]}") for name in options if name in _OWN]
-    try:
-        library()
-    except RidgelineError as error:
-        faults.append(("servers", servers, str(error)))
-    return faults
+    return faults + [
+        (f"options.{name}", "...", f"is set by {_OWN[name]}") for name in options if name in _OWN
+    ]
 
 
 class ClientLog:

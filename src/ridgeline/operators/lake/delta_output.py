@@ -20,21 +20,19 @@ from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, file_datasets
-from ridgeline.connect.extras import library
+from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
-from ridgeline.operators._divided import Columns, columns_of
-from ridgeline.operators._table_rows import DELETED, TableRows
+from ridgeline.operators.databases.tables import DELETED, Target
 from ridgeline.operators.lake.target import (
     NUMBER,
     LakeColumns,
+    LakeOutput,
     LakeSink,
-    Target,
     converted,
     delta_type,
     last_of_each,
     last_parts,
-    target_faults,
 )
 
 _PATIENCE = {"max_retries": "3", "retry_timeout": "20s", "connect_timeout": "5s"}
@@ -74,17 +72,11 @@ def table_uri(path: str) -> str:
 
 def delta_faults(path: str, storage: Mapping[str, object]) -> list[tuple[str, object, str]]:
     """The faults of an operator whose table cannot be reached so."""
-    faults: list[tuple[str, object, str]] = []
-    try:
-        deltalake()
-    except RidgelineError as error:
-        faults.append(("path", path, str(error)))
-    faults += [
+    return library_faults("path", path, deltalake) + [
         (f"storage.{name}", "...", "is refused: two writers could overwrite each other's commit")
         for name in storage
         if name.lower() in _UNSAFE
     ]
-    return faults
 
 
 class Store:
@@ -210,7 +202,7 @@ class DeltaSink(LakeSink):
             self._version = -1
             self._look()
             if context.schema is not None:
-                self.check.table(self.fields(context.schema), self.columns)
+                self.check_table(self.fields(context.schema))
 
     def _found(self, schema: pa.Schema | None) -> Any:
         """The table, which is made if it is missing; None if no columns are known yet."""
@@ -224,17 +216,14 @@ class DeltaSink(LakeSink):
         fields = super().fields(schema)
         for field in fields:
             if not field.name or set(field.name) & _UNFIT:
-                raise self.check.fault(
-                    f"`{field.name}` is no name of a column in Delta", "give it another name upstream"
-                )
+                self.fault(f"`{field.name}` is no name of a column in Delta", "give it another name upstream")
         return fields
 
     def _make(self, schema: pa.Schema) -> Any:
         """Make the table for a stream."""
         library = deltalake()
         fields = self.fields(schema)
-        if not self.target.create:
-            raise self.check.missing()
+        self.refuse_missing()
         return library.DeltaTable.create(
             self._store.uri,
             schema=library.Schema.from_arrow(pa.schema(fields)),
@@ -373,7 +362,9 @@ class DeltaSink(LakeSink):
                         raise
                     if len(part) == 1:
                         names = ", ".join(f"{name} ({text})" for name, text in known if "constraint" in name)
-                        self.refuse(batches, rows.take(pa.array(part)), f"a constraint refuses it: {names}")
+                        self.refuse_rows(
+                            batches, rows.take(pa.array(part)), f"a constraint refuses it: {names}"
+                        )
                         continue
                     half = len(part) // 2
                     parts += [part[half:], part[:half]]
@@ -422,7 +413,7 @@ def _literal(value: object, kind: pa.DataType) -> str:
     return f"'{text}'"
 
 
-class DeltaOutput(TableRows):
+class DeltaOutput(LakeOutput):
     """Write the stream into a Delta table, exactly once.
 
     Rows of a window and its mark, two transaction identifiers of Delta, are one version of the table, after
@@ -470,24 +461,15 @@ class DeltaOutput(TableRows):
     """
 
     path: str | Path
-    partition_by: Columns = Field(default=(), kw_only=True)
-    overwrite: bool = Field(default=False, kw_only=True)
     storage: dict[str, Secret] = Field(default={}, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse ways of writing that exclude each other, and a host without deltalake."""
-        faults = super().property_faults() + target_faults(self._target)
-        return faults + delta_faults(str(self.path), self.storage)
+        """Refuse a host without deltalake."""
+        return super().property_faults() + delta_faults(str(self.path), self.storage)
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
         self.path = table_uri(str(self.path))
-
-    @property
-    def _target(self) -> Target:
-        return Target(
-            columns_of(self.key), self.delete, columns_of(self.partition_by), self.overwrite, self.create
-        )
 
     nan_keys: ClassVar[str] = "a merge would change rows by it"
 
@@ -501,4 +483,4 @@ class DeltaOutput(TableRows):
 
     def sink(self) -> Sink:
         """The driver's half."""
-        return DeltaSink(Store(str(self.path), self.storage), self._target)
+        return DeltaSink(Store(str(self.path), self.storage), self.target)

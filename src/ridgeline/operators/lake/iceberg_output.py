@@ -15,21 +15,19 @@ from pydantic import Field
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library
+from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
-from ridgeline.operators._divided import Columns, columns_of
-from ridgeline.operators._table_rows import DELETED, TableRows
+from ridgeline.operators.databases.tables import DELETED, Target
 from ridgeline.operators.lake.target import (
     LakeColumns,
+    LakeOutput,
     LakeSink,
-    Target,
     converted,
     iceberg_type,
     last_of_each,
     last_parts,
     refuse_null_lists,
-    target_faults,
 )
 
 _AWAY = (
@@ -57,13 +55,9 @@ def pyiceberg() -> Any:
 
 def iceberg_faults(table: str) -> list[tuple[str, object, str]]:
     """The faults of an operator whose table cannot be reached so."""
-    faults: list[tuple[str, object, str]] = []
+    faults = library_faults("table", table, pyiceberg)
     if "." not in table:
         faults.append(("table", table, "must name the namespace, too: `shop.totals`"))
-    try:
-        pyiceberg()
-    except RidgelineError as error:
-        faults.append(("table", table, str(error)))
     return faults
 
 
@@ -154,7 +148,7 @@ class IcebergSink(LakeSink):
                 return
             self._look()
             if context.schema is not None:
-                self.check.table(self.fields(context.schema), self.columns)
+                self.check_table(self.fields(context.schema))
 
     def _found(self, schema: pa.Schema | None) -> Any:
         """The table, which is made if it is missing; None if no columns are known yet."""
@@ -166,8 +160,7 @@ class IcebergSink(LakeSink):
     def _make(self, schema: pa.Schema) -> Any:
         """Make the table for a stream, with its partitions, in one commit."""
         fields = self.fields(schema)
-        if not self.target.create:
-            raise self.check.missing()
+        self.refuse_missing()
         namespace = self._named.name.rpartition(".")[0]
         self._catalog.create_namespace_if_not_exists(namespace)
         try:
@@ -259,7 +252,7 @@ class IcebergSink(LakeSink):
             catalog.close()
 
 
-class IcebergOutput(TableRows):
+class IcebergOutput(LakeOutput):
     """Write the stream into an Iceberg table, exactly once.
 
     Rows of a window and its mark, a property of the table, are one commit, after the window's commit. Windows
@@ -310,18 +303,10 @@ class IcebergOutput(TableRows):
     table: str = Field(min_length=1)
     catalog: str = Field(default="default", kw_only=True)
     properties: dict[str, Secret] = Field(default={}, kw_only=True)
-    partition_by: Columns = Field(default=(), kw_only=True)
-    overwrite: bool = Field(default=False, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse ways of writing that exclude each other, and a host without pyiceberg."""
-        return super().property_faults() + target_faults(self._target) + iceberg_faults(self.table)
-
-    @property
-    def _target(self) -> Target:
-        return Target(
-            columns_of(self.key), self.delete, columns_of(self.partition_by), self.overwrite, self.create
-        )
+        """Refuse a host without pyiceberg."""
+        return super().property_faults() + iceberg_faults(self.table)
 
     nan_keys: ClassVar[str] = "pyiceberg does not find such a row"
 
@@ -339,4 +324,4 @@ class IcebergOutput(TableRows):
 
     def sink(self) -> Sink:
         """The driver's half."""
-        return IcebergSink(IcebergTable(self.table, self.catalog, self.properties), self._target)
+        return IcebergSink(IcebergTable(self.table, self.catalog, self.properties), self.target)

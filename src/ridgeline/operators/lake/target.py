@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
-from ridgeline.api.errors import RidgelineError, capped, did_you_mean
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
-from ridgeline.operators._table_rows import DELETED
+from ridgeline.connect.sink import Batch, Mark
+from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators._window_parts import key_codes
+from ridgeline.operators.databases.tables import DELETED, TableRows, TableSink, Target
 
 _MOST_DIGITS = 38
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
@@ -194,111 +195,12 @@ def _codes(rows: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray, list[tup
     return key_codes([rows.column(name).combine_chunks() for name in columns])
 
 
-class Target(NamedTuple):
-    """How rows are written. `delete`: the column that says which are deleted."""
-
-    key: tuple[str, ...]
-    delete: str | None
-    partition_by: tuple[str, ...]
-    overwrite: bool
-    create: bool
-
-    def written(self, schema: pa.Schema) -> list[pa.Field]:
-        """The columns of a stream that the table has."""
-        return [field for field in schema if field.name != self.delete]
-
-
 class LakeColumns(NamedTuple):
     """The columns of a table: in order, those by which it is partitioned, those that must have a value."""
 
     fields: tuple[pa.Field, ...]
     partition_by: tuple[str, ...]
     needed: tuple[str, ...]
-
-
-def target_faults(target: Target) -> list[tuple[str, object, str]]:
-    """The properties that exclude each other."""
-    faults: list[tuple[str, object, str]] = []
-    if target.overwrite and target.key:
-        faults.append(("overwrite", True, "cannot be given with `key`: rows are replaced by one of them"))
-    if target.overwrite and not target.partition_by:
-        faults.append(("overwrite", True, "needs `partition_by`: which partitions are replaced"))
-    if target.delete is not None and target.delete in target.partition_by:
-        faults.append(
-            ("partition_by", target.partition_by, "names the column `delete`, which is not written")
-        )
-    return faults
-
-
-class Check:
-    """Compares a stream with its table. Each fault is a RidgelineError with the remedy."""
-
-    def __init__(self, operator: str, place: str, target: Target, convert: Convert) -> None:
-        self._operator, self._place, self._target, self._convert = operator, place, target, convert
-
-    def fault(self, what: str, remedy: str) -> RidgelineError:
-        """The error for a stream that cannot be written."""
-        return RidgelineError(f"`{self._operator}` cannot write to {self._place}: {what}; {remedy}")
-
-    def missing(self) -> RidgelineError:
-        """The error for a table that is not there."""
-        what = "the table does not exist"
-        return self.fault(what, "create it, or leave `create` as it is")
-
-    def stream(self, schema: pa.Schema) -> list[pa.Field]:
-        """The columns of the stream as the table has them. Raises RidgelineError for one that it cannot."""
-        target = self._target
-        named = {"key": target.key, "partition_by": target.partition_by}
-        named["delete"] = (target.delete,) if target.delete else ()
-        for entry, names in named.items():
-            for name in names:
-                if name not in schema.names:
-                    hint = did_you_mean(name, schema.names)
-                    raise self.fault(f"the stream has no column `{name}`, which `{entry}` names", hint)
-        fields = []
-        for field in target.written(schema):
-            try:
-                kind = self._convert(field.type)
-            except ValueError as error:
-                raise self.fault(f"column `{field.name}`: {error}", "convert it upstream") from error
-            fields.append(pa.field(field.name, kind))
-        for name in target.partition_by:
-            kind = next(field.type for field in fields if field.name == name)
-            is_ = pa.types  # the library writes negative decimals so that it cannot read them
-            if is_.is_nested(kind) or is_.is_floating(kind) or is_.is_binary(kind) or is_.is_decimal(kind):
-                raise self.fault(
-                    f"column `{name}` of `partition_by` is {kind}",
-                    "take texts, integers, dates or timestamps",
-                )
-        return fields
-
-    def table(self, fields: Sequence[pa.Field], table: LakeColumns) -> None:
-        """Raise RidgelineError if rows of these columns cannot be written to a table."""
-        found = {field.name: field.type for field in table.fields}
-        for field in fields:
-            if field.name not in found:
-                remedy = f"add it to the table ({field.type}), or leave it out upstream"
-                raise self.fault(f"the table has no column `{field.name}`", remedy)
-            if not fits(field.type, found[field.name]):
-                kind = found[field.name]
-                raise self.fault(
-                    f"column `{field.name}` is {kind} in the table and {field.type} in the stream",
-                    "convert it upstream, or alter the table",
-                )
-        names = {field.name for field in fields}
-        for name in table.needed:
-            if name not in names:
-                raise self.fault(
-                    f"the table needs a value of column `{name}`, which the stream does not have",
-                    "add it upstream, or let the column be null",
-                )
-        given = self._target.partition_by
-        if given and set(given) != set(table.partition_by):
-            own = ", ".join(table.partition_by) or "no column"
-            raise self.fault(
-                f"the table is partitioned by {own}, `partition_by` is {', '.join(given)}",
-                "give the table's own columns",
-            )
 
 
 NUMBER = "ridgeline_batch"
@@ -308,24 +210,81 @@ _TRIES = 12
 _DELETED_FIELD = pa.field(DELETED, pa.bool_())
 
 
-class LakeSink(Sink):
+class LakeOutput(TableRows):
+    """The base of outputs that write into a table of a lake."""
+
+    partition_by: Columns = Field(default=(), kw_only=True)
+    overwrite: bool = Field(default=False, kw_only=True)
+
+    @property
+    def target(self) -> Target:
+        """How the driver's half writes rows."""
+        return super().target._replace(
+            name="", partition_by=columns_of(self.partition_by), overwrite=self.overwrite
+        )
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse ways of writing that exclude each other."""
+        faults = super().property_faults()
+        if self.overwrite and self.key:
+            faults.append(("overwrite", True, "cannot be given with `key`: rows are replaced by one of them"))
+        if self.overwrite and not self.partition_by:
+            faults.append(("overwrite", True, "needs `partition_by`: which partitions are replaced"))
+        if self.delete is not None and self.delete in columns_of(self.partition_by):
+            rule = "names the column `delete`, which is not written"
+            faults.append(("partition_by", self.partition_by, rule))
+        return faults
+
+
+class LakeSink(TableSink):
     """Writes each window on the version of the table whose mark was read."""
 
+    add_value = "add it upstream, or let the column be null"
+
     def __init__(self, target: Target, convert: Convert) -> None:
-        self.target, self._convert = target, convert
+        super().__init__(target)
+        self._convert = convert
         self.appends = not (target.key or target.overwrite)
         self.columns = LakeColumns((), (), ())
         self._last_window = -1
         """The last window that is in the table as far as this sink knows: the mark is not before it."""
 
-    def open(self, context: SinkContext) -> None:
-        """Keep the surroundings. A subclass that overrides it calls it first."""
-        self.context = context
-        self.check = Check(context.operator, self.place(), self.target, self._convert)
-
     def fields(self, schema: pa.Schema) -> list[pa.Field]:
-        """The columns of the stream as the table has them. Raises RidgelineError."""
-        return self.check.stream(schema)
+        """The columns of the stream as the table has them. Raises RidgelineError for one that it cannot."""
+        fields = []
+        for field in self.written(schema):
+            try:
+                kind = self._convert(field.type)
+            except ValueError as error:
+                self.fault(f"column `{field.name}`: {error}", "convert it upstream")
+            if field.name in self.target.partition_by:
+                is_ = pa.types  # the library writes negative decimals so that it cannot read them
+                if (
+                    is_.is_nested(kind)
+                    or is_.is_floating(kind)
+                    or is_.is_binary(kind)
+                    or is_.is_decimal(kind)
+                ):
+                    what = f"column `{field.name}` of `partition_by` is {kind}"
+                    self.fault(what, "take texts, integers, dates or timestamps")
+            fields.append(pa.field(field.name, kind))
+        return fields
+
+    def check_table(self, fields: Sequence[pa.Field]) -> None:
+        """Raise RidgelineError if rows of these columns cannot be written to the table."""
+        table, given = self.columns, self.target.partition_by
+        found = {field.name: field.type for field in table.fields}
+        self.compare(
+            fields,
+            found,
+            fits=fits,
+            add=lambda field: f"add it to the table ({field.type})",
+            needed=table.needed,
+        )
+        if given and set(given) != set(table.partition_by):
+            own = ", ".join(table.partition_by) or "no column"
+            what = f"the table is partitioned by {own}, `partition_by` is {', '.join(given)}"
+            self.fault(what, "give the table's own columns")
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write the rows and the mark as one version. Raises RidgelineError for rows that it refuses."""
@@ -378,7 +337,7 @@ class LakeSink(Sink):
         """The rows of batches with the table's columns, and the number of each row's batch."""
         tables = []
         for number, batch in enumerate(batches):
-            self.check.table(self.fields(batch.schema), self.columns)
+            self.check_table(self.fields(batch.schema))
             fields = [*self.columns.fields, *([_DELETED_FIELD] if self.target.delete else [])]
             rows = as_table(batch.data, fields)
             tables.append(rows.append_column(NUMBER, pa.array(np.full(len(rows), number))))
@@ -391,21 +350,14 @@ class LakeSink(Sink):
             if self.target.delete is not None:
                 null = pc.and_(null, pc.invert(rows.column(DELETED)))
             if pc.any(null).as_py():
-                self.refuse(batches, rows.filter(null), f"column `{name}` must have a value, and is null")
+                self.refuse_rows(
+                    batches, rows.filter(null), f"column `{name}` must have a value, and is null"
+                )
                 rows = rows.filter(pc.invert(null))
         return rows
 
-    def refuse(self, batches: Sequence[Batch], rows: pa.Table, reason: str) -> None:
+    def refuse_rows(self, batches: Sequence[Batch], rows: pa.Table, reason: str) -> None:
         """Leave rows out with `on_error=SKIP`. Raises UnwritableError without."""
         for row in rows.to_pylist():
             batch = batches[row.pop(NUMBER)]
-            text = capped(str(row), 300)
-            if not self.context.skips:
-                raise UnwritableError(
-                    self.context.operator,
-                    batch.window,
-                    text,
-                    reason,
-                    "mend it upstream or in the table, or set `on_error` to `SKIP`",
-                )
-            self.context.refused(batch, text, reason)
+            self.refuse(batch, str(row), reason)

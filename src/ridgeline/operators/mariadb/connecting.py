@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from pydantic import Field
+
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.operator import Operator
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library
+from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 
 FROM_ENVIRONMENT = "env:MARIADB_URL"
@@ -118,15 +121,6 @@ def pymysql() -> Any:
     return library("pymysql", "MariaDB needs PyMySQL, which cannot be imported", "mariadb")
 
 
-def library_faults(url: object) -> list[tuple[str, object, str]]:
-    """The faults of an operator where PyMySQL is not installed."""
-    try:
-        pymysql()
-    except RidgelineError as error:
-        return [("url", url, str(error))]
-    return []
-
-
 class Server(NamedTuple):
     """The server and the database, as properties name them."""
 
@@ -228,6 +222,27 @@ class Server(NamedTuple):
     def _hopeless(self, operator: str, why: str) -> RidgelineError:
         msg = f"`{operator}` cannot connect to {self.place}: {why}; check `url`, `password` and `connection`"
         return RidgelineError(msg)
+
+
+class AtServer(Operator):
+    """A mixin of inputs and outputs of MariaDB: where the table is."""
+
+    url: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
+    password: Secret | None = Field(default=None, kw_only=True)
+    connection: dict[str, str] = Field(default={}, kw_only=True)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a host without the library."""
+        return [*super().property_faults(), *library_faults("url", self.url, pymysql)]
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        return self.server.datasets(getattr(self, "table", None))
+
+    @property
+    def server(self) -> Server:
+        """The server, as the properties name it."""
+        return Server(self.url, self.password, dict(self.connection))
 
 
 def code_of(error: BaseException) -> int:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.reader import SourceReader
-from ridgeline.connect.secrets import Secret
-from ridgeline.connect.source import Source, SourceUnavailableError
+from ridgeline.connect.source import Source
 from ridgeline.operators.databases.increasing import (
     Counted,
     IncreasingInput,
     IncreasingReader,
     IncreasingSource,
+    Rows,
     count_query,
 )
 from ridgeline.operators.mariadb.connecting import (
-    FROM_ENVIRONMENT,
+    AtServer,
     Server,
-    library_faults,
     passes,
     pymysql,
     quoted,
@@ -41,29 +40,34 @@ _ENGINE = """select t.engine, e.transactions = 'YES' from information_schema.tab
     where t.table_schema = %s and t.table_name = %s"""
 
 
-class Rows(NamedTuple):
-    """The rows that are read, and where they are."""
+@dataclass(frozen=True)
+class ServerRows(Rows):
+    """Rows of MariaDB."""
 
     server: Server
-    table: str | None
-    query: str | None
-    column: str
-    shards: int
     lag: float
     zero_dates: bool
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"table {self.table}" if self.table else "the query"
 
     @property
     def sql(self) -> str:
         """The table, or the query as one."""
         return quoted(self.table) if self.table else f"({self.query}) as ridgeline_query"
 
+    @property
+    def base(self) -> str:
+        """The server and the database."""
+        return self.server.place
 
-class MariaDbInput(IncreasingInput[T]):
+    def passes(self, error: Exception) -> bool | None:
+        """Whether the server is gone, or busy."""
+        return passes(error) if isinstance(error, (pymysql().MySQLError, OSError)) else None
+
+    def reason(self, error: Exception) -> str:
+        """The text of the server."""
+        return reason(error)
+
+
+class MariaDbInput(AtServer, IncreasingInput[T]):
     """Emit the rows of a table that is appended to, each exactly once, in the order of an increasing column.
 
     `table`: its name, with a database or without; or `query`, a SELECT in its place. `column`: a column of
@@ -102,19 +106,8 @@ class MariaDbInput(IncreasingInput[T]):
         []
     """
 
-    url: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
     lag: Duration = Field(default="200ms", kw_only=True)
-    password: Secret | None = Field(default=None, kw_only=True)
-    connection: dict[str, str] = Field(default={}, kw_only=True)
     zero_dates_as_null: bool = Field(default=False, kw_only=True)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `lag` that is no time, and a host without PyMySQL."""
-        return [*super().property_faults(), *library_faults(self.url)]
-
-    def datasets(self) -> list[Dataset]:
-        """The table, as `ridgeline.connect.datasets` names it."""
-        return Server(self.url, self.password, self.connection).datasets(self.table)
 
     def source(self) -> Source:
         """The driver's half."""
@@ -125,13 +118,13 @@ class MariaDbInput(IncreasingInput[T]):
         return MariaDbReader(self._rows)
 
     @property
-    def _rows(self) -> Rows:
-        return Rows(
-            Server(self.url, self.password, dict(self.connection)),
+    def _rows(self) -> ServerRows:
+        return ServerRows(
             self.table,
             self.query,
             self.column,
             self.shards,
+            self.server,
             parse_duration(self.lag),
             self.zero_dates_as_null,
         )
@@ -144,7 +137,7 @@ class MariaDbSource(IncreasingSource):
     is there from its insertion on; `lag` is for the moment between its number and that.
     """
 
-    def __init__(self, rows: Rows, name: str) -> None:
+    def __init__(self, rows: ServerRows, name: str) -> None:
         super().__init__(name, rows.shards)
         self._rows, self.lag = rows, rows.lag
         self._connections: list[Any] = []
@@ -181,11 +174,7 @@ class MariaDbSource(IncreasingSource):
     def _number(self, function: str) -> int | None:
         column = quoted_column(self._rows.column)
         [found] = self._ask(f"select {function}({column}) from {self._rows.sql}")  # noqa: S608  no values
-        if found is not None and not isinstance(found, int):
-            msg = f"`{self._context.operator}` cannot read {self._rows.name}: `{self._rows.column}` has "
-            msg += f"{found!r}, which is no integer; name a column of integers with `column`"
-            raise RidgelineError(msg)
-        return found
+        return self._rows.number(found, self._context.operator)
 
     def next_rows(self, start: int, end: int, most: int) -> Counted | None:
         """The rows, if those that are committed are all that are there."""
@@ -196,7 +185,7 @@ class MariaDbSource(IncreasingSource):
 
     def _ask(self, query: str, values: Sequence[Any] | None = None, connection: int = -1) -> Any:
         """The first row of an answer."""
-        with _explained(self._rows, self._context.operator), self._connections[connection].cursor() as cursor:
+        with self._rows.explaining(self._context.operator), self._connections[connection].cursor() as cursor:
             cursor.execute(query, values)
             return cursor.fetchone()
 
@@ -209,7 +198,7 @@ class MariaDbSource(IncreasingSource):
 class MariaDbReader(IncreasingReader):
     """Reads rows between two numbers."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ServerRows) -> None:
         super().__init__(rows.shards)
         self._rows = rows
         self._connection: Any = None
@@ -219,7 +208,7 @@ class MariaDbReader(IncreasingReader):
         operator = self._context.operator.name
         self._connection = _connected(self._rows, operator)
         weakref.finalize(self, self._connection._force_close)  # noqa: SLF001  a lost container closes nothing
-        with _explained(self._rows, operator), self._connection.cursor() as cursor:
+        with self._rows.explaining(operator), self._connection.cursor() as cursor:
             cursor.execute("set session net_write_timeout = 3600")  # while tuples are processed
             names = [self._rows.column, *self._schema.names]
             listed = ", ".join(map(quoted_column, names))
@@ -238,7 +227,7 @@ class MariaDbReader(IncreasingReader):
             which += f" and mod(mod({column}, {self._shards}) + {self._shards}, {self._shards}) = {shard}"
         query = f"select {self._selected} from {self._rows.sql} where {which} order by {column}"  # noqa: S608  numbers
         with (
-            _explained(self._rows, self._context.operator.name),
+            self._rows.explaining(self._context.operator.name),
             self._connection.cursor(library.cursors.SSCursor) as cursor,
         ):
             cursor.execute(query)
@@ -252,35 +241,13 @@ class MariaDbReader(IncreasingReader):
             self._connection = None
 
 
-class _explained:  # noqa: N801  used as a function
-    """Errors of the server as those of a source: it is gone, or the table is not as it should be."""
-
-    def __init__(self, rows: Rows, operator: str) -> None:
-        self._rows, self._operator = rows, operator
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or not isinstance(error, (pymysql().MySQLError, OSError)):
-            return
-        place = f"{self._rows.name} of {self._rows.server.place}"
-        if passes(error):
-            msg = f"{place} is unavailable: {reason(error)}"
-            raise SourceUnavailableError(msg) from error
-        msg = (
-            f"`{self._operator}` cannot read {place}: {reason(error)}; check `table`, `query`, `column` and "
-        )
-        raise RidgelineError(msg + "`schema`") from error
-
-
 def _between(column: str, start: int, end: int) -> str:
     return f"{column} > {int(start)} and {column} <= {int(end)}"
 
 
-def _connected(rows: Rows, operator: str) -> Any:
+def _connected(rows: ServerRows, operator: str) -> Any:
     """A connection. Raises RidgelineError, SourceUnavailableError."""
-    with _explained(rows, operator):
+    with rows.explaining(operator):
         made = rows.server.connect(operator)
     if rows.zero_dates:
         types, converters = pymysql().constants.FIELD_TYPE, dict(made.decoders)

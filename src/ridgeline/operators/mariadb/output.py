@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.api.errors import RidgelineError, capped
-from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.secrets import Secret
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
-from ridgeline.operators._divided import columns_of
-from ridgeline.operators._table_rows import DELETED, TableRows
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+from ridgeline.operators.databases.tables import DELETED, TableRows, TableSink, Target
 from ridgeline.operators.mariadb.connecting import (
-    FROM_ENVIRONMENT,
     ROW_ERRORS,
+    AtServer,
     Server,
     code_of,
-    library_faults,
     listed,
     passes,
     pymysql,
@@ -29,7 +24,7 @@ from ridgeline.operators.mariadb.connecting import (
     quoted_column,
     reason,
 )
-from ridgeline.operators.mariadb.table import Table, Target, changed, literals, tuples
+from ridgeline.operators.mariadb.table import Table, changed, check_engine, literals, tuples
 
 _MARKS = """create table if not exists ridgeline_marks (
     name varchar(190) primary key, `window` bigint not null, epoch bigint not null,
@@ -54,20 +49,17 @@ class _ChangedError(Exception):
     """The server has warned that a value is not as it was sent."""
 
 
-class MariaDbSink(Sink):
+class MariaDbSink(TableSink):
     """Writes rows by statements of many rows; one by one where one is refused."""
 
     def __init__(self, server: Server, target: Target) -> None:
-        self._server, self._target = server, target
-        self.appends = not target.key
-        self._connection: Any = None
+        super().__init__(target)
+        self._server = server
         self._table: Table | None = None
-        self._columns: tuple[str, ...] = ()
-        """The columns that were compared with the table's last."""
 
     def place(self) -> str:
         """The table, with the server's host and database."""
-        return f"table {self._target.name} of {self._server.place}"
+        return f"table {self.target.name} of {self._server.place}"
 
     # The connection -----------------------------------------------------------------------------------------
 
@@ -76,14 +68,13 @@ class MariaDbSink(Sink):
 
         Raises RidgelineError if rows cannot be written, with the remedy.
         """
-        self._context = context
-        self._connection = self._server.connect(context.operator)
-        self._columns = ()
+        super().open(context)
+        self.connection = self._server.connect(context.operator)
         try:
             [(self._version, self._packet)] = self._rows("select version(), @@max_allowed_packet")
             self._make_marks()
             if context.schema is not None:
-                self._settle(context.schema)
+                self.settle(context.schema)
         except pymysql().MySQLError as error:
             raise self._explained(error) from error
 
@@ -91,14 +82,14 @@ class MariaDbSink(Sink):
         """Make the table of marks, and this run's row. Two drivers may do it at once."""
         database = self._server.database
         if not database:
-            self._fault("`url` names no database", "name that of the table")
+            self.fault("`url` names no database", "name that of the table")
         there = "select 1 from information_schema.tables where table_schema = %s and table_name = %s"
         if not self._rows(there, (database, "ridgeline_marks")):  # a user may not be allowed to make it
             self._execute(_MARKS)
-        Table.check_engine(self._rows, database, "ridgeline_marks", self._fault)
+        check_engine(self, self._rows, database, "ridgeline_marks")
         first = "insert into ridgeline_marks (name, `window`, epoch) values (%s, -1, %s) "
         first += "on duplicate key update epoch = epoch"
-        self._execute(first, (self._context.mark_name, self._context.epoch))
+        self._execute(first, (self.context.mark_name, self.context.epoch))
 
     def mark(self) -> Mark | None:
         """The row of this run."""
@@ -106,18 +97,18 @@ class MariaDbSink(Sink):
 
     def _read_mark(self, *, lock: bool) -> Mark | None:
         query = "select `window`, epoch from ridgeline_marks where name = %s"
-        found = self._rows(query + (" for update" if lock else ""), (self._context.mark_name,))
+        found = self._rows(query + (" for update" if lock else ""), (self.context.mark_name,))
         return Mark(*found[0]) if found else None
 
     def _rows(self, query: str, values: Sequence[Any] | None = None) -> Sequence[Any]:
-        with self._connection.cursor() as cursor:
+        with self.connection.cursor() as cursor:
             cursor.execute(query, values)
             found: Sequence[Any] = cursor.fetchall()
         return found
 
     def _execute(self, statement: str, values: Sequence[Any] | None = None) -> int:
         """How many rows a statement has matched or changed."""
-        with self._connection.cursor() as cursor:
+        with self.connection.cursor() as cursor:
             return int(cursor.execute(statement, values))
 
     # Writing ------------------------------------------------------------------------------------------------
@@ -130,16 +121,16 @@ class MariaDbSink(Sink):
         """
         try:
             for schema, _ in groupby(batches, lambda one: one.schema):
-                self._settle(schema)  # making a table would end the transaction
+                self.settle(schema)  # making a table would end the transaction
             self._execute("start transaction")
             for schema, group in groupby(
-                self._context.unwritten(batches, self._read_mark(lock=True)), lambda one: one.schema
+                self.context.unwritten(batches, self._read_mark(lock=True)), lambda one: one.schema
             ):
-                self._settle(schema)
+                self.settle(schema)
                 for batch in group:
                     self._write_batch(batch)
             self._set_mark(mark)
-            self._connection.commit()
+            self.connection.commit()
         except BaseException as error:
             self._roll_back()
             if isinstance(error, pymysql().MySQLError):
@@ -149,20 +140,20 @@ class MariaDbSink(Sink):
     def _set_mark(self, mark: Mark) -> None:
         """Set this run's row. Raises RidgelineError if it is gone."""
         update = "update ridgeline_marks set `window` = %s, epoch = %s, written = now() where name = %s"
-        self._execute(update, (*mark, self._context.mark_name))
+        self._execute(update, (*mark, self.context.mark_name))
         if self._read_mark(lock=True) != mark:
-            raise self._context.unmarked(self.place())
+            raise self.context.unmarked(self.place())
 
     def _roll_back(self) -> None:
         """End a transaction that failed, if the server is there."""
         try:
-            self._connection.rollback()
+            self.connection.rollback()
         except (pymysql().MySQLError, OSError):
             self.close()
 
     def _write_batch(self, batch: Batch) -> None:
         """Write the rows of a batch in order: with a key those that count."""
-        target, data = self._target, batch.data
+        target, data = self.target, batch.data
         names = [name for name in data.column_names if name != DELETED]
         data = self._without_changed(batch, data)
         texts = tuples(data, names)
@@ -186,15 +177,15 @@ class MariaDbSink(Sink):
         assert self._table is not None  # noqa: S101  it was settled
         names = [name for name in data.column_names if name != DELETED]
         refused: Any = None
-        for field in self._target.written(batch.schema):
+        for field in self.written(batch.schema):
             column = data.column(field.name)
             for found, what in changed(self._table.columns[field.name], field.type, column):
                 mask = pc.fill_null(found, False)  # noqa: FBT003  the value
-                if DELETED in data.column_names and field.name not in self._target.key:
+                if DELETED in data.column_names and field.name not in self.target.key:
                     mask = pc.and_(mask, pc.invert(data.column(DELETED)))
                 if pc.any(mask).as_py():
                     for text in tuples(data.filter(mask), names):
-                        self._refuse(batch, text, f"`{field.name}` {what}")
+                        self.refuse(batch, text, f"`{field.name}` {what}")
                     refused = mask if refused is None else pc.or_(refused, mask)
         return data if refused is None else data.filter(pc.invert(refused))
 
@@ -227,7 +218,7 @@ class MariaDbSink(Sink):
                 raise
             self._execute("rollback to savepoint ridgeline_rows")
             if len(rows) == 1:
-                self._refuse(batch, rows[0].text, self._why(error))
+                self.refuse(batch, rows[0].text, self._why(error))
                 return
             half = len(rows) // 2
             self._write_part(batch, names, rows[:half])
@@ -238,7 +229,7 @@ class MariaDbSink(Sink):
         statement = self._delete(rows) if rows[0].gone else self._insert(names, rows)
         if len(rows) == 1 and len(statement.encode()) + 1024 > self._packet:  # it would hang up
             raise _ChangedError(f"it is larger than the server's max_allowed_packet, {self._packet}")
-        with self._connection.cursor() as cursor:
+        with self.connection.cursor() as cursor:
             cursor.execute(statement)
             warned = cursor.warning_count
         if warned:
@@ -248,7 +239,7 @@ class MariaDbSink(Sink):
 
     def _insert(self, names: Sequence[str], rows: list[Row]) -> str:
         """The statement that inserts rows, by key or without, for `_send`."""
-        target = self._target
+        target = self.target
         statement = f"insert into {quoted(target.name)} ({listed(names)}) values "  # noqa: S608  literals
         statement += ",".join(row.text for row in rows)
         if not target.key:
@@ -265,8 +256,8 @@ class MariaDbSink(Sink):
         )
 
     def _delete(self, rows: list[Row]) -> str:
-        key = self._target.key
-        table = quoted(self._target.name)
+        key = self.target.key
+        table = quoted(self.target.name)
         if len(key) == 1:
             return f"delete from {table} where {listed(key)} in ({','.join(row.key for row in rows)})"  # noqa: S608  literals
         same = " or ".join(f"({listed(key)}) = {row.key}" for row in rows)
@@ -275,48 +266,26 @@ class MariaDbSink(Sink):
     def _why(self, error: Exception) -> str:
         if isinstance(error, _ChangedError):
             return str(error)
-        key = self._target.key
+        key = self.target.key
         if key and code_of(error) == _NULL and f"'{key[0]}'" in reason(error):
             return "a row with another key has its value of another unique index"
         return reason(error)
 
-    def _refuse(self, batch: Batch, row: str, why: str) -> None:
-        """Leave a row out, if rows may be left out. Raises UnwritableError."""
-        context, text = self._context, capped(row, 300)
-        if not context.skips:
-            raise UnwritableError(
-                context.operator,
-                batch.window,
-                text,
-                why,
-                f"mend it upstream or in table {self._target.name}, or set `on_error` to `SKIP`",
-            )
-        context.refused(batch, text, why)
-
     # The table, and errors ----------------------------------------------------------------------------------
 
-    def _settle(self, schema: pa.Schema) -> None:
+    def make_or_compare(self, schema: pa.Schema) -> None:
         """Make the table if it is missing, and compare it with the stream. Raises RidgelineError."""
-        columns = tuple(f"{field.name} {field.type}" for field in schema)
-        if columns != self._columns:
-            self._table = Table(self._target, self._rows, self._server.database, self._fault)
-            self._table.settle(schema, self._version)
-            self._columns = columns
-
-    def _fault(self, what: str, remedy: str) -> NoReturn:
-        raise RidgelineError(f"`{self._context.operator}` cannot write to {self.place()}: {what}; {remedy}")
+        self._table = Table(self, self._rows, self._server.database)
+        self._table.settle(schema, self._version)
 
     def _explained(self, error: Exception) -> Exception:
         """An error of the server: itself if it passes, else what it refuses, for reasons that no row has."""
-        if passes(error):
-            return error
-        what = f"`{self._context.operator}` cannot write to {self.place()}: {reason(error)}"
-        return RidgelineError(f"{what}; mend that, then start it again: nothing that was committed is lost")
+        return error if passes(error) else self.refused(reason(error))
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
+        if self.connection is not None:
+            connection, self.connection = self.connection, None
             try:
                 connection.close()
             except (pymysql().MySQLError, OSError):
@@ -327,7 +296,7 @@ class MariaDbSink(Sink):
         return passes(error)
 
 
-class MariaDbOutput(TableRows):
+class MariaDbOutput(AtServer, TableRows):
     """Write the stream into a table of MariaDB or MySQL, exactly once.
 
     Rows of a window and its mark, a row of the table `ridgeline_marks` in the same database, are one
@@ -375,27 +344,11 @@ class MariaDbOutput(TableRows):
     """
 
     table: str = Field(min_length=1)
-    url: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    password: Secret | None = Field(default=None, kw_only=True)
-    connection: dict[str, str] = Field(default={}, kw_only=True)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, `delete` without one, and a host without PyMySQL."""
-        return super().property_faults() + library_faults(self.url)
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The values as literals of SQL. Raises ValueError for a row that no table can hold."""
         return literals(self.keyed(batch))
 
-    def datasets(self) -> list[Dataset]:
-        """The table, as `ridgeline.connect.datasets` names it."""
-        return self._server.datasets(self.table)
-
     def sink(self) -> Sink:
         """The driver's half."""
-        target = Target(self.table, columns_of(self.key), self.delete, self.create)
-        return MariaDbSink(self._server, target)
-
-    @property
-    def _server(self) -> Server:
-        return Server(self.url, self.password, dict(self.connection))
+        return MariaDbSink(self.server, self.target)

@@ -17,10 +17,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.ports import OutputPort
 from ridgeline.connect._enumerating import PartitionedEnumerator
-from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.deletions import DELETIONS
 from ridgeline.connect.partitioned_input import PartitionedInput
-from ridgeline.connect.secrets import Secret
 from ridgeline.operators.postgres.change_reader import (
     CHANGE,
     COMMIT_TIME,
@@ -29,7 +27,7 @@ from ridgeline.operators.postgres.change_reader import (
     Layout,
 )
 from ridgeline.operators.postgres.change_source import ChangeSource
-from ridgeline.operators.postgres.connecting import FROM_ENVIRONMENT, Server, library_faults
+from ridgeline.operators.postgres.connecting import AtServer
 from ridgeline.operators.postgres.slot import Watched
 from ridgeline.operators.postgres.staging import Settings
 
@@ -42,7 +40,7 @@ def _to_first(held: Sequence[Mapping[Any, Any]], owns: Sequence[Any]) -> list[di
     return [every, *({} for _ in owns[1:])]
 
 
-class PostgresChanges(PartitionedInput[T]):
+class PostgresChanges(AtServer, PartitionedInput[T]):
     """Emit the rows of a table, then each change of it, exactly once and in the order of commits.
 
     It makes a publication and a replication slot, and reads a snapshot of the table as it was then. Then it
@@ -92,15 +90,12 @@ class PostgresChanges(PartitionedInput[T]):
     output = OutputPort[T](Any)
 
     table: str = Field(min_length=1)
-    dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
     schema: SchemaType[T] = Field(kw_only=True)
     deleted: str | None = Field(default="deleted", kw_only=True)
     metadata: dict[str, str] = Field(default={}, kw_only=True)
     truncate: Literal["delete", "skip", "fail"] = Field(default="delete", kw_only=True)
     slot: str | None = Field(default=None, pattern="^[a-z0-9_]{1,63}$", kw_only=True)
     publication: str | None = Field(default=None, min_length=1, max_length=63, kw_only=True)
-    password: Secret | None = Field(default=None, kw_only=True)
-    connection: dict[str, str] = Field(default={}, kw_only=True)
 
     keys = KeyedState(bool, moves_to=_to_first)
     """The keys of the table's rows, as PostgreSQL writes them."""
@@ -120,8 +115,8 @@ class PostgresChanges(PartitionedInput[T]):
         return pa.schema([*fields, pa.field(self.deleted, pa.bool_(), nullable=False, metadata=DELETIONS)])
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse columns that do not fit, a `begin` that a slot does not have, and a host without psycopg."""
-        faults = [*super().property_faults(), *library_faults(self.dsn)]
+        """Refuse columns that do not fit, and a `begin` that a slot does not have."""
+        faults = super().property_faults()
         if self.begin not in (None, "earliest", "latest"):
             faults.append(("begin", self.begin, "must be earliest or latest: a slot has no other place"))
         if Schema(self.schema).pickled:
@@ -159,14 +154,9 @@ class PostgresChanges(PartitionedInput[T]):
         others = {*self.metadata, self.deleted}
         return tuple(name for name in Schema(self.schema).arrow.names if name not in others)
 
-    def datasets(self) -> list[Dataset]:
-        """The table, as `ridgeline.connect.datasets` names it."""
-        return Server(self.dsn, self.password, self.connection).datasets(self.table)
-
     def source(self) -> ChangeSource:
         """The driver's half."""
-        server = Server(self.dsn, self.password, dict(self.connection))
-        watched = Watched(server, self.table, self.publication, self.slot)
+        watched = Watched(self.server, self.table, self.publication, self.slot)
         names = Schema(self.schema).arrow.names
         declared = [name for name in names if name == self.deleted]
         begin = "latest" if self.begin == "latest" else "earliest"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.operator import Operator
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library
+from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 
 _SETTINGS = {
@@ -35,15 +38,6 @@ _HOPELESS = (
 
 
 FROM_ENVIRONMENT = "env:POSTGRES_DSN"
-
-
-def library_faults(dsn: object) -> list[tuple[str, object, str]]:
-    """The faults of an operator where psycopg is not installed."""
-    try:
-        psycopg()
-    except RidgelineError as error:
-        return [("dsn", dsn, str(error))]
-    return []
 
 
 def psycopg() -> Any:
@@ -143,6 +137,27 @@ class Server(NamedTuple):
             return error
         msg = f"`{operator}` cannot connect to {self.place}: {first_line(error)}; "
         return RidgelineError(msg + "check `dsn`, `password` and `connection`")
+
+
+class AtServer(Operator):
+    """A mixin of inputs and outputs of PostgreSQL: where the table is."""
+
+    dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
+    password: Secret | None = Field(default=None, kw_only=True)
+    connection: dict[str, str] = Field(default={}, kw_only=True)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a host without the library."""
+        return [*super().property_faults(), *library_faults("dsn", self.dsn, psycopg)]
+
+    def datasets(self) -> list[Dataset]:
+        """The table, as `ridgeline.connect.datasets` names it."""
+        return self.server.datasets(getattr(self, "table", None))
+
+    @property
+    def server(self) -> Server:
+        """The server, as the properties name it."""
+        return Server(self.dsn, self.password, dict(self.connection))
 
 
 def first_line(error: Exception) -> str:

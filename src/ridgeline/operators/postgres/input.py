@@ -5,29 +5,27 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.reader import SourceReader
-from ridgeline.connect.secrets import Secret
 from ridgeline.connect.source import Source, SourceUnavailableError
 from ridgeline.operators.databases.increasing import (
     Counted,
     IncreasingInput,
     IncreasingReader,
     IncreasingSource,
+    Rows,
     count_query,
 )
 from ridgeline.operators.postgres.connecting import (
-    FROM_ENVIRONMENT,
+    AtServer,
     Server,
     first_line,
-    library_faults,
     psycopg,
 )
 
@@ -40,23 +38,36 @@ _OLDEST = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _POLLS, _POLL_SECONDS = 100, 0.05
 
 
-class Appended(NamedTuple):
-    """A table, or a query in its place, the column that grows, and the number of source partitions."""
+@dataclass(frozen=True)
+class Appended(Rows):
+    """Rows of PostgreSQL."""
 
     server: Server
-    table: str | None
-    query: str | None
-    column: str
-    shards: int
     lag: float
 
     @property
-    def name(self) -> str:
-        """For people."""
-        return f"table {self.table}" if self.table else "the query"
+    def base(self) -> str:
+        """The server and the database."""
+        return self.server.place
+
+    def passes(self, error: Exception) -> bool | None:
+        """Whether the server is gone."""
+        library = psycopg()
+        if not isinstance(error, library.Error):
+            return None
+        return isinstance(error, (library.OperationalError, library.InterfaceError))
+
+    def reason(self, error: Exception) -> str:
+        """The message of the server."""
+        return first_line(error)
+
+    def connected(self, operator: str) -> Any:
+        """A connection. Raises RidgelineError, SourceUnavailableError."""
+        with self.explaining(operator):
+            return self.server.connect(operator)
 
 
-class PostgresInput(IncreasingInput[T]):
+class PostgresInput(AtServer, IncreasingInput[T]):
     """Emit the rows of a table that is appended to, each exactly once, in the order of an increasing column.
 
     `table`: its name; or `query`, a SELECT in its place. `column`: a column of integers that grows with each
@@ -92,18 +103,7 @@ class PostgresInput(IncreasingInput[T]):
         []
     """
 
-    dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
     lag: Duration = Field(default="200ms", kw_only=True)
-    password: Secret | None = Field(default=None, kw_only=True)
-    connection: dict[str, str] = Field(default={}, kw_only=True)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `lag` that is no time, and a host without psycopg."""
-        return [*super().property_faults(), *library_faults(self.dsn)]
-
-    def datasets(self) -> list[Dataset]:
-        """The table, as `ridgeline.connect.datasets` names it."""
-        return Server(self.dsn, self.password, self.connection).datasets(self.table)
 
     def source(self) -> Source:
         """The driver's half."""
@@ -115,8 +115,8 @@ class PostgresInput(IncreasingInput[T]):
 
     @property
     def _appended(self) -> Appended:
-        server = Server(self.dsn, self.password, dict(self.connection))
-        return Appended(server, self.table, self.query, self.column, self.shards, parse_duration(self.lag))
+        lag = parse_duration(self.lag)
+        return Appended(self.table, self.query, self.column, self.shards, self.server, lag)
 
 
 class AppendedSource(IncreasingSource):
@@ -131,7 +131,7 @@ class AppendedSource(IncreasingSource):
 
     def connect(self) -> None:
         """Connect. Raises RidgelineError, SourceUnavailableError."""
-        self._connection = _connected(self._appended, self._context.operator)
+        self._connection = self._appended.connected(self._context.operator)
         weakref.finalize(self, self._connection.close)
 
     def least(self) -> int | None:
@@ -142,9 +142,11 @@ class AppendedSource(IncreasingSource):
         following, pause = self._ask(f"select {_FOLLOWING}")[0], threading.Event()
         for _ in range(_POLLS):
             if self._ask(f"select {_OLDEST}")[0] >= following:
-                return self._number(self._ask("select min({column}) from {table}")[0])
+                return self._appended.number(
+                    self._ask("select min({column}) from {table}")[0], self._context.operator
+                )
             pause.wait(_POLL_SECONDS)
-        msg = f"a transaction runs for long in the database of {self._appended.name}, which may have "
+        msg = f"a transaction runs for long in the database of {self._appended.place}, which may have "
         raise SourceUnavailableError(msg + "written its first row")
 
     def greatest(self) -> int | None:
@@ -152,16 +154,7 @@ class AppendedSource(IncreasingSource):
         found, self._following, self._oldest = self._ask(
             f"select max({{column}}), {_FOLLOWING}, {_OLDEST} from {{table}}"  # noqa: S608  no values
         )
-        return self._number(found)
-
-    def _number(self, found: Any) -> int | None:
-        if found is not None and not isinstance(found, int):
-            appended = self._appended
-            msg = f"`{self._context.operator}` cannot read {appended.name}: `{appended.column}` has "
-            raise RidgelineError(
-                msg + f"{found!r}, which is no integer; name a column of integers with `column`"
-            )
-        return found
+        return self._appended.number(found, self._context.operator)
 
     @property
     def fence(self) -> int | None:
@@ -177,7 +170,7 @@ class AppendedSource(IncreasingSource):
         return Counted(*self._ask(count_query("{column}", "{table}", start, end, most)))
 
     def _ask(self, query: str) -> Any:
-        with _explained(self._appended, self._context.operator):
+        with self._appended.explaining(self._context.operator):
             return self._connection.execute(_sql(query, self._appended)).fetchone()
 
     def close(self) -> None:
@@ -196,7 +189,7 @@ class AppendedReader(IncreasingReader):
 
     def connect(self) -> None:
         """Connect. Raises RidgelineError, SourceUnavailableError."""
-        self._connection = _connected(self._appended, self._context.operator.name)
+        self._connection = self._appended.connected(self._context.operator.name)
         weakref.finalize(self, self._connection.close)  # a container that is lost closes nothing
 
     def rows(self, start: int, end: int, shard: int) -> Iterator[Sequence[Sequence[Any]]]:
@@ -212,7 +205,7 @@ class AppendedReader(IncreasingReader):
             which = _sql(text, self._appended, shards=literal(self._shards), shard=literal(shard))
         given = {"start": literal(start), "end": literal(end), "which": which}
         with (
-            _explained(self._appended, self._context.operator.name),
+            self._appended.explaining(self._context.operator.name),
             self._connection.transaction(),
             self._connection.cursor(name="ridgeline") as cursor,
         ):
@@ -224,31 +217,6 @@ class AppendedReader(IncreasingReader):
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
-
-
-class _explained:  # noqa: N801  used as a function
-    """Errors of the server as those of a source: it is gone, or the table is not as it should be."""
-
-    def __init__(self, appended: Appended, operator: str) -> None:
-        self._appended, self._operator = appended, operator
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        library = psycopg()
-        place = f"{self._appended.name} of {self._appended.server.place}"
-        if isinstance(error, (library.OperationalError, library.InterfaceError)):
-            msg = f"{place} is unavailable: {first_line(error)}"
-            raise SourceUnavailableError(msg) from error
-        if isinstance(error, library.Error):
-            msg = f"`{self._operator}` cannot read {place}: {first_line(error)}; check `table`, `column` and "
-            raise RidgelineError(msg + "`schema`") from error
-
-
-def _connected(appended: Appended, operator: str) -> Any:
-    with _explained(appended, operator):
-        return appended.server.connect(operator)
 
 
 def _sql(query: str, appended: Appended, **parts: Any) -> Any:

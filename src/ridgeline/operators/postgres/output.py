@@ -13,18 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from pydantic import Field
 
-from ridgeline.api.errors import RidgelineError, capped, did_you_mean
-from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.secrets import Secret
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
-from ridgeline.operators._divided import columns_of
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
 from ridgeline.operators._json import json_column
-from ridgeline.operators._table_rows import DELETED, TableRows
+from ridgeline.operators.databases.tables import DELETED, TableRows, TableSink, Target
 from ridgeline.operators.postgres.connecting import (
-    FROM_ENVIRONMENT,
+    AtServer,
     Server,
     first_line,
-    library_faults,
     psycopg,
 )
 
@@ -152,56 +147,50 @@ _LONGEST_IDLE = "60s"
 _READ_ONLY = "25006"
 
 
-class Table(NamedTuple):
-    """The table, and how rows are written. `delete`: the column that says which rows are deleted."""
+class Column(NamedTuple):
+    """The type of a table's column, and whether rows need a value of it."""
 
-    name: str
-    key: tuple[str, ...]
-    delete: str | None
-    create: bool
+    kind: str
+    needs: bool
 
 
-class PostgresSink(Sink):
+class PostgresSink(TableSink):
     """Writes rows by COPY; with a key by way of a temporary table."""
 
-    def __init__(self, server: Server, table: Table) -> None:
-        self._server, self._table = server, table
-        self.appends = not table.key
-        self._connection: Any = None
-        self._columns: tuple[str, ...] = ()
-        """The columns that were compared with the table's last."""
+    def __init__(self, server: Server, target: Target) -> None:
+        super().__init__(target)
+        self._server = server
 
     def place(self) -> str:
         """The table, with the server's host and database."""
-        return f"table {self._table.name} of {self._server.place}"
+        return f"table {self.target.name} of {self._server.place}"
 
     def open(self, context: SinkContext) -> None:
         """Connect, make the tables that are missing, compare the columns.
 
         Raises RidgelineError if rows cannot be written, with the remedy.
         """
-        self._context = context
+        super().open(context)
         library = psycopg()
-        self._connection = self._server.connect(context.operator)
-        self._connection.execute(f"set idle_in_transaction_session_timeout = '{_LONGEST_IDLE}'")
-        self._columns = ()
+        self.connection = self._server.connect(context.operator)
+        self.connection.execute(f"set idle_in_transaction_session_timeout = '{_LONGEST_IDLE}'")
         try:
             self._make_marks()
             if context.schema is not None:
-                self._settle(context.schema)
+                self.settle(context.schema)
         except (library.ProgrammingError, library.NotSupportedError) as error:
-            raise self._refused(error) from error
+            raise self.refused(first_line(error)) from error
 
     def _make_marks(self) -> None:
         """Make the table of marks, and this run's row. Two drivers may do it at once."""
         library = psycopg()
         try:
-            self._connection.execute(_MARKS)
+            self.connection.execute(_MARKS)
         except library.errors.UniqueViolation:  # another one has just made it
-            self._connection.execute(_MARKS)
-        self._connection.execute(
+            self.connection.execute(_MARKS)
+        self.connection.execute(
             'insert into ridgeline_marks (name, "window", epoch) values (%s, -1, %s) on conflict do nothing',
-            (self._context.mark_name, self._context.epoch),
+            (self.context.mark_name, self.context.epoch),
         )
 
     def mark(self) -> Mark | None:
@@ -211,7 +200,7 @@ class PostgresSink(Sink):
     def _read_mark(self, *, lock: bool) -> Mark | None:
         query = 'select "window", epoch from ridgeline_marks where name = %s'
         query += " for update" if lock else ""
-        found = self._connection.execute(query, (self._context.mark_name,)).fetchone()
+        found = self.connection.execute(query, (self.context.mark_name,)).fetchone()
         return None if found is None else Mark(*found)
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
@@ -222,25 +211,25 @@ class PostgresSink(Sink):
         """
         library = psycopg()
         try:
-            with self._connection.transaction():
+            with self.connection.transaction():
                 for _, group in groupby(
-                    self._context.unwritten(batches, self._read_mark(lock=True)), lambda one: one.schema
+                    self.context.unwritten(batches, self._read_mark(lock=True)), lambda one: one.schema
                 ):
                     self._write_alike(list(group))
                 update = (
                     'update ridgeline_marks set "window" = %s, epoch = %s, written = now() where name = %s'
                 )
-                if not self._connection.execute(update, (*mark, self._context.mark_name)).rowcount:
-                    raise self._context.unmarked(self.place())
+                if not self.connection.execute(update, (*mark, self.context.mark_name)).rowcount:
+                    raise self.context.unmarked(self.place())
         except (library.ProgrammingError, library.NotSupportedError) as error:
-            raise self._refused(error) from error
+            raise self.refused(first_line(error)) from error
 
     def _write_alike(self, batches: list[Batch]) -> None:
         """Write batches of the same columns."""
         schema = batches[0].schema
-        self._settle(schema)
-        names = [DELETED if name == self._table.delete else name for name in schema.names]
-        target = _WAITING if self._table.key else self._table.name
+        self.settle(schema)
+        names = [DELETED if name == self.target.delete else name for name in schema.names]
+        target = _WAITING if self.target.key else self.target.name
         library = psycopg()
         errors = library.errors
         row_errors = (
@@ -259,7 +248,7 @@ class PostgresSink(Sink):
         self, batch: Batch, rows: list[bytes], names: Sequence[str], row_errors: tuple[type[Exception], ...]
     ) -> None:
         """Write what can be written of a batch in which a row is refused, in its order."""
-        target = _WAITING if self._table.key else self._table.name
+        target = _WAITING if self.target.key else self.target.name
         try:
             self._write_rows(target, names, rows, batch.schema)
         except row_errors as error:
@@ -268,27 +257,23 @@ class PostgresSink(Sink):
                 self._write_parts(batch, rows[:half], names, row_errors)
                 self._write_parts(batch, rows[half:], names, row_errors)
                 return
-            context, row = self._context, capped(rows[0].decode().rstrip("\n"), 300)
-            reason = first_line(error)
-            if not context.skips:
-                remedy = f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`"
-                if self._table.key and isinstance(error, psycopg().errors.UniqueViolation):
-                    remedy += "; where rows exchange values, make the constraint `deferrable`"
-                raise UnwritableError(context.operator, batch.window, row, reason, remedy) from error
-            context.refused(batch, row, reason)
+            remedy = ""
+            if self.target.key and isinstance(error, psycopg().errors.UniqueViolation):
+                remedy = "; where rows exchange values, make the constraint `deferrable`"
+            self.refuse(batch, rows[0].decode().rstrip("\n"), first_line(error), remedy=remedy, cause=error)
 
     def _write_rows(
         self, target: str, names: Sequence[str], texts: Sequence[bytes], schema: pa.Schema
     ) -> None:
         """Write rows, in a second way where one has a unique value of another: they may exchange them."""
         try:
-            with self._connection.transaction():
+            with self.connection.transaction():
                 self._copy(target, names, texts)
                 self._merge(schema)
         except psycopg().errors.UniqueViolation:
-            if not self._table.key or not (columns := self._exchangeable(schema)):
+            if not self.target.key or not (columns := self._exchangeable(schema)):
                 raise
-            with self._connection.transaction():
+            with self.connection.transaction():
                 self._copy(target, names, texts)
                 release = "update {table} as kept set {nulls} from {waiting} as last where {same}"
                 nulls = psycopg().sql.SQL("{} = null")
@@ -298,93 +283,94 @@ class PostgresSink(Sink):
                     .sql.SQL(", ")
                     .join(nulls.format(psycopg().sql.Identifier(name)) for name in columns)
                 )
-                self._connection.execute(self._compose(release, parts))
+                self.connection.execute(self._compose(release, parts))
                 self._merge(schema)
 
     def _exchangeable(self, schema: pa.Schema) -> list[str]:
         """The columns of other unique indexes than the key's that are written, and may be null meanwhile."""
-        name = self._identifier(self._table.name).as_string(self._connection)
+        name = self._identifier(self.target.name).as_string(self.connection)
         query = """select distinct a.attname::text from pg_index i
             join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
             where i.indrelid = to_regclass(%s) and i.indisunique and not a.attnotnull"""
-        written = set(schema.names).difference(self._table.key)
-        return [column for (column,) in self._connection.execute(query, (name,)) if column in written]
+        written = set(schema.names).difference(self.target.key)
+        return [column for (column,) in self.connection.execute(query, (name,)) if column in written]
 
     def _copy(self, table: str, names: Sequence[str], texts: Any) -> None:
         statement = self._sql("copy {} ({}) from stdin (format csv)", table, names)
-        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
             for text in texts:
                 copy.write(text)
 
     def _merge(self, schema: pa.Schema) -> None:
         """Bring waiting rows into the table, by key: the last one of each counts."""
-        key = self._table.key
+        key = self.target.key
         if not key:
             return
-        names = [name for name in schema.names if name != self._table.delete]
+        names = [name for name in schema.names if name != self.target.delete]
         others = [name for name in names if name not in key]
         last = "(select distinct on ({keys}) * from {waiting} order by {keys}, {number} desc) as last"
         parts = self._parts(names, others)
-        if self._table.delete is not None:
+        if self.target.delete is not None:
             gone = "delete from {table} as kept using LAST where last.{deleted} and {same}"
-            self._connection.execute(self._compose(gone.replace("LAST", last), parts))
+            self.connection.execute(self._compose(gone.replace("LAST", last), parts))
         change = "update set {changes}" if others else "nothing"
-        kept = " where not last.{deleted}" if self._table.delete is not None else ""
+        kept = " where not last.{deleted}" if self.target.delete is not None else ""
         insert = "insert into {table} ({names}) select {names} from LAST" + kept  # noqa: S608  identifiers
         insert += " on conflict ({keys}) do " + change
-        self._connection.execute(self._compose(insert.replace("LAST", last), parts))
-        self._connection.execute(self._compose("truncate {waiting}", parts))
+        self.connection.execute(self._compose(insert.replace("LAST", last), parts))
+        self.connection.execute(self._compose("truncate {waiting}", parts))
 
     def _parts(self, names: Sequence[str], others: Sequence[str]) -> dict[str, Any]:
         """The parts of statements that bring waiting rows into the table."""
         sql = psycopg().sql
         change, same = sql.SQL("{0} = excluded.{0}"), sql.SQL("kept.{0} = last.{0}")
         return {
-            "table": self._identifier(self._table.name),
+            "table": self._identifier(self.target.name),
             "waiting": sql.Identifier(_WAITING),
             "number": sql.Identifier(_NUMBER),
             "deleted": sql.Identifier(DELETED),
-            "keys": self._names(self._table.key),
+            "keys": self._names(self.target.key),
             "names": self._names(names),
             "changes": sql.SQL(", ").join(change.format(sql.Identifier(name)) for name in others),
-            "same": sql.SQL(" and ").join(same.format(sql.Identifier(name)) for name in self._table.key),
+            "same": sql.SQL(" and ").join(same.format(sql.Identifier(name)) for name in self.target.key),
         }
 
     # The table ----------------------------------------------------------------------------------------------
 
-    def _settle(self, schema: pa.Schema) -> None:
+    def make_or_compare(self, schema: pa.Schema) -> None:
         """Make the table if it is missing, compare its columns, prepare for waiting rows.
 
         Raises RidgelineError if the stream does not fit the table.
         """
-        columns = tuple(f"{field.name} {field.type}" for field in schema)
-        if columns == self._columns:
-            return
-        written = [field for field in schema if field.name != self._table.delete]
-        for name in (*self._table.key, *([self._table.delete] if self._table.delete else ())):
-            if name not in schema.names:
-                hint = did_you_mean(name, schema.names)
-                self._fault(f"the stream has no column `{name}`, which `key` or `delete` names", hint)
+        written = self.written(schema)
         if (found := self._read_columns()) is None:
-            if not self._table.create:
-                self._fault("the table does not exist", "create it, or leave `create` as it is")
+            self.refuse_missing()
             self._create(written)
             found = self._read_columns() or {}
-        self._compare(written, found)
-        if self._table.key:
+        alter = f"alter table {self.target.name}"
+        self.compare(
+            written,
+            found,
+            fits=lambda kind, column: fits(kind, column.kind),
+            add=lambda one: f'{alter} add column "{one.name}" {postgres_type(one.type)}',
+            shown=lambda column: column.kind,
+            needed=[name for name, column in found.items() if column.needs],
+        )
+        if self.target.key:
+            if not self._is_unique():
+                self.refuse_key()
             self._prepare(written)
-        self._columns = columns
 
-    def _read_columns(self) -> dict[str, tuple[str, bool]] | None:
+    def _read_columns(self) -> dict[str, Column] | None:
         """The columns of the table: type, and whether a value is needed; None: it is missing."""
-        connection = self._connection
-        name = self._identifier(self._table.name).as_string(connection)
+        connection = self.connection
+        name = self._identifier(self.target.name).as_string(connection)
         if connection.execute("select to_regclass(%s)", (name,)).fetchone()[0] is None:
             return None
         query = """select a.attname, t.typname, a.attnotnull and not a.atthasdef and a.attidentity = ''
             from pg_attribute a join pg_type t on t.oid = a.atttypid
             where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped"""
-        return {column: (kind, needed) for column, kind, needed in connection.execute(query, (name,))}
+        return {column: Column(kind, needed) for column, kind, needed in connection.execute(query, (name,))}
 
     def _create(self, fields: Sequence[Any]) -> None:
         """Make the table, unless another one has just made it."""
@@ -392,56 +378,32 @@ class PostgresSink(Sink):
         columns = [
             sql.SQL("{} " + postgres_type(one.type)).format(sql.Identifier(one.name)) for one in fields
         ]
-        if self._table.key:
-            columns.append(sql.SQL("primary key ({})").format(self._names(self._table.key)))
+        if self.target.key:
+            columns.append(sql.SQL("primary key ({})").format(self._names(self.target.key)))
         create = sql.SQL("create table if not exists {} ({})")
-        statement = create.format(self._identifier(self._table.name), sql.SQL(", ").join(columns))
+        statement = create.format(self._identifier(self.target.name), sql.SQL(", ").join(columns))
         try:
-            self._connection.execute(statement)
+            self.connection.execute(statement)
         except library.errors.UniqueViolation:
-            self._connection.execute(statement)
-
-    def _compare(self, fields: Sequence[Any], found: Mapping[str, tuple[str, bool]]) -> None:
-        """Raise RidgelineError unless rows of these columns can be written, by their types."""
-        for one in fields:
-            if one.name not in found:
-                kind = postgres_type(one.type)
-                remedy = (
-                    f'alter table {self._table.name} add column "{one.name}" {kind}, or leave it out upstream'
-                )
-                self._fault(f"the table has no column `{one.name}`", remedy)
-            kind, _ = found[one.name]
-            if not fits(one.type, kind):
-                what = f"column `{one.name}` is {kind} in the table and {one.type} in the stream"
-                self._fault(what, "convert it upstream, or alter the table")
-        names = {one.name for one in fields}
-        for name, (_, needed) in found.items():
-            if needed and name not in names:
-                what = f"the table needs a value of column `{name}`, which the stream does not have"
-                self._fault(what, "give the column a default, or add it upstream")
-        if self._table.key and not self._is_unique():
-            keys = ", ".join(self._table.key)
-            self._fault(f"no unique index has exactly the columns of `key` ({keys})", "create one")
+            self.connection.execute(statement)
 
     def _is_unique(self) -> bool:
-        name = self._identifier(self._table.name).as_string(self._connection)
+        name = self._identifier(self.target.name).as_string(self.connection)
         query = """select array_agg(a.attname::text) from pg_index i
             join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
             where i.indrelid = to_regclass(%s) and i.indisunique and i.indpred is null and i.indisvalid
             group by i.indexrelid"""
-        return any(
-            set(names) == set(self._table.key) for (names,) in self._connection.execute(query, (name,))
-        )
+        return any(set(names) == set(self.target.key) for (names,) in self.connection.execute(query, (name,)))
 
     def _prepare(self, fields: Sequence[Any]) -> None:
         """Make the temporary table of waiting rows, with the types of the table's columns."""
         parts = self._parts([one.name for one in fields], [])
-        execute = self._connection.execute
+        execute = self.connection.execute
         execute(self._compose("drop table if exists pg_temp.{waiting}", parts))
         like = "create temporary table {waiting} as select {names} from {table} with no data"
         execute(self._compose(like, parts))
         more = "alter table pg_temp.{waiting} add column {number} bigint generated always as identity"
-        if self._table.delete is not None:
+        if self.target.delete is not None:
             more += ", add column {deleted} boolean"
         execute(self._compose(more, parts))
 
@@ -461,20 +423,6 @@ class PostgresSink(Sink):
         used = {name: part for name, part in parts.items() if f"{{{name}}}" in text}
         return psycopg().sql.SQL(text).format(**used)
 
-    def _fault(self, what: str, remedy: str) -> None:
-        raise RidgelineError(f"`{self._context.operator}` cannot write to {self.place()}: {what}; {remedy}")
-
-    def _refused(self, error: Exception) -> RidgelineError:
-        """The error for a statement that the server refuses for reasons that no row has."""
-        what = f"`{self._context.operator}` cannot write to {self.place()}: {first_line(error)}"
-        return RidgelineError(f"{what}; mend that, then start it again: nothing that was committed is lost")
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the server is gone, ending, starting, full, or read-only for a while."""
         library = psycopg()
@@ -483,7 +431,7 @@ class PostgresSink(Sink):
         return isinstance(error, (library.OperationalError, library.InterfaceError, OSError))
 
 
-class PostgresOutput(TableRows):
+class PostgresOutput(AtServer, TableRows):
     """Write the stream into a table of PostgreSQL, exactly once.
 
     Rows of a window and its mark, a row of the table `ridgeline_marks` in the same database, are one
@@ -530,27 +478,11 @@ class PostgresOutput(TableRows):
     """
 
     table: str = Field(min_length=1)
-    dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    password: Secret | None = Field(default=None, kw_only=True)
-    connection: dict[str, str] = Field(default={}, kw_only=True)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, `delete` without one, and a host without psycopg."""
-        return super().property_faults() + library_faults(self.dsn)
 
     def encode(self, batch: pa.RecordBatch) -> bytes:
         """The text of COPY. Raises ValueError for a row that no table can hold."""
         return copy_text(self.keyed(batch))
 
-    def datasets(self) -> list[Dataset]:
-        """The table, as `ridgeline.connect.datasets` names it."""
-        return self._server.datasets(self.table)
-
     def sink(self) -> Sink:
         """The driver's half."""
-        table = Table(self.table, columns_of(self.key), self.delete, self.create)
-        return PostgresSink(self._server, table)
-
-    @property
-    def _server(self) -> Server:
-        return Server(self.dsn, self.password, dict(self.connection))
+        return PostgresSink(self.server, self.target)

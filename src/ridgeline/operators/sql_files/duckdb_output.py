@@ -12,8 +12,8 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.extras import library
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
-from ridgeline.operators._table_rows import DELETED
-from ridgeline.operators.sql_files.table_output import Table, TableOutput, folded, listed, quoted
+from ridgeline.operators.databases.tables import DELETED
+from ridgeline.operators.sql_files.table_output import FileSink, TableOutput, folded, listed, quoted
 
 _MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
 _NUMBER = "ridgeline_number"
@@ -80,38 +80,29 @@ class DuckDbOutput(TableOutput):
 
     def sink(self) -> Sink:
         """The driver's half."""
-        return DuckDbSink(self.target)
+        return DuckDbSink(str(self.path), self.target)
 
 
-class DuckDbSink(Sink):
+class DuckDbSink(FileSink):
     """Opens the file for each write: rows and the mark are one transaction."""
 
     first_retry_seconds = 0.05
     most_retry_seconds = 0.5  # to open a file costs little, and who else has it closes it soon
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self.appends = not table.key
-        self._connection: Any = None
-
-    def place(self) -> str:
-        """The table and the file."""
-        return self._table.place
-
     def open(self, context: SinkContext) -> None:
         """Make what is missing, compare the columns. Raises RidgelineError."""
-        self._context = context
+        super().open(context)
         self._begin()
         first = [context.mark_name, -1, context.epoch]
-        self._connection.execute("insert into ridgeline_marks values (?, ?, ?) on conflict do nothing", first)
+        self.connection.execute("insert into ridgeline_marks values (?, ?, ?) on conflict do nothing", first)
         if context.schema is not None:
-            self._settle(context.schema)
+            self.make_or_compare(context.schema)
         self.close()
 
     def _begin(self) -> None:
-        if self._connection is None:
-            self._connection = self._opened()
-            self._connection.execute(_MARKS)
+        if self.connection is None:
+            self.connection = self._opened()
+            self.connection.execute(_MARKS)
 
     def _opened(self) -> Any:
         """A connection. Other threads of this process have the file for moments: a free one is looked for."""
@@ -119,7 +110,7 @@ class DuckDbSink(Sink):
         given_up = clock.monotonic() + _MOMENT
         while True:
             try:
-                return duckdb().connect(self._table.path)
+                return duckdb().connect(self.path)
             except self._by_thread():
                 if clock.monotonic() > given_up:
                     raise
@@ -140,7 +131,7 @@ class DuckDbSink(Sink):
 
     def _read_mark(self) -> Mark | None:
         query = 'select "window", epoch from ridgeline_marks where name = ?'
-        found = self._connection.execute(query, [self._context.mark_name]).fetchall()
+        found = self.connection.execute(query, [self.context.mark_name]).fetchall()
         return Mark(*found[0]) if found else None
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
@@ -148,93 +139,77 @@ class DuckDbSink(Sink):
         library = duckdb()
         self._begin()
         try:
-            self._connection.execute("begin")
+            self.connection.execute("begin")
             touch = "update ridgeline_marks set epoch = epoch where name = ?"  # another writer fails here
-            self._connection.execute(touch, [self._context.mark_name])
-            unwritten = self._context.unwritten(batches, self._read_mark())
+            self.connection.execute(touch, [self.context.mark_name])
+            unwritten = self.context.unwritten(batches, self._read_mark())
             for _, group in groupby(unwritten, lambda one: one.schema):
                 self._write_alike(list(group))
             update = 'update ridgeline_marks set "window" = ?, epoch = ? where name = ?'
-            if self._connection.execute(update, [*mark, self._context.mark_name]).fetchone() == (0,):
-                raise self._context.unmarked(self.place())
-            self._connection.execute("commit")
+            if self.connection.execute(update, [*mark, self.context.mark_name]).fetchone() == (0,):
+                raise self.context.unmarked(self.place())
+            self.connection.execute("commit")
         except (library.DataError, library.IntegrityError, library.ProgrammingError) as error:
             self.close()
             if (found := self.mark()) is not None and found.window >= batches[0].window:
                 msg = f"another driver has written window {found.window} meanwhile"
                 raise SinkUnavailableError(msg) from error
             windows = f"windows {batches[0].window} to {batches[-1].window}"
-            msg = f"`{self._context.operator}` cannot write {windows} to {self.place()}: {error}; mend it "
+            msg = f"`{self.context.operator}` cannot write {windows} to {self.place()}: {error}; mend it "
             msg += "upstream or in the table, then start it again: nothing that was committed is lost"
             raise RidgelineError(msg) from error
         finally:
             self.close()  # a transaction that was not committed is gone with it
 
-    def _settle(self, schema: pa.Schema) -> None:
+    def make_or_compare(self, schema: pa.Schema) -> None:
         """Make the table if it is missing, and compare its columns."""
-        table = self._table
-        table.check(self._context.operator, schema)
+        target, fields = self.target, self.written(schema)
         query = "select table_name, column_name, data_type from information_schema.columns "
         query += "where table_catalog = current_database() and table_schema = current_schema()"
-        own = [found for found in self._connection.execute(query).fetchall() if self._is_own(found[0])]
+        own = [found for found in self.connection.execute(query).fetchall() if self._is_own(found[0])]
         found = {folded(name): kind for _, name, kind in own}
-        fields = table.written(schema)
         if not found:
-            if not table.create:
-                raise table.missing(self._context.operator)
-            self._connection.register("ridgeline_schema", pa.schema(fields).empty_table())
-            kinds = self._connection.execute("describe select * from ridgeline_schema").fetchall()
-            self._connection.unregister("ridgeline_schema")
+            self.refuse_missing()
+            self.connection.register("ridgeline_schema", pa.schema(fields).empty_table())
+            kinds = self.connection.execute("describe select * from ridgeline_schema").fetchall()
+            self.connection.unregister("ridgeline_schema")
             columns = [f"{quoted(name)} {kind}" for name, kind, *_ in kinds]
-            if table.key:
-                columns.append(f"primary key ({listed(table.key)})")
-            self._connection.execute(f"create table {quoted(table.name)} ({', '.join(columns)})")
+            if target.key:
+                columns.append(f"primary key ({listed(target.key)})")
+            self.connection.execute(f"create table {quoted(target.name)} ({', '.join(columns)})")
             found = {folded(name): kind for name, kind, *_ in kinds}
-        table.compare(self._context.operator, schema, found)
-        for field in fields:
-            column = found[folded(field.name)]
-            if _is_cut(field.type, column):
-                what = f"`{field.name}` is {column} in the table and {field.type} in the stream"
-                msg = f"`{self._context.operator}` cannot write to {table.place}: column {what}; "
-                msg += "convert it upstream, or alter the table"
-                raise RidgelineError(msg)
+        self.compare_folded(fields, found, lambda kind, column: not _is_cut(kind, column))
 
     def _is_own(self, name: str) -> bool:
-        return folded(name) == folded(self._table.name)
+        return folded(name) == folded(self.target.name)
 
     def _write_alike(self, batches: list[Batch]) -> None:
         """Write batches of the same columns: of each key the last row."""
-        self._settle(batches[0].schema)
+        self.make_or_compare(batches[0].schema)
         rows = pa.concat_tables([batch.data for batch in batches])
         names = [name for name in rows.column_names if name != DELETED]
-        table = quoted(self._table.name)
-        if self._table.key:
+        table = quoted(self.target.name)
+        if self.target.key:
             rows = rows.append_column(_NUMBER, pa.array(range(len(rows)), pa.int64()))
-        self._connection.register("ridgeline_waiting", rows)
+        self.connection.register("ridgeline_waiting", rows)
         last = "ridgeline_waiting"
         end = ""
-        if self._table.key:
-            keys = listed(self._table.key)
+        if self.target.key:
+            keys = listed(self.target.key)
             newest = f"row_number() over (partition by {keys} order by {_NUMBER} desc) = 1"
             last = f"(from ridgeline_waiting qualify {newest}) as last"
-            others = [quoted(name) for name in names if name not in self._table.key]
+            others = [quoted(name) for name in names if name not in self.target.key]
             change = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}"
             end = f" on conflict ({keys}) do {change if others else 'nothing'}"
-        if self._table.delete is not None:
-            same = " and ".join(f"{table}.{quoted(name)} = last.{quoted(name)}" for name in self._table.key)
+        if self.target.delete is not None:
+            same = " and ".join(f"{table}.{quoted(name)} = last.{quoted(name)}" for name in self.target.key)
             gone = f"delete from {table} using {last} where last.{DELETED} and {same}"  # noqa: S608  identifiers
-            self._connection.execute(gone)
+            self.connection.execute(gone)
             last += f" where not last.{DELETED}"
         columns = listed(names)
         insert = f"insert into {table} ({columns}) select {columns} from {last}{end}"  # noqa: S608  identifiers
-        self._connection.execute(insert)
-        self._connection.unregister("ridgeline_waiting")
-
-    def close(self) -> None:
-        """Close the file: others may open it."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self.connection.execute(insert)
+        self.connection.unregister("ridgeline_waiting")
 
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the file is open elsewhere or by another thread, or its disk is full or gone."""

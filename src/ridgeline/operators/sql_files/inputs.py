@@ -6,8 +6,9 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from pydantic import Field
 from typing_extensions import TypeVar
@@ -15,13 +16,15 @@ from typing_extensions import TypeVar
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import local_path
 from ridgeline.connect.datasets import Dataset, file_datasets
+from ridgeline.connect.extras import library_faults
 from ridgeline.connect.reader import SourceReader
-from ridgeline.connect.source import Source, SourceUnavailableError
+from ridgeline.connect.source import Source
 from ridgeline.operators.databases.increasing import (
     Counted,
     IncreasingInput,
     IncreasingReader,
     IncreasingSource,
+    Rows,
     count_query,
 )
 from ridgeline.operators.sql_files.duckdb_output import duckdb
@@ -38,19 +41,18 @@ def column_of_rows(name: str) -> str:
     return f"{_ROWS}.{quoted(name)}"
 
 
-class Rows(NamedTuple):
-    """The rows that are read, and where they are."""
+@dataclass(frozen=True)
+class FileRows(Rows):
+    """Rows of a database in a file, which is opened read-only for each question and closed again."""
 
     path: str
-    table: str | None
-    query: str | None
-    column: str
-    shards: int
+    waits: ClassVar[re.Pattern[str]]
+    """Errors that pass: the file is locked, or not there."""
 
     @property
-    def name(self) -> str:
-        """For people."""
-        return f"{f'table {self.table}' if self.table else 'the query'} of {self.path}"
+    def base(self) -> str:
+        """The file."""
+        return self.path
 
     @property
     def sql(self) -> str:
@@ -58,19 +60,15 @@ class Rows(NamedTuple):
         return f"{quoted(self.table) if self.table else f'({self.query})'} as {_ROWS}"
 
     @property
-    def number(self) -> str:
+    def number_column(self) -> str:
         """The column that grows, in SQL."""
         return column_of_rows(self.column)
 
-
-class Database:
-    """Asks a file, which it opens read-only for each question and closes again."""
-
-    waits: ClassVar[re.Pattern[str]]
-    """Errors that pass: the file is locked, or not there."""
-
-    def __init__(self, rows: Rows) -> None:
-        self.rows = rows
+    def passes(self, error: Exception) -> bool | None:
+        """Whether it is an error that passes."""
+        if isinstance(error, RidgelineError):
+            return None
+        return isinstance(error, OSError) or self.waits.search(str(error)) is not None
 
     def ask(self, query: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Chunks of rows. Raises errors of the library."""
@@ -78,23 +76,15 @@ class Database:
 
     def explained(self, operator: str, query: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Chunks of rows. Raises RidgelineError, SourceUnavailableError."""
-        try:
+        with self.explaining(operator):
             yield from self.ask(query)
-        except (RidgelineError, GeneratorExit):
-            raise
-        except Exception as error:
-            if isinstance(error, OSError) or self.waits.search(str(error)):
-                msg = f"{self.rows.name} is unavailable: {error}"
-                raise SourceUnavailableError(msg) from error
-            msg = f"`{operator}` cannot read {self.rows.name}: {error}; check `table`, `query`, `column` and "
-            raise RidgelineError(msg + "`schema`") from error
 
 
 class FileInput(IncreasingInput[T]):
     """Reads a table, or a query, of a database in a file."""
 
     path: str | Path = Field(kw_only=True)
-    database: ClassVar[type[Database]]
+    rows: ClassVar[type[FileRows]]
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
@@ -109,15 +99,15 @@ class FileInput(IncreasingInput[T]):
 
     def source(self) -> Source:
         """The driver's half."""
-        return FileSource(self._database, self.name_of_rows)
+        return FileSource(self._rows, self.name_of_rows)
 
     def reader(self) -> SourceReader:
         """The container's half."""
-        return FileReader(self._database)
+        return FileReader(self._rows)
 
     @property
-    def _database(self) -> Database:
-        return self.database(Rows(str(self.path), self.table, self.query, self.column, self.shards))
+    def _rows(self) -> FileRows:
+        return self.rows(self.table, self.query, self.column, self.shards, str(self.path))
 
 
 class FileSource(IncreasingSource):
@@ -125,9 +115,9 @@ class FileSource(IncreasingSource):
 
     poll_seconds: ClassVar[float] = 0.5
 
-    def __init__(self, database: Database, name: str) -> None:
-        super().__init__(name, database.rows.shards)
-        self._database = database
+    def __init__(self, rows: FileRows, name: str) -> None:
+        super().__init__(name, rows.shards)
+        self._rows = rows
 
     def least(self) -> int | None:
         """The least number."""
@@ -138,45 +128,42 @@ class FileSource(IncreasingSource):
         return self._number("max")
 
     def _number(self, function: str) -> int | None:
-        rows = self._database.rows
-        [found] = self._ask(f"select {function}({rows.number}) from {rows.sql}")  # noqa: S608  names
-        if found is not None and not isinstance(found, int):
-            msg = f"`{self._context.operator}` cannot read {rows.name}: `{rows.column}` has {found!r}, which "
-            raise RidgelineError(msg + "is no integer; name a column of integers with `column`")
-        return found
+        rows = self._rows
+        [found] = self._ask(f"select {function}({rows.number_column}) from {rows.sql}")  # noqa: S608  names
+        return rows.number(found, self._context.operator)
 
     def next_rows(self, start: int, end: int, most: int) -> Counted:
         """All that are there."""
-        rows = self._database.rows
-        return Counted(*self._ask(count_query(rows.number, rows.sql, start, end, most)))
+        rows = self._rows
+        return Counted(*self._ask(count_query(rows.number_column, rows.sql, start, end, most)))
 
     def _ask(self, query: str) -> Sequence[Any]:
-        chunks = list(self._database.explained(self._context.operator, query))
+        chunks = list(self._rows.explained(self._context.operator, query))
         return chunks[0][0]
 
 
 class FileReader(IncreasingReader):
     """Reads rows between two numbers."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database.rows.shards)
-        self._database = database
+    def __init__(self, rows: FileRows) -> None:
+        super().__init__(rows.shards)
+        self._rows = rows
 
     def rows(self, start: int, end: int, shard: int) -> Iterator[Sequence[Sequence[Any]]]:
         """Chunks of rows. Raises RidgelineError, SourceUnavailableError."""
-        rows, count = self._database.rows, self._shards
+        rows, count = self._rows, self._shards
         names = ", ".join(map(column_of_rows, [rows.column, *self._schema.names]))
         which = between(rows, start, end)
         if count > 1:  # a remainder has the sign of the number
-            which += f" and ({rows.number} % {count} + {count}) % {count} = {shard}"
-        query = f"select {names} from {rows.sql} where {which} order by {rows.number}"  # noqa: S608  names
-        yield from self._database.explained(self._context.operator.name, query)
+            which += f" and ({rows.number_column} % {count} + {count}) % {count} = {shard}"
+        query = f"select {names} from {rows.sql} where {which} order by {rows.number_column}"  # noqa: S608  names
+        yield from self._rows.explained(self._context.operator.name, query)
 
 
-def between(rows: Rows, start: int, end: int) -> str:
+def between(rows: FileRows, start: int, end: int) -> str:
     """A condition of SQL: the number is after `start`, up to `end`."""
     # SQLite has no integer before the least of 64 bits, which may be the first
-    return f"{rows.number} >= {int(start) + 1} and {rows.number} <= {int(end)}"
+    return f"{rows.number_column} >= {int(start) + 1} and {rows.number_column} <= {int(end)}"
 
 
 _BUSY_SECONDS = 10.0
@@ -219,21 +206,21 @@ class SqliteInput(FileInput[T]):
     """
 
 
-class SqliteDatabase(Database):
+class SqliteRows(FileRows):
     """A file of SQLite."""
 
     waits: ClassVar[re.Pattern[str]] = re.compile("locked|busy|unable to open|disk I/O|readonly")
 
     def ask(self, query: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Chunks of rows. Raises errors of sqlite3."""
-        address = f"{Path(self.rows.path).as_uri()}?mode=ro"
+        address = f"{Path(self.path).as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
             cursor = connection.execute(query)
             while chunk := cursor.fetchmany(_CHUNK_ROWS):
                 yield chunk
 
 
-SqliteInput.database = SqliteDatabase
+SqliteInput.rows = SqliteRows
 
 
 class DuckDbInput(FileInput[T]):
@@ -270,14 +257,10 @@ class DuckDbInput(FileInput[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a host without DuckDB."""
-        try:
-            duckdb()
-        except RidgelineError as error:
-            return [*super().property_faults(), ("path", self.path, str(error))]
-        return super().property_faults()
+        return [*super().property_faults(), *library_faults("path", self.path, duckdb)]
 
 
-class DuckDbDatabase(Database):
+class DuckDbRows(FileRows):
     """A file of DuckDB."""
 
     waits: ClassVar[re.Pattern[str]] = re.compile(
@@ -286,11 +269,11 @@ class DuckDbDatabase(Database):
 
     def ask(self, query: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Chunks of rows, by way of Arrow: it has all types. Raises errors of DuckDB."""
-        with closing(duckdb().connect(self.rows.path, read_only=True)) as connection:
+        with closing(duckdb().connect(self.path, read_only=True)) as connection:
             table = connection.sql(query).to_arrow_table()
         for start in range(0, len(table), _CHUNK_ROWS):
             part = table.slice(start, _CHUNK_ROWS)
             yield list(zip(*(column.to_pylist() for column in part.columns), strict=True))
 
 
-DuckDbInput.database = DuckDbDatabase
+DuckDbInput.rows = DuckDbRows

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.columns.casting import is_text
-from ridgeline.api.errors import RidgelineError, capped
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
+from ridgeline.api.errors import capped
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
 from ridgeline.operators._json import json_column
-from ridgeline.operators._table_rows import DELETED
-from ridgeline.operators.sql_files.table_output import Table, TableOutput, folded, listed, quoted
+from ridgeline.operators.databases.tables import DELETED, Target
+from ridgeline.operators.sql_files.table_output import FileSink, TableOutput, folded, listed, quoted
 
 _NUMERIC = {"INTEGER", "NUMERIC", "REAL"}
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[ \t\n\v\f\r]*", re.ASCII)
@@ -142,7 +142,7 @@ class SqliteOutput(TableOutput):
 
     def sink(self) -> Sink:
         """The driver's half."""
-        return SqliteSink(self.target)
+        return SqliteSink(str(self.path), self.target)
 
 
 def _stored(column: Any, name: str) -> Any:
@@ -185,14 +185,11 @@ class _Late(NamedTuple):
     why: str
 
 
-class SqliteSink(Sink):
+class SqliteSink(FileSink):
     """Writes rows and the mark in one transaction."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self.appends = not table.key
-        self._connection: sqlite3.Connection | None = None
-        self._settled: pa.Schema | None = None
+    def __init__(self, path: str, target: Target) -> None:
+        super().__init__(path, target)
         self._marked = False
         """Whether the mark of this run was there once."""
         self._changes: dict[str, tuple[str, Callable[[Any], bool]]] = {}
@@ -200,38 +197,33 @@ class SqliteSink(Sink):
         self._late: dict[tuple[Any, ...], _Late] = {}
         """By key, the rows that others keep out, which have a unique value of theirs."""
 
-    def place(self) -> str:
-        """The table and the file."""
-        return self._table.place
-
     def open(self, context: SinkContext) -> None:
         """Open the file, make what is missing, compare the columns. Raises RidgelineError."""
-        self._context = context
-        self._connection = sqlite3.connect(self._table.path, isolation_level=None, timeout=_BUSY_SECONDS)
-        self._connection.execute("pragma journal_mode = wal")
-        self._connection.execute("pragma synchronous = full")
-        self._connection.execute(_MARKS)
-        self._settled = None
+        super().open(context)
+        self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_SECONDS)
+        self.connection.execute("pragma journal_mode = wal")
+        self.connection.execute("pragma synchronous = full")
+        self.connection.execute(_MARKS)
         if context.schema is not None:
-            self._settle(context.schema)
+            self.settle(context.schema)
 
     def mark(self) -> Mark | None:
         """The row of this run."""
         query = "select window, epoch from ridgeline_marks where name = ?"
-        found = self._database.execute(query, (self._context.mark_name,)).fetchone()
+        found = self._database.execute(query, (self.context.mark_name,)).fetchone()
         return None if found is None else Mark(*found)
 
     def _own_mark(self) -> Mark | None:
         """The mark. Raises RidgelineError if it was there, and is gone."""
         found = self.mark()
         if found is None and self._marked:
-            raise self._context.unmarked(self.place())
+            raise self.context.unmarked(self.place())
         return found
 
     @property
     def _database(self) -> sqlite3.Connection:
-        assert self._connection is not None  # noqa: S101  it was opened
-        return self._connection
+        opened: sqlite3.Connection = self.connection
+        return opened
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write the rows and the mark. Raises UnwritableError, RidgelineError."""
@@ -239,11 +231,11 @@ class SqliteSink(Sink):
         database.execute("begin immediate")
         self._late.clear()
         try:
-            for batch in self._context.unwritten(batches, self._own_mark()):
-                self._settle(batch.schema)
+            for batch in self.context.unwritten(batches, self._own_mark()):
+                self.settle(batch.schema)
                 self._write_batch(batch)
             self._write_late()
-            row = (self._context.mark_name, *mark)
+            row = (self.context.mark_name, *mark)
             database.execute("insert or replace into ridgeline_marks values (?, ?, ?)", row)
             database.execute("commit")
             self._marked = True
@@ -252,35 +244,29 @@ class SqliteSink(Sink):
                 database.execute("rollback")
             raise
 
-    def _settle(self, schema: pa.Schema) -> None:
+    def make_or_compare(self, schema: pa.Schema) -> None:
         """Make the table if it is missing, and compare its columns."""
-        if self._settled is not None and self._settled.equals(schema):
-            return
-        table = self._table
-        table.check(self._context.operator, schema)
+        target, fields = self.target, self.written(schema)
         found = self._declared()
         if not found:
-            if not table.create:
-                raise table.missing(self._context.operator)
-            fields = table.written(schema)
+            self.refuse_missing()
             columns = [f"{quoted(field.name)} {_declared_type(field.type)}" for field in fields]
-            if table.key:
-                columns.append(f"primary key ({listed(table.key)})")
-            self._database.execute(f"create table {quoted(table.name)} ({', '.join(columns)})")
+            if target.key:
+                columns.append(f"primary key ({listed(target.key)})")
+            self._database.execute(f"create table {quoted(target.name)} ({', '.join(columns)})")
             found = self._declared()
-        table.compare(self._context.operator, schema, found)
-        self._check_key([field.name for field in table.written(schema)])
         declared = {folded(name): kind for name, kind in found.items()}
+        self.compare_folded(fields, declared)
+        self._check_key([field.name for field in fields])
         self._changes = {}
-        for field in table.written(schema):
+        for field in fields:
             kind = declared[folded(field.name)]
             if (changed := changes(field.type, affinity(kind))) and not (self._is_strict and kind == "ANY"):
                 self._changes[field.name] = kind, changed
-        self._settled = schema
 
     def _declared(self) -> dict[str, str]:
         """The columns of the table with their declared types; none if the table is missing."""
-        rows = self._database.execute("select name, type from pragma_table_info(?)", (self._table.name,))
+        rows = self._database.execute("select name, type from pragma_table_info(?)", (self.target.name,))
         return dict(rows.fetchall())
 
     @property
@@ -288,7 +274,7 @@ class SqliteSink(Sink):
         if sqlite3.sqlite_version_info < _STRICT:
             return False
         query = "select max(strict) from pragma_table_list where name = ? collate nocase"
-        return bool(self._database.execute(query, (self._table.name,)).fetchone()[0])
+        return bool(self._database.execute(query, (self.target.name,)).fetchone()[0])
 
     def _check_key(self, names: Sequence[str]) -> None:
         """Raise RidgelineError if the table has no unique index for the key."""
@@ -297,16 +283,14 @@ class SqliteSink(Sink):
         except sqlite3.OperationalError as error:
             if "ON CONFLICT" not in str(error):
                 raise
-            msg = f"`{self._context.operator}` cannot write to {self.place()}: no unique index has "
-            msg += "exactly the columns of `key`; create one"
-            raise RidgelineError(msg) from error
+            self.refuse_key()
 
     def _write_batch(self, batch: Batch) -> None:
         """Write the rows of a batch, in order."""
         data: pa.Table = batch.data
         names = [name for name in data.column_names if name != DELETED]
         rows = list(zip(*(data.column(name).to_pylist() for name in names), strict=True))
-        deleted = None if self._table.delete is None else data.column(DELETED).to_pylist()
+        deleted = None if self.target.delete is None else data.column(DELETED).to_pylist()
         changed = self._changed_rows(batch, names, rows, deleted)
         if deleted is None:
             kept = [row for place, row in enumerate(rows) if place not in changed] if changed else rows
@@ -331,14 +315,14 @@ class SqliteSink(Sink):
         """
         found = set()
         for name, (kind, changed) in self._changes.items():
-            place, is_key = names.index(name), name in self._table.key
+            place, is_key = names.index(name), name in self.target.key
             for number, row in enumerate(rows):
                 if row[place] is None or number in found or (deleted and deleted[number] and not is_key):
                     continue
                 if changed(row[place]):
                     value = capped(repr(row[place]), 100)
                     why = f"column `{name}` is {kind} in the table, for which SQLite would change {value}"
-                    self._refuse(batch, row, why)
+                    self.refuse(batch, repr(row), why)
                     found.add(number)
         return found
 
@@ -356,10 +340,10 @@ class SqliteSink(Sink):
             if len(rows) > 1:
                 for row in rows:
                     self._insert(batch, names, [row])
-            elif self._table.key and str(error).startswith("UNIQUE"):
+            elif self.target.key and str(error).startswith("UNIQUE"):
                 self._late[self._key(names, rows[0])] = _Late(batch, names, rows[0], str(error))
             else:
-                self._refuse(batch, rows[0], str(error), error)
+                self.refuse(batch, repr(rows[0]), str(error), cause=error)
         database.execute("release rows")
 
     def _write_late(self) -> None:
@@ -386,17 +370,17 @@ class SqliteSink(Sink):
             refused = [(one, {}) for one in late]
         database.execute("release late")
         for one, _ in refused:
-            self._refuse(one.batch, one.row, one.why)
+            self.refuse(one.batch, repr(one.row), one.why)
 
     def _key(self, names: Sequence[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(row[names.index(name)] for name in self._table.key)
+        return tuple(row[names.index(name)] for name in self.target.key)
 
     @property
     def _of_key(self) -> str:
         """The rows with a key, in SQL."""
-        table = quoted(self._table.name)  # before a name SQLite does not take that for a text
+        table = quoted(self.target.name)  # before a name SQLite does not take that for a text
         return f"from {table} where " + " and ".join(
-            f"{table}.{quoted(name)} = ?" for name in self._table.key
+            f"{table}.{quoted(name)} = ?" for name in self.target.key
         )
 
     def _taken(self, names: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
@@ -408,39 +392,20 @@ class SqliteSink(Sink):
 
     def _put(self, row: dict[str, Any]) -> None:
         """Insert a row, unless it has no columns."""
-        marks, table = ", ".join("?" * len(row)), quoted(self._table.name)
+        marks, table = ", ".join("?" * len(row)), quoted(self.target.name)
         insert = f"insert into {table} ({listed(list(row))}) values ({marks})"  # noqa: S608  identifiers
         if row:
             self._database.execute(insert, list(row.values()))
 
     def _statement(self, names: Sequence[str]) -> str:
         marks = ", ".join("?" * len(names))
-        table = quoted(self._table.name)
+        table = quoted(self.target.name)
         insert = f"insert into {table} ({listed(names)}) values ({marks})"  # noqa: S608  identifiers
-        if not self._table.key:
+        if not self.target.key:
             return insert
-        others = [quoted(name) for name in names if name not in self._table.key]
+        others = [quoted(name) for name in names if name not in self.target.key]
         change = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}"
-        return f"{insert} on conflict ({listed(self._table.key)}) do {change if others else 'nothing'}"
-
-    def _refuse(self, batch: Batch, row: tuple[Any, ...], why: str, error: Exception | None = None) -> None:
-        """Leave a row out, if rows may be left out. Raises UnwritableError."""
-        text = capped(repr(row), 300)
-        if not self._context.skips:
-            raise UnwritableError(
-                self._context.operator,
-                batch.window,
-                text,
-                why,
-                f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`",
-            ) from error
-        self._context.refused(batch, text, why)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        return f"{insert} on conflict ({listed(self.target.key)}) do {change if others else 'nothing'}"
 
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the file is locked, full, or its disk is gone."""

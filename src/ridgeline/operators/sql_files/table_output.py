@@ -2,65 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.files import local_path
 from ridgeline.connect.datasets import Dataset, file_datasets
-from ridgeline.operators._divided import columns_of
-from ridgeline.operators._table_rows import TableRows
+from ridgeline.operators.databases.tables import TableRows, TableSink, Target
 
 
-class Table(NamedTuple):
-    """A table of a file, and how rows are written. `delete`: the column that says which are deleted."""
+class FileSink(TableSink):
+    """The driver's half: it writes into a table of a file on its host."""
 
-    path: str
-    name: str
-    key: tuple[str, ...]
-    delete: str | None
-    create: bool
+    def __init__(self, path: str, target: Target) -> None:
+        super().__init__(target)
+        self.path = path
 
-    @property
     def place(self) -> str:
-        """For people."""
-        return f"table {self.name} of {self.path}"
+        """The table and the file."""
+        return f"table {self.target.name} of {self.path}"
 
-    def written(self, schema: pa.Schema) -> list[pa.Field]:
-        """The columns of a stream that the table has."""
-        return [field for field in schema if field.name != self.delete]
-
-    def check(self, operator: str, schema: pa.Schema) -> None:
-        """Raise RidgelineError for a stream that lacks a column of `key`, or has two of one name."""
-        what = f"`{operator}` cannot write to {self.place}"
-        for name in (*self.key, *([self.delete] if self.delete else ())):
-            if name not in schema.names:
-                msg = f"{what}: the stream has no column `{name}`; {did_you_mean(name, schema.names)}"
-                raise RidgelineError(msg)
-        names: dict[str, str] = {}
-        for field in self.written(schema):
+    def written(self, schema: pa.Schema) -> list[Any]:
+        """As `TableSink.written`. Refuses a stream with two columns of one name."""
+        fields, names = super().written(schema), dict[str, str]()
+        for field in fields:
             if (other := names.setdefault(folded(field.name), field.name)) != field.name:
-                msg = (
-                    f"{what}: `{other}` and `{field.name}` are one column there, where upper and lower case "
-                )
-                raise RidgelineError(msg + "are the same; rename one of them upstream")
+                what = f"`{other}` and `{field.name}` are one column there, where upper and lower case are "
+                self.fault(f"{what}the same", "rename one of them upstream")
+        return fields
 
-    def compare(self, operator: str, schema: pa.Schema, found: Iterable[str]) -> None:
-        """Raise RidgelineError for a stream with a column that the table lacks. `found`: its own."""
-        known = set(map(folded, found))
-        for field in self.written(schema):
-            if folded(field.name) not in known:
-                msg = f"`{operator}` cannot write to {self.place}: the table has no column `{field.name}`; "
-                raise RidgelineError(msg + "add it, or leave it out upstream")
-
-    def missing(self, operator: str) -> RidgelineError:
-        """The error for a table that is not there."""
-        msg = f"`{operator}` cannot write to {self.place}: the table does not exist; "
-        return RidgelineError(f"{msg}create it, or leave `create` as it is")
+    def compare_folded(
+        self, fields: Sequence[Any], found: Mapping[str, str], fits: Callable[..., bool] = lambda *_: True
+    ) -> None:
+        """Compare the stream's columns with the table's, whose names are folded."""
+        there = {field.name: found[name] for field in fields if (name := folded(field.name)) in found}
+        self.compare(fields, there, fits=fits, add=lambda _: "add it")
 
 
 class TableOutput(TableRows):
@@ -80,11 +59,6 @@ class TableOutput(TableRows):
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Check keys, and say which rows are deleted. Raises ValueError for a key that is null."""
         return self.keyed(batch)
-
-    @property
-    def target(self) -> Table:
-        """The table, as the driver's half takes it."""
-        return Table(str(self.path), self.table, columns_of(self.key), self.delete, self.create)
 
 
 def quoted(name: str) -> str:
