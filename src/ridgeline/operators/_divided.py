@@ -5,22 +5,22 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api import Operator, RidgelineError, Schema, SchemaError, StreamCodec, stable_hash
+from ridgeline.api import RidgelineError, Schema, SchemaError, StreamCodec, stable_hash
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.cells.keyed_declaration import Owns
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
-from ridgeline.api.operator import named_properties, operator_type
+from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import Microseconds, no_times
+from ridgeline.operators._shaped import ShapedOperator
 from ridgeline.operators._window_parts import filtered, key_codes, timed
 from ridgeline.operators.key_value import Index, distinct, refuse_strays
 
@@ -52,30 +52,28 @@ class TogetherCodec(StreamCodec):
         return np.full(len(tuples), stable_hash(()), np.uint64)
 
 
-class DividedOperator(Operator):
+class DividedOperator(ShapedOperator):
     """An operator whose input ports are divided by columns that its properties name.
 
-    A port's key belongs to its class. So an operator with given keys is of a subclass, made once for each.
     State that is kept by key has the value of one column as its key, or the tuple of several.
     """
 
-    keyed_by: ClassVar[str] = "key"
-    """The property that names the columns."""
+    shaped_by = "key"
 
-    def __new__(cls, *values: Any, **properties: Any) -> Self:
-        """An operator of the class with these keys."""
-        given = dict(properties)
-        if values:
-            given = dict(named_properties(cls.__name__, operator_type(cls).positional, values, properties))
-        keys = {port: columns for port, columns in cls.keys_of(given).items() if columns}
-        own: Any = cls
-        if keys and cls is undivided(cls):
-            own = divided(own, tuple(keys.items()))
-        made: Self = super().__new__(own)
-        return made
+    @classmethod
+    def shape_of(cls, given: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+        """The columns of each input port that has some."""
+        return tuple((port, columns) for port, columns in cls.keys_of(given).items() if columns) or None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (undivided(type(self)), _keys(type(self))), self.__getstate__()
+    @classmethod
+    def members_of(cls, shape: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, Any]:
+        """The ports with these keys, and the states that depend on them."""
+        members: dict[str, Any] = {**cls.states_of(dict(shape))}
+        for port, columns in shape:
+            members[port] = copy.copy(operator_type(cls).inputs[port])
+            members[port].key = columns[0] if len(columns) == 1 else columns
+            members[port].declared_codec = None  # the codec of tuples without a key
+        return members
 
     @classmethod
     def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -93,15 +91,6 @@ class DividedOperator(Operator):
             if entry in inputs:
                 check_keys(inputs[entry], names)
         return None
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed after the operator was made."""
-        faults = super().property_faults()
-        keys = {port: columns for port, columns in self.keys_of(vars(self)).items() if columns}
-        if keys != dict(_keys(type(self))):
-            rule = "cannot be changed from outside; give it in the application"
-            faults.append((self.keyed_by, vars(self).get(self.keyed_by), rule))
-        return faults
 
     def refuse_strays(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
         """Raise RidgelineError for a key in a partition that does not own it."""
@@ -171,43 +160,6 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
             if pa.types.is_list(kind):
                 msg += ", or make a row of each item before, by `explode`"
             raise SchemaError(msg)
-
-
-def undivided(cls: type) -> type:
-    """The class without keys of a class that `divided` made."""
-    found: type = vars(cls).get("_undivided", cls)
-    return found
-
-
-def _keys(cls: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    found: tuple[tuple[str, tuple[str, ...]], ...] = vars(cls).get("_divided_by", ())
-    return found
-
-
-@cache
-def divided(base: Any, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> type:
-    """The class of operators whose ports have these keys."""
-    declared = operator_type(base)
-    body: dict[str, Any] = {
-        "__module__": base.__module__,
-        "__qualname__": base.__qualname__,
-        "__doc__": base.__doc__,
-        "_undivided": base,
-        "_divided_by": keys,
-    }
-    body.update(base.states_of(dict(keys)))
-    for port, columns in keys:
-        body[port] = copy.copy(declared.inputs[port])
-        body[port].key = columns[0] if len(columns) == 1 else columns
-        body[port].declared_codec = None  # the codec of tuples without a key
-    made: type = type(base.__name__, (base,), body)
-    return made
-
-
-def _made(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> Operator:
-    """An operator without properties, to be filled."""
-    made: Operator = object.__new__(divided(base, keys) if keys else base)
-    return made
 
 
 def moved_records(

@@ -60,7 +60,7 @@ class PairJoin(DividedOperator):
     }
     """By `how`, whether records of each side are emitted that meet none."""
 
-    keyed_by = "on"
+    shaped_by = "on"
     state_depends_on: ClassVar[Sequence[str]] = ("left", "right", "on", "how")
 
     left = InputPort(Any)

@@ -83,7 +83,7 @@ class AsOfJoin(DividedOperator):
         [('A', 10, 2.0), ('A', 20, 2.5), ('B', 30, None)]
     """
 
-    keyed_by = "on"
+    shaped_by = "on"
     state_depends_on = ("left", "right", "on")
 
     left = InputPort(Any)

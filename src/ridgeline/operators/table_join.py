@@ -105,7 +105,7 @@ class TableJoin(DividedOperator):
         ann 9 NO
     """
 
-    keyed_by = "on"
+    shaped_by = "on"
     state_depends_on = ("table", "on", "deleted", "versions", "broadcast")
 
     # ports are processed in the order in which they are declared: the table before the stream

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, Generic
 
 import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
+from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
+from ridgeline.operators._shaped import ShapedOperator
 
 T = TypeVar("T", default=Any)
 
 
-class Union(Operator, Generic[T]):
+class Union(ShapedOperator, Generic[T]):
     """All tuples of `inputs` streams, which enter at `input_1`, `input_2` and so on.
 
     The streams have the same columns, in any order. A column of the output may be null if it may be null in
@@ -44,26 +44,26 @@ class Union(Operator, Generic[T]):
 
     inputs: int = Field(2, ge=1)
 
-    _ports: ClassVar[int] = 0
-    """How many input ports the class has."""
+    shaped_by = "inputs"
 
-    def __new__(cls, *values: Any, **properties: Any) -> Self:
-        """An operator of a class with so many input ports."""
-        inputs = properties.get("inputs", values[0] if values else 2)
-        own: Any = cls
-        if cls is Union and isinstance(inputs, int) and inputs >= 1:
-            own = _with_inputs(inputs)
-        made: Self = super().__new__(own)
-        return made
+    @classmethod
+    def shape_of(cls, given: Mapping[str, Any]) -> int | None:
+        """The number of input ports."""
+        inputs = given.get("inputs", 2)
+        return inputs if isinstance(inputs, int) and inputs >= 1 else None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self._ports,), self.__getstate__()
+    @classmethod
+    def members_of(cls, shape: int) -> dict[str, Any]:
+        """So many input ports, and what takes their tuples."""
 
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a number of inputs that is given from outside: streams lead to the ports that there are."""
-        if self.inputs != self._ports:
-            return [("inputs", self.inputs, "cannot be changed from outside; give it in the application")]
-        return []
+        def take(self: Any, batch: pa.RecordBatch) -> None:
+            self.output.emit_batch(batch)
+
+        members: dict[str, Any] = {"take": take}
+        for number in range(1, shape + 1):
+            members[f"input_{number}"] = InputPort[Any](Any)
+            members[f"input_{number}"].process_batch(take)
+        return members
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of the streams. Raises SchemaError if they differ."""
@@ -95,29 +95,3 @@ def _difference(one: Schema, other: Schema) -> str | None:
         if mine[name] != theirs[name]:
             return f"column `{name}` is {mine[name]} and {theirs[name]}"
     return None
-
-
-@cache
-def _with_inputs(count: int) -> type[Union[Any]]:
-    """The class of unions of so many streams."""
-
-    def take(self: Any, batch: pa.RecordBatch) -> None:
-        self.output.emit_batch(batch)
-
-    body: dict[str, Any] = {
-        "__module__": Union.__module__,
-        "__qualname__": Union.__qualname__,
-        "__doc__": Union.__doc__,
-        "take": take,
-        "_ports": count,
-        "_undivided": Union,
-    }
-    for number in range(1, count + 1):
-        body[f"input_{number}"] = InputPort[Any](Any)
-        body[f"input_{number}"].process_batch(take)
-    return type("Union", (Union,), body)
-
-
-def _made(inputs: int) -> Union[Any]:
-    """An operator without properties, to be filled."""
-    return object.__new__(_with_inputs(inputs) if inputs else Union)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,20 +14,20 @@ from pydantic import Field
 from ridgeline.api import (
     InputPort,
     KeyedState,
-    Operator,
     OutputPort,
     RidgelineError,
     Schema,
     SchemaError,
     State,
 )
+from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.combined import Combined, Combiner, Combines
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.operators import _window_parts as vectors
-from ridgeline.operators._divided import TogetherCodec, check_keys
+from ridgeline.operators._divided import DividedOperator, TogetherCodec, check_keys, columns_of
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._windows import (
     Counted,
@@ -52,7 +52,12 @@ from ridgeline.operators.windows.sessions import UNENDING, SessionWindows
 _FAR = 2 * LATEST
 
 
-class Windowed(Operator, Combines):
+def _last(count: int, name: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The last columns of a name of state."""
+    return name[len(name) - count :]
+
+
+class Windowed(DividedOperator, Combines):
     """Aggregate records by key and window of record time; emit each window once its time is over.
 
     Input: any stream with record times, of inputs that declare a `lateness`. Output, when the watermark has
@@ -117,7 +122,7 @@ class Windowed(Operator, Combines):
 
     state_depends_on = ("key", "windows", "values", "has_early")
 
-    input = InputPort(Any)
+    input = InputPort(Any, codec=TogetherCodec())
     output = OutputPort(Any)
     late = OutputPort(Any, late=True, optional=True)
 
@@ -132,35 +137,28 @@ class Windowed(Operator, Combines):
     close_after: PositiveDuration | None = None
     combine: bool = True
 
-    open = KeyedState(tuple)
+    open = KeyedState(tuple, moves_by=partial(_last, 0))
     """By (start, *key) the parts of a window; of sessions, by key the open ones, the oldest first."""
     due = State(NEVER, moves="least")
     """When the first open window ends, in microseconds since 1970; it may be before that."""
     fired = State(0.0, moves="least")
     """When early results were emitted, seconds since 1970; 0: not since the first record."""
-    waiting = KeyedState(tuple)
+    waiting = KeyedState(tuple, moves_by=tuple)
     """Of rolling windows by key the records that the watermark has not passed."""
-    shut = KeyedState(int)
+    shut = KeyedState(int, moves_by=tuple)
     """By key the ends of windows that the clock has closed, while the watermark is before them."""
 
-    def __new__(cls, *values: Any, **properties: Any) -> Self:
-        """An operator of a class with this key: who gets which tuples belongs to a class's port."""
-        key = properties.get("key", values[1] if len(values) > 1 else None)
-        own: Any = cls
-        if cls is Windowed and key is not None:
-            own = _keyed(key if isinstance(key, str) else tuple(key))
-        made: Self = super().__new__(own)
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (vars(self).get("key"),), self.__getstate__()
+    @classmethod
+    def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
+        """Windows move with their keys."""
+        return {"open": KeyedState(tuple, moves_by=partial(_last, len(keys["input"])))}
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+        return columns_of(self.key)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that is given from outside, columns of one name, and durations that are none."""
+        """Refuse options that do not fit the windows, and columns of one name."""
         faults = super().property_faults()
         for name, value in (("early", self.early), ("early_count", self.early_count)):
             if value is not None and isinstance(self.windows, (Counted, RollingTime, RollingCount)):
@@ -169,9 +167,6 @@ class Windowed(Operator, Combines):
                 )
         if self.accumulation == "discarding" and self.early is None and self.early_count is None:
             faults.append(("accumulation", self.accumulation, "needs `early` or `early_count`"))
-        declared = type(self).input.key or ()
-        if declared != (self.key if isinstance(self.key, str) else tuple(self.key)):
-            faults.append(("key", self.key, "cannot be changed from outside; give it in the application"))
         return [*faults, *self._value_faults()]
 
     def _value_faults(self) -> list[tuple[str, object, str]]:
@@ -429,29 +424,3 @@ class Silence:
             return False
         self.over_at = now
         return True
-
-
-@cache
-def _keyed(key: str | tuple[str, ...]) -> type[Windowed]:
-    """The class of operators with this key."""
-    port = InputPort[Any](Any, key=key) if key else InputPort[Any](Any, codec=TogetherCodec())
-    port.process_batch(Windowed.add)
-    columns = 1 if isinstance(key, str) else len(key)
-    body = {
-        "open": KeyedState(tuple, moves_by=lambda name: name[len(name) - columns :]),
-        "waiting": KeyedState(tuple, moves_by=tuple),
-        "shut": KeyedState(int, moves_by=tuple),
-        "__module__": Windowed.__module__,
-        "__qualname__": Windowed.__qualname__,
-        "__doc__": Windowed.__doc__,
-        "_undivided": Windowed,
-        "input": port,
-        "add": Windowed.add,
-    }
-    return type("Windowed", (Windowed,), body)
-
-
-def _made(key: str | tuple[str, ...] | None) -> Windowed:
-    """An operator without properties, to be filled."""
-    cls = Windowed if key is None else _keyed(key if isinstance(key, str) else tuple(key))
-    return object.__new__(cls)

@@ -91,16 +91,12 @@ class Branch(NamedOutputs, Generic[T]):
 
     predicates: dict[str, Given] = Field(min_length=1)
 
-    _named_by = "predicates"
+    shaped_by = "predicates"
 
     def __post_init__(self) -> None:
         """Keep the predicates as data."""
         if isinstance(vars(self).get("predicates"), dict):
             self.predicates = {name: data_where_possible(one) for name, one in self.predicates.items()}
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse other ports than those of the application, and names that no port can have."""
-        return self.port_faults()
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of the stream. Raises SchemaError if a predicate does not fit them."""

@@ -57,11 +57,11 @@ class SplitByShare(NamedOutputs, Generic[T]):
     key: Columns | None = None
     seed: int = 0
 
-    _named_by = "shares"
+    shaped_by = "shares"
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse other ports than those of the application, and shares that do not sum up to 1."""
-        if faults := self.port_faults():
+        if faults := super().property_faults():
             return faults
         given = list(self.shares.values())
         if not all(0 <= share <= 1 for share in given) or not math.isclose(sum(given), 1, abs_tol=_NEAR):

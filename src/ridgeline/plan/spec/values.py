@@ -118,8 +118,8 @@ def path_of(thing: Any, *, of_script: bool = False) -> str | None:
 
     `of_script`: what the script that runs defines has one too, for this process: `__main__.Name`.
     """
-    # a class that the library made for a key is made again by its base
-    thing = vars(thing).get("_undivided", thing) if isinstance(thing, type) else thing
+    # a class that the library made for properties is made again by its base
+    thing = vars(thing).get("_unshaped", thing) if isinstance(thing, type) else thing
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or (module == _SCRIPT and not of_script):
         return None
