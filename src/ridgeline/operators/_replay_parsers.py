@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -15,7 +16,8 @@ from ridgeline.api.columns.casting import is_bytes, is_text, refuse_changing
 from ridgeline.api.columns.nulls import MisplacedNullError, optional_columns, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker
-from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
+from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean, shorten
+from ridgeline.api.operator import port_schema
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
 from ridgeline.operators._replay_files import columns_in, refuse_folders
 from ridgeline.operators._replay_lines import scan
@@ -340,6 +342,34 @@ def _keys(line: bytes) -> set[str]:
 def _no_hexadecimal(text: str) -> None:
     if "x" in text.lower():
         raise ValueError(f"invalid value '{text}', which is hexadecimal")
+
+
+def schema_faults(
+    operator: Any, formats: Collection[str | None], event_time: str | None = None
+) -> list[tuple[str, object, str]]:
+    """Why the property `schema` of an input of files fits neither their formats nor `event_time`."""
+    try:
+        declared = port_schema(operator, "output")
+    except SchemaError:
+        return []  # reported with the port
+    if declared is None or declared.pickled:
+        rule = "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"
+        return [("schema", operator.schema, rule)]
+    faults: list[tuple[str, object, str]] = []
+    schema = declared.arrow
+    if "text" in formats and not (len(schema) == 1 and is_text(schema.field(0).type)):
+        rule = "must have one column, a `str`, for `format` text"
+        faults.append(("schema", declared.describe(), rule))
+    if "csv" in formats:
+        rule = "is a column that CSV cannot hold; use another `format`"
+        odd = [field for field in schema if not csv_reads(field.type)]
+        faults += [("schema", f"{field.name}: {field.type}", rule) for field in odd]
+    kinds = {field.name: field.type for field in schema}
+    kind = kinds.get(event_time, pa.null()) if event_time is not None else pa.date32()
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        rule = "must be a column of the schema with a `datetime` or `date`"
+        faults.append(("event_time", event_time, rule))
+    return faults
 
 
 def csv_reads(kind: pa.DataType) -> bool:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.columns.struct_types import SchemaType
-from ridgeline.api.errors import SchemaError
-from ridgeline.api.operator import port_schema
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.files import has_query, is_local, local_path
 from ridgeline.connect._enumerating import Settings, begin_of
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
-from ridgeline.operators._replay_parsers import csv_reads
+from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators.files import _file_source
 from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, format_of
 
@@ -100,30 +97,7 @@ class FileInput(PartitionedInput[T]):
         formats = self._formats()
         if self.format is None and None in formats:
             faults.append(("path", self.path, UNKNOWN))
-        try:
-            schema = port_schema(self, "output")
-        except SchemaError:
-            return faults  # reported with the port
-        if schema is None or schema.pickled:
-            rule = "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"
-            return [*faults, ("schema", self.schema, rule)]
-        fields = list(schema.arrow)
-        if "text" in formats and not (
-            len(fields) == 1
-            and (pa.types.is_string(fields[0].type) or pa.types.is_large_string(fields[0].type))
-        ):
-            faults.append(("schema", schema.describe(), "must have one column, a `str`, for `format` text"))
-        if "csv" in formats:
-            faults += [
-                (
-                    "schema",
-                    f"{field.name}: {field.type}",
-                    "is a column that CSV cannot hold; use another `format`",
-                )
-                for field in fields
-                if not csv_reads(field.type)
-            ]
-        return faults
+        return faults + schema_faults(self, formats)
 
     def settle_properties(self) -> None:
         """Make relative paths absolute."""

@@ -39,7 +39,7 @@ from ridgeline.operators._replay_files import (
 )
 from ridgeline.operators._replay_lines import LineParser, LineReader
 from ridgeline.operators._replay_parquet import ParquetReader
-from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser, csv_reads
+from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser, schema_faults
 
 
 class Parsed(NamedTuple):
@@ -288,44 +288,7 @@ class FileReplayInput(EventTime, InputOperator, Emits[T]):
             faults.append(("speed_up", self.speed_up, "needs `event_time`, the column with the rows' times"))
         if not self.path:
             faults.append(("path", self.path, "must name a file, a folder or a pattern"))
-        try:
-            schema = port_schema(self, "output")
-        except SchemaError:
-            return faults  # reported with the port
-        if schema is None or schema.pickled:
-            return [
-                *faults,
-                ("schema", self.schema, "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"),
-            ]
-        fields = list(schema.arrow)
-        if self.format == "text" and not (
-            len(fields) == 1
-            and (pa.types.is_string(fields[0].type) or pa.types.is_large_string(fields[0].type))
-        ):
-            faults.append(("schema", schema.describe(), "must have one column, a `str`, for `format` text"))
-        if self.format == "csv":
-            nested = [field for field in fields if not csv_reads(field.type)]
-            faults += [
-                (
-                    "schema",
-                    f"{field.name}: {field.type}",
-                    "is a column that CSV cannot hold; use another `format`",
-                )
-                for field in nested
-            ]
-        if self.event_time is not None:
-            index = schema.arrow.get_field_index(self.event_time)
-            if index < 0 or not (
-                pa.types.is_timestamp(fields[index].type) or pa.types.is_date(fields[index].type)
-            ):
-                faults.append(
-                    (
-                        "event_time",
-                        self.event_time,
-                        "must be a column of the schema with a `datetime` or `date`",
-                    )
-                )
-        return faults
+        return faults + schema_faults(self, [self.format], self.event_time)
 
     def datasets(self) -> list[Dataset]:
         """The files, as `ridgeline.connect.datasets` names them."""
