@@ -22,7 +22,7 @@ from ridgeline.engine.process.plan_files import FOLDER
 from ridgeline.engine.state import state_files
 from ridgeline.operators import _file_publisher
 from ridgeline.plan.execution import Plan
-from ridgeline.stram import speculation
+from ridgeline.stram import lateness
 from support.simulation import ether
 from support.simulation.changing import Here
 from support.simulation.output_files import SimulatedOutputFiles
@@ -208,8 +208,8 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield live_plan, "PLAN_FILES", _NoPurge()
     yield contents, "ThreadPoolExecutor", Here
     yield _file_publisher, "OutputFiles", SimulatedOutputFiles
-    yield speculation, "LEAST_WINDOWS", 2
-    yield speculation, "LEAST_SECONDS", 0.01
+    yield lateness, "LEAST_WINDOWS", 2
+    yield lateness, "LEAST_SECONDS", 0.01
     yield from ether.patches()
 
 
