@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import polars as pl
 import pytest
@@ -258,9 +257,7 @@ def test_what_a_sink_does_not_take_names_the_column() -> None:
 
 @pytest.mark.parametrize("method", [Keywords.__call__, AggregatesAll.__call__])
 def test_aggregate_is_typed_with_each_attribute(method: Any) -> None:
-    named = inspect.get_annotations(method)
-    forward = inspect.get_annotations(OperatorAttributes)
-    declared = {name: kind.__forward_arg__ for name, kind in forward.items()}
+    named, declared = get_type_hints(method), get_type_hints(OperatorAttributes)
     assert {name: named.get(name) for name in declared} == declared
 
 

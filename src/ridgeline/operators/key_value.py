@@ -19,7 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import TypeVar
 
-from ridgeline.api import Operator, RidgelineError, SchemaError, SchemaType, StreamCodec, stable_hash
+from ridgeline.api import (
+    InputPort,
+    Operator,
+    OutputPort,
+    RidgelineError,
+    SchemaError,
+    SchemaType,
+    StreamCodec,
+    Unifier,
+    stable_hash,
+)
 from ridgeline.api.codec import hash_column
 from ridgeline.api.columns.nulls import NAN
 from ridgeline.api.columns.schema import is_named_tuple
@@ -137,6 +147,36 @@ class KeyValOperator(Operator, Generic[T]):
         """
         if self.context.partitions > 1:
             refuse_strays(self, hash_column(keys), lambda row: keys[row].as_py())
+
+
+class BatchUnifier(Unifier):
+    """Collect the batches of all partitions in a window; at its end emit the result of `merge`."""
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+
+    def begin_window(self, window_id: int) -> None:
+        """Start with no batches."""
+        self.batches: list[pa.RecordBatch] = []
+
+    @input.process_batch
+    def collect(self, batch: pa.RecordBatch) -> None:
+        """Keep a partition's batch."""
+        self.batches.append(batch)
+
+    def end_window(self) -> None:
+        """Emit the merged batch, if any batch came."""
+        if self.batches:
+            self.output.emit_batch(
+                self.merge(pa.Table.from_batches(self.batches).combine_chunks().to_batches()[0])
+            )
+
+    def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Merge the rows of all partitions, in the partitions' order, into one batch of the same schema.
+
+        Called once a window; `batch` is not empty.
+        """
+        raise NotImplementedError
 
 
 def refuse_strays(operator: Operator, hashes: npt.NDArray[Any], key_of: Callable[[int], object]) -> None:

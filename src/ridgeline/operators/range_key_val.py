@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType
-from ridgeline.operators._batch_unifier import BatchUnifier
 from ridgeline.operators.key_value import (
+    BatchUnifier,
     FirstColumnCodec,
     KeyValOperator,
     T,

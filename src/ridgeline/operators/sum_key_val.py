@@ -8,9 +8,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType, State
-from ridgeline.operators._batch_unifier import BatchUnifier
 from ridgeline.operators._exact import added
 from ridgeline.operators.key_value import (
+    BatchUnifier,
     FirstColumnCodec,
     KeyValOperator,
     T,

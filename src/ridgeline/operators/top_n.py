@@ -15,12 +15,19 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, SchemaType, State, metric
 from ridgeline.api.context import OperatorContext
-from ridgeline.operators._batch_unifier import BatchUnifier
 from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, row_keys
 from ridgeline.operators._joined import Row, arrays_of, rows_of
 from ridgeline.operators._window_parts import best_rows, filtered
 from ridgeline.operators.frames._columns import columns_of as known_columns
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, distinct, last_rows, to_batch
+from ridgeline.operators.key_value import (
+    BatchUnifier,
+    FirstColumnCodec,
+    KeyValOperator,
+    T,
+    distinct,
+    last_rows,
+    to_batch,
+)
 
 
 def largest(batch: pa.RecordBatch, size: int, by: str) -> pa.RecordBatch:

@@ -1,7 +1,6 @@
 """Streams as values: the short way to write an application, on top of `add_operator` and `add_stream`."""
 
-from ridgeline.streams.checked import Checked
-from ridgeline.streams.grouped import Aggregated, GroupedStream, Joined, Timely, WindowedStream
+from ridgeline.streams.grouped import Aggregated, Checked, GroupedStream, Joined, Timely, WindowedStream
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import Preview
 from ridgeline.streams.stream import Stream

@@ -1,4 +1,4 @@
-"""Streams with a key, and their windows; and streams of steps for which records can be too late."""
+"""Streams with a key, their windows, and streams of steps that have another one, of what does not fit."""
 
 from __future__ import annotations
 
@@ -124,6 +124,32 @@ class Timely(Stream[T_co]):
         """The records that came after later ones had been passed on."""
         operator: Any = self.point.operator
         return Stream(self.app, operator.late)
+
+
+class Checked(Stream[T_co]):
+    """The tuples that fit.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> Line = NamedTuple("Line", [("text", str)])
+        >>> Payment = NamedTuple("Payment", [("cents", int)])
+        >>> app = Application("payments")
+        >>> lines = app.read("lines", ListInput(Line, [('{"cents": 5}',), ("nothing",)]))
+        >>> payments = lines.parse("payments", "text", schema=Payment)
+        >>> sink = payments.write("sink", CollectorSink(Payment))
+        >>> bad = payments.bad.write("bad", CollectorSink())
+        >>> run = run_local(app)
+        >>> run.collected("sink"), run.collected("bad")[0]["text"]
+        ([Payment(cents=5)], 'nothing')
+    """
+
+    @property
+    def bad(self) -> Stream[Any]:
+        """The tuples that did not fit, with the reason."""
+        operator: Any = self.point.operator
+        return Stream(self.app, operator.bad)
 
 
 class WindowedStream:

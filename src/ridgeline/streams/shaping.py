@@ -175,10 +175,10 @@ def listed(columns: Columns) -> str | tuple[str, ...]:
 
 def checked(stream: Stream[Any]) -> Checked[Any]:
     """The stream of an operator that has a port `bad`."""
-    from ridgeline.streams.checked import Checked
+    from ridgeline.streams.grouped import Checked
 
     return Checked(stream.app, stream.source)
 
 
 if TYPE_CHECKING:
-    from ridgeline.streams.checked import Checked
+    from ridgeline.streams.grouped import Checked
