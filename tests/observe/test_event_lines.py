@@ -84,7 +84,7 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
         (
             "WARNING",
             "slot 0 (process 4 on `w1`) took 250 ms for window 9, its past allows 100 ms: slot 2 runs it now",
-            {},
+            {"window": 9},
         ),
         ("WARNING", "Spark repeated 2 tasks in window 7: their processes were lost", {"window": 7}),
         ("DEBUG", "window 7 committed in 0.500 s", {"window": 7}),

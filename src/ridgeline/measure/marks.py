@@ -10,23 +10,14 @@ from ridgeline.measure.answers.changes import MarkAnswer
 from ridgeline.measure.changes import decision_row, decision_text, promise_text, row_of, text_of
 from ridgeline.measure.events import (
     ApplicationChanged,
-    ApplicationEnded,
     OperatorWindow,
     OutputAsked,
     PolicyDecided,
     PromiseChanged,
+    RunEvent,
     SourceAsked,
-    WindowRetried,
 )
-from ridgeline.measure.slot_events import (
-    SlotLost,
-    SlotMisplaced,
-    SlotSilent,
-    SlotSpeculated,
-    SlotsReduced,
-    SlotsSized,
-    StoreSilent,
-)
+from ridgeline.measure.notices import NOTICED, notice_of
 
 _KEPT = 1_000
 _LONGEST = 2_000
@@ -43,20 +34,12 @@ class MarkFold:
         self._problems: dict[int | str, str] = {}
         self._promises: dict[str, bool | None] = {}
         self.handlers: Mapping[type, Callable[[Any], None]] = {
-            WindowRetried: self._retried,
-            SlotLost: self._lost,
-            SlotSilent: self._silent,
-            SlotsReduced: self._slots,
-            SlotMisplaced: self._slots,
-            SlotSpeculated: self._slots,
-            SlotsSized: self._sized,
-            StoreSilent: self._store,
+            **dict.fromkeys(NOTICED, self._notice),
             SourceAsked: self._source,
             OutputAsked: self._output,
             PromiseChanged: self._promise,
             ApplicationChanged: self._change,
             PolicyDecided: self._decision,
-            ApplicationEnded: self._ended,
         }
         """By type of event, the function that makes a mark of it."""
 
@@ -88,34 +71,16 @@ class MarkFold:
         }
         self._rows.append(mark)
 
-    def _retried(self, event: WindowRetried) -> None:
-        if not event.final:
-            text = f"window {event.window_id} runs again (attempt {event.attempt + 1}): {event.reason}"
-            self._add(event.at, "failure", "bad", text, window=event.window_id)
+    def _notice(self, event: RunEvent) -> None:
+        found = notice_of(event)
+        if found is not None and found.mark:
+            self._add(event.at, found.kind, found.mark, found.text, window=found.window)
 
     def dropped(self, event: OperatorWindow) -> None:
         """A partition has lost a window, as its processing mode allows."""
         title = self._title_of(event.operator)
         text = f"{title} has dropped window {event.window_id}: {event.dropped}"
         self._add(event.at, "failure", "bad", text, window=event.window_id, operator=title)
-
-    def _lost(self, event: SlotLost) -> None:
-        where = f"process {event.pid} on `{event.host}`"
-        self._add(event.at, "slot", "bad", f"slot {event.slot} is lost: {where}: {event.reason}")
-
-    def _silent(self, event: SlotSilent) -> None:
-        self._add(event.at, "slot", "good" if event.again else "bad", event.text)
-
-    def _store(self, event: StoreSilent) -> None:
-        self._add(event.at, "store", "good" if event.again else "bad", event.text)
-
-    def _slots(self, event: SlotsReduced | SlotMisplaced | SlotSpeculated) -> None:
-        window = event.window_id if isinstance(event, SlotSpeculated) else None
-        self._add(event.at, "slot", "note", event.text, window=window)
-
-    def _sized(self, event: SlotsSized) -> None:
-        if event.before:
-            self._add(event.at, "slot", "note", event.text)
 
     def _source(self, event: SourceAsked) -> None:
         text = f"the source does not answer: {event.problem}" if event.problem else "the source answers again"
@@ -153,7 +118,3 @@ class MarkFold:
     def _decision(self, event: PolicyDecided) -> None:
         level = _LEVELS.get(event.state, "note")
         self._add(event.at, "decision", level, decision_text(decision_row(event)), number=event.number)
-
-    def _ended(self, event: ApplicationEnded) -> None:
-        text = f"run {event.outcome}: {event.reason}" if event.reason else f"run {event.outcome}"
-        self._add(event.at, "end", "bad" if event.outcome == "failed" else "note", text)

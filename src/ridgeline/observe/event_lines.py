@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from ridgeline.measure.changes import decision_row, decision_text, promise_text, row_of, text_of
 from ridgeline.measure.events import (
     ApplicationChanged,
-    ApplicationEnded,
     ApplicationPlanned,
     ContainerHeartbeat,
     MessagesRefused,
@@ -26,18 +25,9 @@ from ridgeline.measure.events import (
     StateCompacted,
     StateWarning,
     WindowCommitted,
-    WindowRetried,
 )
-from ridgeline.measure.slot_events import (
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotSilent,
-    SlotSpeculated,
-    SlotsReduced,
-    SlotsSized,
-    StoreSilent,
-)
+from ridgeline.measure.notices import NOTICED, notice_of
+from ridgeline.measure.slot_events import SlotJoined
 from ridgeline.measure.topology import Topology
 from ridgeline.measure.trace_ids import run_of, trace_text
 from ridgeline.measure.wording.units import plural
@@ -114,22 +104,14 @@ class EventLines:
             ApplicationChanged: self._changed,
             PolicyDecided: self._decided,
             PromiseChanged: self._promised,
-            ApplicationEnded: self._ended,
             ContainerHeartbeat: self._heartbeat,
-            WindowRetried: self._retried,
+            **dict.fromkeys(NOTICED, self._notice),
             WindowCommitted: self._committed,
             OperatorWindow: self._operator,
             OperatorMetrics: self._measured,
             SourceAsked: self._asked,
             MessagesRefused: self._refused,
             SlotJoined: self._joined,
-            SlotLost: self._lost,
-            SlotsReduced: self._reduced,
-            SlotMisplaced: self._misplaced,
-            SlotSpeculated: self._speculated,
-            SlotSilent: self._silent,
-            SlotsSized: self._sized,
-            StoreSilent: self._store,
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
@@ -168,10 +150,10 @@ class EventLines:
         if event.kept is not None and event.kept is not before:
             self._write(logging.INFO if event.kept else logging.WARNING, promise_text(event))
 
-    def _ended(self, event: ApplicationEnded) -> None:
-        failed = event.outcome == "failed"
-        text = f"run {event.outcome}: {event.reason}" if event.reason else f"run {event.outcome}"
-        self._write(logging.ERROR if failed else logging.INFO, text)
+    def _notice(self, event: RunEvent) -> None:
+        found = notice_of(event)
+        if found is not None:
+            self._write(found.level, found.text, found.window)
 
     def _heartbeat(self, event: ContainerHeartbeat) -> None:
         for one in self._standstills.check(event, self._window_seconds):
@@ -184,11 +166,6 @@ class EventLines:
             where = f"`/ws/v2/stram/physicalPlan/containers/{event.container}/stackTrace` shows where"
             text = f"{text}; a connection or a lock may keep process {event.pid} on `{event.host}`: {where}"
             self._write(logging.WARNING, text, event.window_id, one.operator)
-
-    def _retried(self, event: WindowRetried) -> None:
-        if not event.final:
-            text = f"window {event.window_id} runs again (attempt {event.attempt + 1}): {event.reason}"
-            self._write(logging.WARNING, text, event.window_id)
 
     def _committed(self, event: WindowCommitted) -> None:
         if event.tasks_retried:
@@ -238,28 +215,6 @@ class EventLines:
         self._write(
             logging.INFO, f"slot {event.slot} is there{again}: process {event.pid} on `{event.host}` {hosts}"
         )
-
-    def _lost(self, event: SlotLost) -> None:
-        where = f"process {event.pid} on `{event.host}`"
-        self._write(logging.WARNING, f"slot {event.slot} is lost: {where}: {event.reason}")
-
-    def _reduced(self, event: SlotsReduced) -> None:
-        self._write(logging.WARNING, event.text)
-
-    def _misplaced(self, event: SlotMisplaced) -> None:
-        self._write(logging.WARNING if event.host else logging.INFO, event.text)
-
-    def _speculated(self, event: SlotSpeculated) -> None:
-        self._write(logging.WARNING, event.text)
-
-    def _silent(self, event: SlotSilent) -> None:
-        self._write(logging.WARNING, event.text)
-
-    def _store(self, event: StoreSilent) -> None:
-        self._write(logging.WARNING, event.text)
-
-    def _sized(self, event: SlotsSized) -> None:
-        self._write(logging.WARNING if event.before else logging.INFO, event.text)
 
     def _compacted(self, event: StateCompacted) -> None:
         text = f"state compacted: {event.files} files into {event.size_bytes} bytes"
