@@ -1,4 +1,4 @@
-"""The command `dump-config`: every value of an application, and where it was set."""
+"""`ridgeline plan --config`: every value of an application, and where it was set."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Form(Enum):
 class TerminalColumn:
     """A column in the terminal.
 
-    In a narrow terminal `list-operators` leaves out columns with the least `keep` first. `after`: title of
+    In a narrow terminal `operators` leaves out columns with the least `keep` first. `after`: title of
     the column that it follows. `warns`: a value other than 0 stands out. `unless_zero`: shown only if the
     value of a row is not 0.
     """

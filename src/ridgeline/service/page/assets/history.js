@@ -32,7 +32,7 @@ function Runs() {
       <div class="frame-line">
         <${Mark} />
         <h1 class="frame-name">Runs</h1>
-        <span class="frame-space"></span>
+        <span class="space"></span>
         <${ThemeButton} />
       </div>
       <p class="sentence" role="status">${runs ? summary(runs) : "Reading the folder."}</p>

@@ -35,7 +35,7 @@ function Frame() {
         <${Mark} />
         <h1 class="frame-name"><${Name} /></h1>
         <${State} />
-        <span class="frame-space"></span>
+        <span class="space"></span>
         <${Connection} />
         <div class="frame-tools">
           <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>

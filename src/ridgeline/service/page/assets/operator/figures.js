@@ -34,8 +34,8 @@ export function Figures({name, rows, overview, shown, part}) {
     ${part !== null && html`<p class="operator-part">Only ${own[0]?.operator ?? "this partition"}.</p>`}
     <div class="operator-latency"><b>${about(milliseconds(times.latencyMs ?? null), times.estimated)}</b> latency in window ${shown?.windowId ?? overview.windowId ?? "-"}</div>
     <div class="operator-bar" role="img" aria-label=${parts.map(([part_, ms]) => `${part_} ${milliseconds(ms ?? null)}`).join(", ")}>
-      ${total > 0 && parts.map(([part_, ms]) => ms > 0 && html`<span key=${part_} class=${`operator-bar-${part_}`} style=${{"flexGrow": ms}}></span>`)}</div>
-    <dl class="operator-parts">${parts.map(([part_, ms]) => html`<div key=${part_}><dt><i class=${`operator-bar-${part_}`}></i>${part_}</dt><dd>${about(milliseconds(ms ?? null), times.estimated && part_ === "compute")}</dd></div>`)}
+      ${total > 0 && parts.map(([part_, ms]) => ms > 0 && html`<span key=${part_} class=${`bar-${part_}`} style=${{"flexGrow": ms}}></span>`)}</div>
+    <dl class="operator-parts">${parts.map(([part_, ms]) => html`<div key=${part_}><dt><i class=${`bar-${part_}`}></i>${part_}</dt><dd>${about(milliseconds(ms ?? null), times.estimated && part_ === "compute")}</dd></div>`)}
       ${times.cpuMs != null && html`<div><dt>processor</dt><dd>${about(milliseconds(times.cpuMs), times.estimated)}</dd></div>`}</dl>
     <p class="operator-verdict">${verdict(times, siblings)}</p>
     <dl class="operator-facts">${facts.map(([term, value]) => html`<div key=${term}><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>

@@ -39,7 +39,7 @@ function Table({caption, list, most, worst, part}) {
       <td><button type="button" class="operator-link" onClick=${() => go({part: one.id === part ? null : String(one.id), tab: null})} title=${one.title}>${cut(short(one), 32)}</button></td>
       <td class="operator-number">${about(milliseconds(one.times.latencyMs ?? null), one.times.estimated)}</td>
       <td><span class="operator-small-bar" title=${one.parts.map(([name, ms]) => `${name} ${milliseconds(ms)}`).join(", ")}>
-        ${one.parts.map(([name, ms]) => ms > 0 && html`<span key=${name} class=${`operator-bar-${name}`} style=${{width: `${(ms / (most || 1)) * 100}%`}}></span>`)}</span></td>
+        ${one.parts.map(([name, ms]) => ms > 0 && html`<span key=${name} class=${`bar-${name}`} style=${{width: `${(ms / (most || 1)) * 100}%`}}></span>`)}</span></td>
       <td class="operator-number">${rate(one.in)}</td><td class="operator-number">${count(one.queueSizeMA ?? null)}</td>
       <td class="operator-place">${one.host ?? "-"}:${one.pid ?? "-"}</td></tr>`)}</tbody></table></div>`;
 }
@@ -63,7 +63,7 @@ function Keys({name}) {
       <thead><tr><th scope="col">key</th><th scope="col" class="operator-number">share</th><th scope="col"><span class="hidden">share as a bar</span></th><th scope="col">partition</th></tr></thead>
       <tbody>${found.heavy.slice(0, 12).map((key) => html`<tr key=${key.hash}><td class="operator-key" title=${key.key}>${key.key}</td>
         <td class="operator-number">${percent(key.share)}</td>
-        <td><span class="operator-small-bar"><span class="operator-bar-compute" style=${{width: `${(key.share / (most || 1)) * 100}%`}}></span></span></td>
+        <td><span class="operator-small-bar"><span class="bar-compute" style=${{width: `${(key.share / (most || 1)) * 100}%`}}></span></span></td>
         <td>${key.partitions.join(", ")}</td></tr>`)}</tbody></table>
     ${found.fixed && html`<p class="operator-note">It cannot be divided otherwise: ${found.fixed}</p>`}`;
 }

@@ -15,7 +15,7 @@ export function Hours({ marks, chosen }) {
   const from = rows.length ? rows[0].at - rows[0].seconds : 0;
   const to = rows.at(-1)?.at;
   return html`<section class="card">
-    <div class="time-head"><h2>${rows.length > 1 ? `The last ${duration(to - from)}` : "The last hours"}</h2><span class="time-space"></span><${Ranges} /></div>
+    <div class="time-head"><h2>${rows.length > 1 ? `The last ${duration(to - from)}` : "The last hours"}</h2><span class="space"></span><${Ranges} /></div>
     ${problem && !rows.length && html`<p class="muted" role="status">${problem.error}</p>`}
     ${!problem && rows.length < 2 && html`<p class="muted" role="status">There are too few windows yet.</p>`}
     ${rows.length > 1 && html`<div class="time-hours">

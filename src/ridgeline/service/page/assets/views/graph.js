@@ -73,7 +73,7 @@ function Toolbar({kind, params, selected, text, setText, hits, graph, show, fold
       ${hits && html`<span class="graph-hits" role="status">${hits.size === 1 ? "1 found" : `${hits.size} found`}</span>`}
       ${selected && html`<a class="graph-toggle" role="button" aria-pressed=${Boolean(params.only)}
         href=${href({only: params.only ? null : "1"})} title="Only what is up- and downstream of it">Only its streams</a>`}
-      <span class="graph-space"></span>
+      <span class="space"></span>
       ${kind === "logical" && foldable && html`<a class="graph-toggle" role="button"
           href=${href({open: unfolded ? null : all.join(","), split: unfolded ? null : split.join(",") || null})}>
           ${unfolded ? "Fold all" : "Unfold all"}</a>`}`}

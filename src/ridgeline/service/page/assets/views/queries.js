@@ -171,7 +171,7 @@ function Results({ name, query, onStop }) {
     <div class="queries-line">
       <h2>${name}</h2>
       ${last && html`<span class="muted">window ${last.firstWindow === last.window ? count(last.window) : `${count(last.firstWindow)} to ${count(last.window)}`}, ${plural(last.rows.length, "row")}${last.more ? " and more" : ""} of ${plural(last.tuples, "tuple")}, ${duration(last.seconds)}, ${bytes(last.bytes)}</span>`}
-      <span class="queries-space"></span>
+      <span class="space"></span>
       <div role="group" aria-label="Show as">
         <button type="button" class="button" aria-pressed=${!chart} onClick=${() => go({ as: null, replace: true })}>Table</button>
         <button type="button" class="button" aria-pressed=${chart} onClick=${() => go({ as: "chart", replace: true })}>Chart</button>

@@ -62,7 +62,7 @@ function Past({ region, windows, marks, choose, chosen, children }) {
     <div class="time-head">
       <h2>The last ${count(own.length)} windows${region == null ? "" : ` of ${region}`}</h2>
       <${Sum} windows=${own} />
-      <span class="time-space"></span>
+      <span class="space"></span>
       ${children}
     </div>
     <${Strip} windows=${own} marks=${near} chosen=${own.indexOf(chosen)} onChoose=${pick} label=${region == null ? "Window" : `Window of ${region}`} />`;
