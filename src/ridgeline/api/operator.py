@@ -29,6 +29,7 @@ from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.state import Declaration, StateCell, cell_of
 from ridgeline.api.support.emitting import Emits
+from ridgeline.api.support.handlers import MARK
 from ridgeline.api.timers import Timers
 
 if TYPE_CHECKING:
@@ -80,16 +81,12 @@ def operator_type(cls: type) -> OperatorType:
         ports = {name: value for name, value in found.items() if isinstance(value, Port)}
         states = {name: value for name, value in found.items() if isinstance(value, Declaration)}
         for name, value in found.items():
-            marks = getattr(value, "__dict__", {})
-            for port, attribute in marks.get("_processes", ()):
-                if port.name not in ports:
-                    continue  # the subclass made something else of the name
-                ports[port.name] = copy.copy(ports[port.name])
-                setattr(ports[port.name], attribute, name)
-            for timers in marks.get("_expires", ()):
-                if isinstance(declared := states.get(timers.name), Timers):
-                    states[timers.name] = declared = copy.copy(declared)
-                    declared.handler = name
+            for member, attribute in getattr(value, "__dict__", {}).get(MARK, ()):
+                members: dict[str, Any] = ports if isinstance(member, Port) else states
+                # else the subclass made something else of the name
+                if isinstance(members.get(member.name), (InputPort, Timers)):
+                    members[member.name] = copy.copy(members[member.name])
+                    setattr(members[member.name], attribute, name)
         _add_later_handlers(cls, ports)
         _add_later_handlers(cls, states)
         properties = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 from collections.abc import Callable, Sequence
 from typing import (
@@ -168,14 +167,14 @@ class InputPort(Port, Generic[T]):
 
     def process(self, function: Callable[[Op, T], None]) -> Callable[[Op, T], None]:
         """Decorate the method that takes one tuple at a time; in a subclass too: `@Base.port.process`."""
-        self._register("process_name", function)
+        self.handlers.add(self, "process_name", function)
         return function
 
     def process_batch(
         self, function: Callable[[Op, pa.RecordBatch], None]
     ) -> Callable[[Op, pa.RecordBatch], None]:
         """Decorate the method that takes one Arrow batch at a time; preferred to `process` if both exist."""
-        self._register("process_batch_name", function)
+        self.handlers.add(self, "process_batch_name", function)
         return function
 
     def control(self, function: Callable[[Op, Any], object]) -> Callable[[Op, Any], object]:
@@ -184,17 +183,8 @@ class InputPort(Port, Generic[T]):
         They are forwarded to all output ports. If it returns True they do not: the operator emits its own
         instead.
         """
-        self._register("control_name", function)
+        self.handlers.add(self, "control_name", function)
         return function
-
-    def _register(self, attribute: str, function: Callable[..., object]) -> None:
-        """Keep the method until its class is made; in a subclass on the function, too."""
-        if not self.name:
-            self.handlers.add(attribute, function)
-            return
-        self.handlers.add_later(attribute, function)
-        with contextlib.suppress(AttributeError, TypeError):  # made in C: the name has to do
-            vars(function).setdefault("_processes", []).append((self, attribute))
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from datetime import datetime  # also for the annotations of the example
 from operator import attrgetter
@@ -92,12 +91,7 @@ class Timers(KeyedState[K, Any], Generic[K]):
 
         In a subclass too: `@Base.silence.expired`.
         """
-        if not self.name:
-            self.handlers.add("handler", function)
-            return function
-        self.handlers.add_later("handler", function)  # the class that declares the timers is made already
-        with contextlib.suppress(AttributeError, TypeError):  # made in C: the name has to do
-            vars(function).setdefault("_expires", []).append(self)
+        self.handlers.add(self, "handler", function)
         return function
 
     def __set_name__(self, owner: type, name: str) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 _MOST_WRAPPED = 100
+MARK = "_handles"
+"""The attribute of a function of a subclass: the ports and timers that it is for, each with the field."""
 
 
 class Handlers:
@@ -23,16 +26,20 @@ class Handlers:
         self.doubled: tuple[str, ...] = ()
         """The names of methods in the place of which another one is called."""
 
-    def add(self, field: str, function: Callable[..., object]) -> None:
-        """A method of the class that is being made."""
-        if field in self._own:
-            self._replaced.append((field, self._own[field]))
-        self._own[field] = function
+    def add(self, member: Any, field: str, function: Callable[..., object]) -> None:
+        """A method of the class that is being made, or of a subclass, once `member` has a name.
 
-    def add_later(self, field: str, function: Callable[..., object]) -> None:
-        """A method of a subclass. Kept by name: what is kept here is pickled with the class."""
+        That of a subclass is marked, and kept by name: what is kept here is pickled with the class.
+        """
+        if not member.name:
+            if field in self._own:
+                self._replaced.append((field, self._own[field]))
+            self._own[field] = function
+            return
         module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
         self._later[field, str(module), str(name)] = None
+        with contextlib.suppress(AttributeError, TypeError):  # made in C: the name has to do
+            vars(function).setdefault(MARK, []).append((member, field))
 
     def names(self, owner: type) -> Iterator[tuple[str, str]]:
         """Field and name of each method, once the class is made. Those that are not in it are `hidden`."""
