@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
@@ -34,6 +34,11 @@ class Budget(NamedTuple):
     records: float
     measured: bool = False
     fixed: float = 0.0
+
+
+def holding(reports: Iterable[WindowReport]) -> dict[int, int]:
+    """By physical id, the tuples that inputs keep for the windows after the one that these report."""
+    return {one.window.operator: one.holds for report in reports for one in report.operators if one.holds}
 
 
 def is_of_store(failure: Failure) -> bool:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.support.loops import DelayHead
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import Budget, WindowReport
+from ridgeline.plan.protocol import Budget, WindowReport, holding
 from ridgeline.stram.windows import InFlightWindow
 
 FIRST_RECORDS = 1_000.0
@@ -127,16 +127,16 @@ class Budgets:
             stages[stage] = max(stages[stage], busy_seconds(report))
         self._busy = sum(stages.values()), _longest(reports)
         self._set_depth()
+        waiting = holding(reports)
         for name, found in self._inputs.items():
             if records[name] and name in window.budgets:
                 work = _longest(report for report in reports if report.window.container in found.reached)
                 work += self.publishing
-                full = records[name] >= window.budgets[name].records / 2 or not found.operators.isdisjoint(
-                    window.holding
-                )
+                most = window.budgets[name].records
+                full = records[name] >= most / 2 or bool(found.operators & waiting.keys())
                 if full or 2 * len(self._inputs) * records[name] >= sum(records.values()):
                     self._last[name].append((records[name], work))
-                    self._budgets[name] = self._following(name, window.budgets[name].records, full=full)
+                    self._budgets[name] = self._following(name, most, full=full)
                 # else others have made the work
 
     def _following(self, name: str, most: float, *, full: bool) -> Budget:

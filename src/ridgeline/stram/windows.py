@@ -58,8 +58,7 @@ class InFlightWindow:
     one begun, -1 before the first. `carries_states`: the request of that attempt named the states. `final`:
     the window is to run as the last. `reason`: why the attempt before is void. `reports`: those of the
     attempt so far, by container. `finished`: the inputs that finish in it. `delays`: a delay operator has
-    tuples for the next window. `empty`: nothing has moved as far as has been reported. `holding`: by physical
-    id, the tuples that inputs keep for the next windows.
+    tuples for the next window. `empty`: nothing has moved as far as has been reported.
     """
 
     window_id: int
@@ -73,7 +72,6 @@ class InFlightWindow:
     finished: set[int] = field(default_factory=set)
     delays: bool = False
     empty: bool = True
-    holding: dict[int, int] = field(default_factory=dict)
     offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
     taken: Mapping[str, float] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
@@ -91,7 +89,6 @@ class InFlightWindow:
         self.finished.update(one.window.operator for one in report.operators if one.window.finished)
         self.delays = self.delays or any(one.delays for one in report.operators)
         self.empty = self.empty and is_empty(report)
-        self.holding.update({one.window.operator: one.holds for one in report.operators if one.holds})
         if len(self.reports) == containers:
             self._enter(
                 WindowPhase.COMPLETE, f"container {container} reports attempt {report.window.attempt}"
@@ -109,8 +106,8 @@ class InFlightWindow:
         """The attempt does not count, and its reports are dropped."""
         self._enter(WindowPhase.VOID, f"attempt {self.attempt} is void, {reason or 'it runs as the last'}")
         self.reason, self.empty, self.delays = reason, True, False
-        for of_attempt in (self.reports, self.finished, self.holding):
-            of_attempt.clear()
+        self.reports.clear()
+        self.finished.clear()
 
     def commit(self) -> None:
         """The commit of the window begins."""

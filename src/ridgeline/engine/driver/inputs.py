@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 from ridgeline.api.clock import Clock, SteadyTime
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.errors import RidgelineError, shorten
-from ridgeline.api.operator import InputOperator
+from ridgeline.api.operator import InputOperator, SparkSource
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.engine.driver.outputs import alike_on_driver, call_on_driver, check_json
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import Budget, WindowReport
+from ridgeline.plan.protocol import Budget, WindowReport, holding
 
 Read = Mapping[str, OffsetRange]
 """The ranges that a window reads, by input operator."""
@@ -100,11 +100,11 @@ class Inputs:
             first = min(one.id for one in self.plan.physical.operators if one.name == name)
             self._on_problem(first, problem)
 
-    def committed(self, window_id: int, read: Read, reports: Iterable[WindowReport] = ()) -> None:
+    def committed(self, window_id: int, read: Read, reports: Sequence[WindowReport] = ()) -> None:
         """A window is committed that has read this, and all windows before it. `reports`: of containers."""
         ran = [one for window in reports for one in window.operators]
         handed_over = {one.window.operator: one.handed_over for one in ran if one.handed_over}
-        self.waiting = {one.window.operator: one.holds for one in ran if one.holds}
+        self.waiting = holding(reports)
         for name, enumerator in self._enumerators.items():
             if handed_over:
                 own = (one.id for one in self.plan.physical.operators if one.name == name)
@@ -113,6 +113,11 @@ class Inputs:
                     self._call(name, "received", window_id, enumerator.received, window_id, values)
             if name in read:
                 self._call(name, "committed", window_id, enumerator.committed, window_id, read[name].end)
+
+    def cut(self, reports: Sequence[WindowReport]) -> int:
+        """How many rows of Spark's last micro-batch wait after a window. `reports`: of its containers."""
+        waiting, operator = holding(reports), self.plan.physical.operator
+        return sum(rows for one, rows in waiting.items() if isinstance(operator(one).operator, SparkSource))
 
     def take_awake(self) -> bool:
         """Whether an enumerator has called `wake` since the last call."""

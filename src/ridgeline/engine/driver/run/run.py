@@ -567,8 +567,7 @@ class ApplicationRun:
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
         keys = record.state_keys
-        waiting = sum(one.holds for report in last.reports for one in report.operators)
-        offsets = last.offsets and replace(last.offsets, waiting=waiting)
+        offsets = last.offsets and replace(last.offsets, waiting=self._live.inputs.cut(last.reports))
         manifest = Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
