@@ -181,7 +181,7 @@ class _OfEach(TypedDict, total=False):
     ]
 
 
-class _OfOperators(_OfAll, total=False):
+class _OfOperators(TypedDict, total=False):
     """Attributes of operators, for which the application may say a default."""
 
     processing_mode: Annotated[
@@ -220,12 +220,8 @@ class _OfOperators(_OfAll, total=False):
     unifier_limit: _Limit
 
 
-class OperatorAttributes(_OfEach, _OfOperators, total=False):
-    """Attributes of one operator: `add_operator("sum", Sum(), partitions=2)`.
-
-    Example:
-        >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
-    """
+class _Divided(TypedDict, total=False):
+    """Attributes that divide an operator, which are listed first."""
 
     partitions: Annotated[
         int, About("number of instances of the operator", default=1, minimum=1, maximum=2**16)
@@ -234,6 +230,15 @@ class OperatorAttributes(_OfEach, _OfOperators, total=False):
         Partitioner | None,
         About("who gets which tuples; default: sticky by key on every connected port that has one"),
     ]
+
+
+class OperatorAttributes(_Divided, _OfEach, _OfOperators, _OfAll, total=False):
+    """Attributes of one operator: `add_operator("sum", Sum(), partitions=2)`.
+
+    Example:
+        >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
+    """
+
     slide_by_window_count: Annotated[
         int | None,
         About(
@@ -263,7 +268,7 @@ class OperatorAttributes(_OfEach, _OfOperators, total=False):
     partition_parallel: _Parallel
 
 
-class ApplicationAttributes(_OfOperators, total=False):
+class ApplicationAttributes(_OfOperators, _OfAll, total=False):
     """Attributes of an application: `Application("payments", heartbeat_timeout="1m")`.
 
     Example:
