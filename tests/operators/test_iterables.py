@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pandas as pd
 import polars as pl
@@ -22,7 +24,7 @@ from ridgeline import Application, RidgelineError, SchemaError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import IterableInput, Line, SocketInput, from_frame, from_iterable
-from ridgeline.operators.staged._staged_source import StagedSource
+from ridgeline.operators.staged._staged_source import RowStore, StagedSource
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.testing.shares import share
@@ -152,7 +154,7 @@ def test_fewer_items_than_before(tmp_path: Path) -> None:
         run_local(application(from_iterable(NUMBERS[:7], Number)), checkpoint=tmp_path)
 
 
-def test_rows_that_were_taken_and_are_gone_are_told(tmp_path: Path) -> None:
+def test_rows_that_were_taken_are_there_after_a_full_disk_and_told_if_they_are_gone(tmp_path: Path) -> None:
     def source() -> StagedSource:
         tables = (pa.table({"value": list(range(first, first + 10))}) for first in (0, 10, 20))
         made = StagedSource(lambda _stop: tables, pa.table, keeps=True)
@@ -166,6 +168,16 @@ def test_rows_that_were_taken_and_are_gone_are_told(tmp_path: Path) -> None:
     first.stop()
     last = max(tmp_path.glob("inputs/*/*/*.rows"))
     position = {"rows": first.cut("rows", begin, end, 0.4)}
+    second = source()
+    with (
+        mock.patch.object(RowStore, "add", side_effect=OSError(28, "full")),
+        pytest.raises(OSError, match="full"),
+    ):
+        second.resume(position)
+    second.resume(position)
+    assert second.ends(1.0)["rows"][0] >= 30
+    second.stop()
+    shutil.rmtree(tmp_path / "inputs/source-run" / second.ends(0.0)["rows"][1])
     last.unlink()
     with pytest.raises(RidgelineError, match=r"`source`: rows 20 to 29, .* are gone.*; restore it"):
         source().resume(position)

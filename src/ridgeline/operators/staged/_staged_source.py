@@ -215,15 +215,16 @@ class StagedSource(Source):
     def _begin(self, number: int, written: int) -> None:
         """Make the folder, and take rows; those that drivers before have written come first."""
         self._before = RowStore.all_in(self._parent)
-        self._store, self._first = RowStore.new(self._parent), number
+        store, self._first = RowStore.new(self._parent), number
         if self._keeps:
-            number = self._store.take_over(self._before, number)
+            number = store.take_over(self._before, number)
             if number < written:
                 what = f"`{self._context.operator}`: rows {number} to {written - 1}, which it had taken, "
                 what += f"are gone: the last file in `{self._parent}` is missing"
                 raise RidgelineError(f"{what}; restore it from a copy, or begin on a fresh checkpoint")
         else:
             self._passed = number
+        self._store = store  # not before: on a full disk it is begun again
         self._count = self._committed = number
         self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)
         self._thread.start()
