@@ -12,6 +12,7 @@ import pytest
 
 from ridgeline.service.http import connections
 from ridgeline.service.http.connections import Connections
+from support.paths import SUPPORT
 from support.service.asking import dial, ended
 from support.service.watched import BASE, serving, watched
 from support.waiting import PATIENCE_SECONDS
@@ -170,7 +171,7 @@ def test_strangers_leave_descriptors_to_the_application():
     """
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(SUPPORT.parent)},
     ) as serving_process, ExitStack() as held:  # fmt: skip
         port = int(serving_process.stdout.readline())
         for number in range(400):
