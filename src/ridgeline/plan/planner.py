@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from ridgeline.api.application import Application
 from ridgeline.plan.build.fusing import build_execution
 from ridgeline.plan.build.physical import build_physical
-from ridgeline.plan.change.edited_references import Rewrite
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.references import Rewrite
 from ridgeline.plan.validation import validate
 
 _NONE: Mapping[str, object] = {}

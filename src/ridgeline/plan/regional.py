@@ -13,10 +13,10 @@ from ridgeline.api.application import AddedAttributes, AddedOperator, AddedStrea
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
-from ridgeline.plan.change.edited_references import moved_stream, point_of
 from ridgeline.plan.draft import Deciders, Draft
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.placement_rule import PlacementRule
+from ridgeline.plan.references import moved_stream, point_of
 from ridgeline.plan.region import QueueEdge, Region
 
 

@@ -9,7 +9,6 @@ from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.build.key_agreement import check_sharing
 from ridgeline.plan.build.property_values import settle
-from ridgeline.plan.change.edited_references import Rewrite
 from ridgeline.plan.change.editing import make_edits, of_modules
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
@@ -17,6 +16,7 @@ from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import key_splitter
+from ridgeline.plan.references import Rewrite
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import read_application, read_deciders, read_listeners

@@ -11,13 +11,13 @@ from ridgeline.api.application import AddedModule, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
-from ridgeline.plan.change.edited_references import move_references
 from ridgeline.plan.change.editing import make_edits, of_modules, settle_overrides
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.edits import Given
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import copied
 from ridgeline.plan.overrides import Overrides, divide_stream_attributes, key_splitter
+from ridgeline.plan.references import move_references
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import edits_between, read_specification

@@ -16,9 +16,9 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher
 from ridgeline.operators.queue_output import QueueOutput
-from ridgeline.plan.change.edited_references import localities_of
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.references import localities_of
 from ridgeline.testing.matching import Row, row_of
 from ridgeline.testing.sinks import Collector, CollectorSink
 

@@ -34,12 +34,12 @@ from ridgeline.measure.events import (
 from ridgeline.observe.identity import run_info
 from ridgeline.observe.judging import Judge
 from ridgeline.observe.plan_topology import planned_event
-from ridgeline.plan.change.edited_references import Replace, replace_operators
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
+from ridgeline.plan.references import Replace, replace_operators
 from ridgeline.policies.deciding import Deciders
 from ridgeline.regions.planning import WHOLE, PlannedRegion, Scope, resume_of
 from ridgeline.stram.changes import EditPlan

@@ -10,7 +10,6 @@ from typing import Any
 from ridgeline.api.application import AddedAttributes, Application
 from ridgeline.api.errors import ValidationError
 from ridgeline.api.operator import Operator
-from ridgeline.plan.change.edited_references import put_in_place
 from ridgeline.plan.change.editor import Editor
 from ridgeline.plan.change.kinds import kind_of, make_all
 from ridgeline.plan.draft import Draft, Faults
@@ -23,6 +22,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overrides
+from ridgeline.plan.references import put_in_place
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validate.operators import set_properties
 

@@ -10,10 +10,10 @@ from ridgeline.api.application import AddedOperator, AddedStream, Application
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.loops import DelayHead, DelayTail
-from ridgeline.plan.change.edited_references import Named, forget_operators, operator_of, point_of
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.overrides import Overrides
+from ridgeline.plan.references import Named, forget_operators, operator_of, point_of
 from ridgeline.plan.spec.reader import find_port, read_operator
 from ridgeline.plan.spec.values import ValueFaultError, read_partitioner, read_value
 from ridgeline.plan.validate.application import check_name

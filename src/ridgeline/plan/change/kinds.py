@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.plan.change.edited_references import moved_rules, put_in_place
 from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
 from ridgeline.plan.change.kind import (
     Difference,
@@ -32,6 +31,7 @@ from ridgeline.plan.edits import (
     ReplaceOperator,
 )
 from ridgeline.plan.logical import module_of
+from ridgeline.plan.references import moved_rules, put_in_place
 
 
 def _add(editor: Editor, edit: AddOperator) -> None:

@@ -8,18 +8,18 @@ from typing import Any
 
 from ridgeline.api.application import AddedStream
 from ridgeline.api.errors import listed
-from ridgeline.plan.change.edited_references import (
+from ridgeline.plan.change.editor import Editor
+from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
+from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
+from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
+from ridgeline.plan.logical import locality_name
+from ridgeline.plan.references import (
     localities_of,
     moved_stream,
     operator_of,
     point_of,
     with_through,
 )
-from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
-from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
-from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
-from ridgeline.plan.logical import locality_name
 
 
 def _add(editor: Editor, edit: AddStream) -> None:

@@ -13,10 +13,10 @@ from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.attribute import Scope
-from ridgeline.plan.change.edited_references import localities_of
 from ridgeline.plan.draft import FAULTY, Draft, DraftModule, Faults, ModuleScope, Through
 from ridgeline.plan.logical import LogicalModule
 from ridgeline.plan.modules.expanding import Expanded
+from ridgeline.plan.references import localities_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.shown_properties import secret_names, shown_properties
 from ridgeline.plan.validate.application import check_name
