@@ -35,7 +35,7 @@ ALL = {
 
 
 def test_options_of_the_chart_are_those_of_the_command():
-    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout
+    shown = CliRunner().invoke(app, ["run", "--help-all"], env={"COLUMNS": "200"}).stdout
     options = set(re.findall(r'"(--[a-z-]+)"', HELPERS))
     assert {"--store", "--store-name", "--tokens", "--web-cert"} <= options
     assert not {one for one in options if one not in shown}

@@ -72,7 +72,7 @@ def items(seed: int, windows: int = 10, *, aborts: int = 0) -> list:
 
 
 def application(given: list, faults=(), *, last: type[Operator] = Latest, **attributes) -> Application:
-    app = Application("app", window="100ms", snapshot_interval=3, windows_in_flight=5)
+    app = Application("app", window="100ms", snapshot_interval=3, windows_in_flight=5, window_work="1h")
     mode = {name: value for name, value in attributes.items() if name == "processing_mode"}
     source = app.add_operator("source", ListInput(Item, given))
     sums = app.add_operator("sums", Sums(faults=list(faults)), partitions=2, **attributes)
