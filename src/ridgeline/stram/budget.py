@@ -92,7 +92,7 @@ class Budgets:
         }
         self._long = bool(self._inputs)
         """Whether windows are so long that one more would wait; until one is known, they are taken to be."""
-        self._overdue = 0.0
+        self._overdue = math.inf
         """A window that runs for longer has more work than the last one."""
 
     @property
