@@ -15,7 +15,9 @@ from support.services.fixtures import ready
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 SECONDS = deep(3)
-SILENT = r"the checkpoint's store \(`s3a://\S+`\) has not answered for \d+ s"
+AWAY = r"the checkpoint's store \(`s3a://\S+`\) (?:cannot be reached from `\S+`: it )?has not answered "
+"""The driver says it, or a slot whose state is to be written, whichever needs the store first."""
+SILENT = AWAY + r"for \d+ s"
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def cut(run, *, hang):
     application = run.ask("progress")["application"]
     assert application["verdict"] == "stuck"
     [why] = application["stuckStores"]
-    assert re.fullmatch(r"the checkpoint's store \(`\S+`\) has not answered since 20\S+.*", why)
+    assert re.fullmatch(AWAY + r"since 20\S+.*", why)
     assert why[:100] in run.ask("sentence")["text"]
     time.sleep(SECONDS)
     run.store.mend()

@@ -273,7 +273,8 @@ def application(
     windows: int, *, partitions: int = 1, collector: Collector = collector, **attributes: object
 ) -> Application:
     """The application as it begins; `Model()` is the same in plain Python."""
-    app = Application("edited", window="10ms", **attributes)
+    # a window holds what it has by hand, however long it takes
+    app = Application("edited", window="10ms", window_work="1h", **attributes)
     numbers = app.add_operator("numbers", Numbers(windows=windows))
     sums = app.add_operator("sums", Sums(), partitions=partitions)
     spans = app.add_operator("spans", Spans(factor=3), application_window_count=2)
