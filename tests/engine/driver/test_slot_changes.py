@@ -70,7 +70,7 @@ def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(
     )
     assert states(found) == [APPLIED] * 8
     assert max(claimed) <= 6
-    assert claimed[-1] == claimed[0]
+    assert claimed[-1] == 3  # one for each container, as at first once all had started
     numbers = {joined.slot for joined in found.of_type(SlotJoined)}
     assert max(numbers) < 12
 
