@@ -182,7 +182,8 @@ class Budgets:
         `windows`: how many run; where outputs take long, those that wait for them, too. `seconds`: how long
         the oldest of them has.
         """
-        return windows >= self._depth if self._long else seconds > self._overdue
+        # fewer than the usual number leave a slot without work, however long the oldest takes
+        return windows >= self._depth and (self._long or seconds > self._overdue)
 
     def _set_depth(self) -> None:
         """How many windows run if none waits for another (Little's law), and one that is ready.
