@@ -134,6 +134,7 @@ def test_what_does_not_fit_is_refused(schema: Any, what: str) -> None:
         ),
         ({"gap": "x"}, "its `gap` is no time"),
         ({"gap": [1]}, "should be a valid integer"),
+        ({"gap": -5}, "should be greater than 0"),
     ],
 )
 def test_windows_are_read_of_texts_and_fields_and_of_nothing_else(given: Any, what: Any) -> None:

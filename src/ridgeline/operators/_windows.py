@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Discriminator, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.results import names_call
@@ -139,6 +139,10 @@ def microseconds(value: Duration, what: str, *, least: int = 1) -> int:
     return found
 
 
+Positive = Annotated[int, Field(gt=0)]
+"""As fields of a specification they come without the functions that refuse wrong ones."""
+
+
 @dataclass(frozen=True)
 class Sliding:
     """Windows of `size` that begin every `slide`, all in microseconds; see `sliding`.
@@ -214,7 +218,7 @@ class Session:
     30000000
     """
 
-    gap: int
+    gap: Positive
 
 
 @dataclass(frozen=True)
@@ -225,7 +229,7 @@ class Counted:
     100
     """
 
-    every: int
+    every: Positive
 
 
 @dataclass(frozen=True)
@@ -236,7 +240,7 @@ class RollingTime:
     300000000
     """
 
-    span: int
+    span: Positive
 
 
 @dataclass(frozen=True)
@@ -247,7 +251,7 @@ class RollingCount:
     100
     """
 
-    records: int
+    records: Positive
 
 
 @dataclass(frozen=True)
