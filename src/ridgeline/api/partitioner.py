@@ -11,7 +11,7 @@ from typing import Any
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.pickling import pickled_by_values
 
-_CELLS, _CELLS_EACH, _MOST_CELLS = 1 << 10, 8, 1 << 16
+_CELLS, _CELLS_EACH, _MOST_CELLS = 1 << 10, 1 << 4, 1 << 16
 """Into how many cells hashes are divided where partitions are no power of two: at least, and for each of them
 at least. And at most, which is what masks may have."""
 _UNSAID = (
@@ -171,11 +171,6 @@ class Partitioner(ABC):
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
         return f"{type(self).__name__}({values})"
-
-
-_CELLS = 1 << 10
-_CELLS_EACH = 1 << 4
-_MOST_CELLS = 1 << 16
 
 
 def assign_keys(count: int) -> list[PartitionKeys]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableSequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, overload
 
 from typing_extensions import TypeVar
 
@@ -12,6 +12,13 @@ from ridgeline.api.cells.cell import Change, Declaration, Kind, StateCell, State
 from ridgeline.api.cells.keyed_declaration import MovesTo, StateMoves, checked_key, checked_moves
 
 T = TypeVar("T", default=Any)
+
+
+class _Options(TypedDict, total=False):
+    scope: StateScope
+    moves: StateMoves | None
+    moves_by: Callable[[Any], Any] | None
+    moves_to: MovesTo | None
 
 
 class ListState(Declaration, Generic[T]):
@@ -36,25 +43,9 @@ class ListState(Declaration, Generic[T]):
     """
 
     @overload
-    def __init__(
-        self,
-        type: type[T],
-        *,
-        scope: StateScope = ...,
-        moves: StateMoves | None = ...,
-        moves_by: Callable[[Any], Any] | None = ...,
-        moves_to: MovesTo | None = ...,
-    ) -> None: ...
+    def __init__(self, type: type[T], **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(
-        self,
-        type: UnionType | None = None,
-        *,
-        scope: StateScope = ...,
-        moves: StateMoves | None = ...,
-        moves_by: Callable[[Any], Any] | None = ...,
-        moves_to: MovesTo | None = ...,
-    ) -> None: ...
+    def __init__(self, type: UnionType | None = None, **options: Unpack[_Options]) -> None: ...
     def __init__(
         self,
         type: object = None,  # noqa: A002  what it is
