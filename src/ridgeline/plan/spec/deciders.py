@@ -14,14 +14,8 @@ from ridgeline.api.policy import Kind, Promise
 from ridgeline.plan.spec.values import ValueFaultError, import_path, made_of, path_of, write_value
 
 _PROMISES: dict[Kind, Callable[..., Promise]] = {kind: getattr(policy, kind) for kind in policy.UNITS}
-_LIMITS: dict[Kind, str] = {
-    "caught_up_within": "limit",
-    "error_share": "at_most",
-    "late_share": "at_most",
-    "loss": "at_most",
-    "throughput": "at_least",
-    "uptime": "at_least",
-}
+_LIMITS = {"limit", "at_most", "at_least"}
+"""Parameters that are the limit of a promise, where it is not that of a quantile."""
 
 
 def make_decider(path: str, properties: Mapping[str, Any], method: str) -> Any:
@@ -67,10 +61,7 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
     make = _PROMISES.get(kind) if isinstance(kind, str) else None  # type: ignore[call-overload]
     if make is None:
         raise ValueFaultError(f"no promise is called {shorten(kind)}", f"give one of {', '.join(_PROMISES)}")
-    known = [
-        name for name, one in inspect.signature(make).parameters.items() if one.kind is not one.VAR_KEYWORD
-    ]
-    known += ["on_broken", "on_kept"]
+    known = [*_parameters(make), "on_broken", "on_kept"]
     for name in words:
         if name not in known:
             raise ValueFaultError(f"a promise `{kind}` has no `{name}`", did_you_mean(name, known))
@@ -82,6 +73,11 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
         ) from error
 
 
+def _parameters(make: Callable[..., Promise]) -> list[str]:
+    parameters = inspect.signature(make).parameters
+    return [name for name, one in parameters.items() if one.kind is not one.VAR_KEYWORD]
+
+
 def write_promise(promise: Promise) -> dict[str, Any]:
     """Plain values from which `make_promise` makes an equal promise.
 
@@ -91,11 +87,10 @@ def write_promise(promise: Promise) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": promise.kind}
     if promise.operator:
         found["operator"] = promise.operator
-    found[_LIMITS.get(promise.kind, f"p{promise.percent}")] = promise.limit
-    if promise.kind != "caught_up_within":
-        found["over"] = promise.over
-    if promise.kind == "uptime":
-        found["gap"] = promise.gap
+    takes = _parameters(_PROMISES[promise.kind])
+    limit = next((name for name in takes if name in _LIMITS), f"p{promise.percent}")
+    found[limit] = promise.limit
+    found |= {name: getattr(promise, name) for name in ("over", "gap") if name in takes}
     for name in ("on_broken", "on_kept"):
         if target := getattr(promise, name):
             found[name] = target if isinstance(target, str) else list(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -20,11 +21,21 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class DeciderSpec(_Section):
-    """A policy, or a listener of an operator's figures: its class, and its properties."""
+class AffinitySpec(_Section):
+    """A rule that operators run together, or apart."""
 
-    class_: str = Field(alias="class", description="The import path of its class: `payments.MoreWhenLate`.")
-    properties: Values = Field(default={}, description="Values of its properties.")
+    type: str = Field(description="`AFFINITY` or `ANTI_AFFINITY`.")
+    operators: list[str] = Field(
+        default=[], description="Two names or more; one name twice means its partitions."
+    )
+    pattern: str | None = Field(
+        default=None, description="A regular expression for whole names, in place of `operators`."
+    )
+    locality: str = Field(default="NODE_LOCAL", description="What they share, or do not.")
+    relax: bool = Field(default=False, description="True gives the rule up where it cannot be kept.")
+    hosts: list[str] = Field(
+        default=[], description="Hosts, or racks if the locality is RACK_LOCAL, that the rule is about."
+    )
 
 
 class PromiseSpec(_Section):
@@ -54,6 +65,29 @@ class PromiseSpec(_Section):
     )
 
 
+class DeciderSpec(_Section):
+    """A policy, or a listener of an operator's figures: its class, and its properties."""
+
+    class_: str = Field(alias="class", description="The import path of its class: `payments.MoreWhenLate`.")
+    properties: Values = Field(default={}, description="Values of its properties.")
+
+
+class PersistSpec(_Section):
+    """An output operator that writes a stream down."""
+
+    class_: str = Field(alias="class", description="The import path of its class: `payments.Archive`.")
+    properties: Values = Field(default={}, description="Values of its properties.")
+    attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
+
+
+class ModuleSpec(_Section):
+    """A module: its class, and what is set of it."""
+
+    class_: str = Field(alias="class", description="The import path of its class: `quotes.CleanQuotes`.")
+    properties: Values = Field(default={}, description="Values of its properties.")
+    attributes: Values = Field(default={}, description="Attributes of the operators inside.")
+
+
 class OperatorSpec(_Section):
     """An operator: its class, and what is set of it."""
 
@@ -67,22 +101,6 @@ class OperatorSpec(_Section):
     stats_listeners: list[DeciderSpec] = Field(
         default=[], description="Who sees its figures, and answers with changes of it."
     )
-
-
-class ModuleSpec(_Section):
-    """A module: its class, and what is set of it."""
-
-    class_: str = Field(alias="class", description="The import path of its class: `quotes.CleanQuotes`.")
-    properties: Values = Field(default={}, description="Values of its properties.")
-    attributes: Values = Field(default={}, description="Attributes of the operators inside.")
-
-
-class PersistSpec(_Section):
-    """An output operator that writes a stream down."""
-
-    class_: str = Field(alias="class", description="The import path of its class: `payments.Archive`.")
-    properties: Values = Field(default={}, description="Values of its properties.")
-    attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
 
 
 def _is_text(value: object) -> str:
@@ -144,23 +162,6 @@ class RegionSpec(_Section):
     )
     attributes: Values = Field(
         default={}, description="Attributes of the application that have another value there."
-    )
-
-
-class AffinitySpec(_Section):
-    """A rule that operators run together, or apart."""
-
-    type: str = Field(description="`AFFINITY` or `ANTI_AFFINITY`.")
-    operators: list[str] = Field(
-        default=[], description="Two names or more; one name twice means its partitions."
-    )
-    pattern: str | None = Field(
-        default=None, description="A regular expression for whole names, in place of `operators`."
-    )
-    locality: str = Field(default="NODE_LOCAL", description="What they share, or do not.")
-    relax: bool = Field(default=False, description="True gives the rule up where it cannot be kept.")
-    hosts: list[str] = Field(
-        default=[], description="Hosts, or racks if the locality is RACK_LOCAL, that the rule is about."
     )
 
 
@@ -277,39 +278,25 @@ def _path(loc: tuple[Any, ...], document: object) -> Iterator[str]:
 
 def _keys_at(path: list[str]) -> list[str]:
     """The keys that a place of the document may have."""
-    if not path:
-        return sorted(_KEYS)
-    sections = {"operators": OperatorSpec.model_fields, "streams": StreamSpec.model_fields}
-    sections["modules"] = ModuleSpec.model_fields
-    sections["regions"] = RegionSpec.model_fields
-    sections["affinity"] = AffinitySpec.model_fields
-    sections["policies"] = DeciderSpec.model_fields
-    sections["promises"] = PromiseSpec.model_fields
-    sections["dead_letters"] = PersistSpec.model_fields
-    fields = sections.get(path[0], {})
-    if path[0] == "operators" and "stats_listeners" in path[2:]:
-        fields = DeciderSpec.model_fields
-    if path[0] == "streams" and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
-        fields = PersistSpec.model_fields if "persist" in path else SinkSpec.model_fields
+    fields = Specification.model_fields
+    for part in path:
+        found = [one for name, one in fields.items() if (one.alias or name) == part]
+        model = next((model for one in found for model in _models(one.annotation)), None)
+        fields = fields if model is None else model.model_fields
     return [field.alias or name for name, field in fields.items()]
+
+
+def _models(kind: Any) -> Iterator[type[_Section]]:
+    """The sections that a value of a type is, or holds."""
+    if isinstance(kind, type) and issubclass(kind, _Section):
+        yield kind
+    for part in typing.get_args(kind):
+        yield from _models(part)
 
 
 _HELP = {
     field.alias or name: (field.description or "").rstrip(".")
-    for fields in (
-        part.model_fields
-        for part in (
-            AffinitySpec,
-            PromiseSpec,
-            DeciderSpec,
-            PersistSpec,
-            ModuleSpec,
-            OperatorSpec,
-            SinkSpec,
-            StreamSpec,
-            RegionSpec,
-            Specification,
-        )
-    )
-    for name, field in fields.items()
+    for part in _Section.__subclasses__()
+    for name, field in part.model_fields.items()
 }
+"""What a key is for; of keys in several sections in the one that is declared last."""
