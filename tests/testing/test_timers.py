@@ -261,7 +261,7 @@ def ringing(step: Any, lateness: float | None = 0.0) -> Application:
     ("step", "lateness", "text"),
     [
         (Lonely(), 0, "nothing is called when a timer of `alarm` expires; decorate a method"),
-        (Short(), 0, "but timers `alarm` call it with `(key, when)`; write `def ring(self, key, when)`"),
+        (Short(), 0, "but it is called with `(key, when)`; write `def ring(self, key, when)`"),
         (Ring(), None, "timers `alarm` go by record time, but no input operator upstream promises a"),
     ],
 )

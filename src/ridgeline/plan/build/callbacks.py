@@ -42,17 +42,17 @@ def callback_faults(operator: Operator) -> Iterator[CallbackFault]:
     asked = [name for name in _ASKED if hasattr(type(operator), name)]
     asked += [name for name, one in operator_type(type(operator)).metrics.items() if one.method]
     for name, parameters in (callbacks | dict.fromkeys(asked, ())).items():
-        yield from _method_faults(operator, name, parameters, "")
+        yield from method_faults(operator, name, parameters)
     if any("context" in vars(base) for base in type(operator).__mro__ if base not in Operator.__mro__):
         what = f"`{type(operator).__name__}` declares `context`, which is what operators know of their run"
         yield CallbackFault("", what, "call it something else")
     for port in operator_type(type(operator)).inputs.values():
         yield from _name_faults(operator, port)
         if port.control_name is not None:
-            yield from _method_faults(operator, port.control_name, ("value",), port.name)
+            yield from method_faults(operator, port.control_name, ("value",), port.name)
         for method, parameter in ((port.process_name, "tuple"), (port.process_batch_name, "batch")):
             if method is not None:
-                yield from _method_faults(operator, method, (parameter,), port.name)
+                yield from method_faults(operator, method, (parameter,), port.name)
 
 
 def _name_faults(operator: Operator, port: InputPort[Any]) -> Iterator[CallbackFault]:
@@ -71,8 +71,8 @@ def _name_faults(operator: Operator, port: InputPort[Any]) -> Iterator[CallbackF
         yield CallbackFault(port.name, what, "let one method call the other")
 
 
-def _method_faults(
-    operator: Operator, name: str, parameters: tuple[str, ...], port: str
+def method_faults(
+    operator: Operator, name: str, parameters: tuple[str, ...], port: str = ""
 ) -> Iterator[CallbackFault]:
     """Find out whether a callback is no method, would never run, or cannot be called with its arguments."""
     kind = type(operator).__name__

@@ -14,6 +14,7 @@ from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import listed
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.measure.deciding.key_load import KEY_BITS
@@ -89,6 +90,13 @@ def key_of(codec: StreamCodec | None, schema: Schema | None) -> object:
     if columns is not None:
         return columns
     return codec.function if isinstance(codec, FunctionCodec) else codec
+
+
+def shown_key(key: object) -> str:
+    """A key, by `key_of`, as errors and notes name it."""
+    if isinstance(key, tuple):
+        return listed(map(str, key)) or "a key of its own"
+    return f"`{type(key).__name__}`" if isinstance(key, StreamCodec) else "a function"
 
 
 def determines(mine: object, theirs: object) -> bool:
@@ -196,13 +204,8 @@ def check_sharing(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
             continue
-        followers = [
-            str(sink)
-            for stream in draft.streams
-            if stream.source is not None and stream.source.operator is operator
-            for sink in stream.sinks
-            if sink.port in sink.operator.followed
-        ]
+        edges = [(source, sink) for _, source, sink, _ in draft.edges() if source.operator is operator]
+        followers = [str(sink) for _, sink in edges if sink.port in sink.operator.followed]
         outputs = [port for port in operator.declared.every_output if port in operator.touched]
         inputs = [port for port in operator.declared.inputs if port in operator.touched]
         why = why_alone(operator.operator, operator.attributes, inputs, outputs, followers)

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ridgeline.api.cells.keyed_declaration import Lifetimes
-from ridgeline.api.codec import FunctionCodec
 from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource, operator_type
 from ridgeline.api.state import KeyedState
-from ridgeline.plan.build.key_agreement import key_columns
+from ridgeline.plan.build.key_agreement import key_of, shown_key
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.validate.graph import loop_notes
@@ -192,10 +191,7 @@ class _Reader:
 
     def _key(self, operator: LogicalOperator, port: str) -> str:
         codec = operator_type(type(operator.operator)).inputs[port].codec
-        columns = key_columns(codec, operator.inputs[port]) if codec is not None else None
-        if columns:
-            return listed(list(columns))
-        return "a function" if isinstance(codec, FunctionCodec) else f"`{type(codec).__name__}`"
+        return shown_key(key_of(codec, operator.inputs[port]))
 
     def _upstream(self, name: str) -> list[str]:
         """An operator and all operators upstream of it, the nearest first."""

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.ports import Order
-from ridgeline.plan.build.key_agreement import determines, key_of
+from ridgeline.plan.build.key_agreement import determines, key_of, shown_key
 from ridgeline.plan.draft import Draft, DraftOperator, End, Faults
 
 _NEEDS = "it needs the tuples of a key in order"
@@ -108,7 +107,7 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
             )
             yield at.index, what, remedy
         elif not determines(mine, promised):
-            what = f"`{at.name}` before it is divided by {listed(list(promised))}, not by {_shown(mine)}"
+            what = f"`{at.name}` before it is divided by {listed(list(promised))}, not by {shown_key(mine)}"
             yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
         return
     divided = [name for name in at.declared.inputs if any(name in part.keys for part in at.divided)]
@@ -117,7 +116,7 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
         yield at.index, what, f"give `{at.name}` one partition, {sort}"
     for name in divided:
         if not determines(mine, theirs := _key(at, name)):
-            what = f"`{at.name}` before it is divided by {_shown(theirs)}, not by {_shown(mine)}"
+            what = f"`{at.name}` before it is divided by {shown_key(theirs)}, not by {shown_key(mine)}"
             yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
 
 
@@ -127,9 +126,3 @@ def _key(operator: DraftOperator, port: str) -> object:
 
 def _named(column: object) -> str:
     return f"`{column}`" if isinstance(column, str) else shorten(column)
-
-
-def _shown(key: object) -> str:
-    if isinstance(key, tuple):
-        return listed([str(column) for column in key]) or "a key of its own"
-    return f"`{type(key).__name__}`" if isinstance(key, StreamCodec) else "its function"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.cells.merging import merges_of
 from ridgeline.api.operator import Operator, lateness_seconds, operator_type
 from ridgeline.api.timers import Timers
+from ridgeline.plan.build.callbacks import method_faults
 from ridgeline.plan.build.unifiers import unifier_faults
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 
@@ -52,21 +52,8 @@ def _check_handler(faults: Faults, operator: DraftOperator, name: str, timers: T
         remedy = f"decorate a method with it: `@{name}.expired`, `def expire(self, key, when)`"
         faults.add(operator.name, f"nothing is called when a timer of `{name}` expires", remedy)
         return
-    method = getattr(type(operator.operator), timers.handler, None)
-    shown = f"`{timers.handler}` of `{operator.kind}`"
-    remedy = f"write `def {timers.handler}(self, key, when)`"
-    if not callable(method):
-        faults.add(operator.name, f"timers `{name}` call {shown}, which is no method", remedy)
-    elif inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
-        what = f"{shown}, which timers `{name}` call, is `async` or has `yield` in it: it would never run"
-        faults.add(operator.name, what, "make it a plain method")
-    else:
-        signature = inspect.signature(method)
-        try:
-            signature.bind(None, "key", "when")
-        except TypeError:
-            what = f"{shown} has the parameters {signature}, but timers `{name}` call it with `(key, when)`"
-            faults.add(operator.name, what, remedy)
+    for _, what, remedy in method_faults(operator.operator, timers.handler, ("key", "when")):
+        faults.add(operator.name, f"timers `{name}`: {what}", remedy)
 
 
 def _check_record_time(faults: Faults, operator: DraftOperator, name: str, *, timers: bool) -> None:
