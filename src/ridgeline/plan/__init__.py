@@ -3,7 +3,6 @@
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.plan.build.fusing import build_execution
 from ridgeline.plan.build.physical import build_physical
-from ridgeline.plan.change.editing import edited
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
@@ -31,7 +30,6 @@ __all__ = [
     "build_execution",
     "build_physical",
     "describe",
-    "edited",
     "find_faults",
     "find_notes",
     "parse_duration",

@@ -16,10 +16,7 @@ from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import Policy, Promise, StatsListener
 from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.plan.region import Region
-
-FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()
-"""In the place of an end of a stream whose fault was reported."""
+from ridgeline.plan.region import PortRef, Region
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +47,8 @@ class DraftModule:
 
     `outside`: where it was added; `inside`: what it is made of. `failed`: a fault hides what that is.
     `touched`: ports that a stream outside names. `schemas`: of the ports that declare one. `ends`: the ports
-    inside that each port leads to.
+    inside that each port leads to, by name; none where a fault hides them. `rules`: its affinity rules, with
+    the full names of operators.
     """
 
     name: str
@@ -61,6 +59,7 @@ class DraftModule:
     touched: set[str] = field(default_factory=set)
     schemas: dict[str, Schema] = field(default_factory=dict)
     ends: dict[str, list[Any]] = field(default_factory=dict)
+    rules: list[Any] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -76,13 +75,15 @@ class DraftModule:
         """A port or property as errors name it."""
         return f"{self.name}.{name}"
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Through:
-    """An end of a stream that ports of modules lead to: (module, port) each, in the tuples' direction."""
-
-    point: Any
-    ports: tuple[tuple[DraftModule, str], ...]
+    def reached(self, port: str) -> list[Any]:
+        """The ports inside that a stream reaches which names one of its ports."""
+        self.touched.add(port)
+        own = ((self.name, port),)
+        entering = port in self.declared.inputs
+        return [
+            replace(end, through=(*own, *end.through) if entering else (*end.through, *own))
+            for end in self.ends[port]
+        ]
 
 
 @dataclass(slots=True, eq=False)
@@ -153,12 +154,17 @@ class DraftOperator:
 class End:
     """One end of a stream: a port of an operator of the application.
 
-    `through`: the ports of modules between the source and this sink, see `Through`.
+    `through`: the ports of modules between the source and this sink, (module, port) each.
     """
 
     operator: DraftOperator
     port: str
-    through: tuple[tuple[DraftModule, str], ...] = ()
+    through: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def ref(self) -> PortRef:
+        """It by name."""
+        return PortRef(self.operator.name, self.port)
 
     def __str__(self) -> str:
         return self.operator.port(self.port)
@@ -183,15 +189,6 @@ class DraftStream:
     queue: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Deciders:
-    """Listeners by operator (an operator may listen to itself), policies, and promises."""
-
-    listeners: Mapping[str, tuple[StatsListener | Operator, ...]] = field(default_factory=dict)
-    policies: tuple[Policy, ...] = ()
-    promises: tuple[Promise, ...] = ()
-
-
 @dataclass(slots=True)
 class Faults:
     """The faults of the application, in the order in which they were found. Checks write these only."""
@@ -213,14 +210,21 @@ class Draft:
     operators: list[DraftOperator] = field(default_factory=list)
     streams: list[DraftStream] = field(default_factory=list)
     modules: list[DraftModule] = field(default_factory=list)
-    owners: dict[int, DraftOperator] = field(default_factory=dict)
-    """The operators by the `id` of the author's instance."""
+    owners: dict[str, DraftOperator] = field(default_factory=dict)
+    """The operators by name."""
+    touched: set[tuple[str, str]] = field(default_factory=set)
+    """Ports of operators that faulty ends of streams name."""
+    vague: set[str] = field(default_factory=set)
+    """Operators that streams name in the place of their ports."""
     affinity: list[PlacementRule] = field(default_factory=list)
     given_up: list[tuple[PlacementRule, str]] = field(default_factory=list)
     """Relaxed rules that cannot be kept, each with the reason."""
-    deciders: Deciders = field(default_factory=Deciders)
-    excused: set[tuple[int, str]] = field(default_factory=set)
-    """Ports of operators, by the `id` of the author's instance: see `DraftOperator.excused`."""
+    listeners: Mapping[str, tuple[StatsListener | Operator, ...]] = field(default_factory=dict)
+    """By operator, which may listen to itself."""
+    policies: tuple[Policy, ...] = ()
+    promises: tuple[Promise, ...] = ()
+    excused: set[tuple[str, str]] = field(default_factory=set)
+    """Ports of operators: see `DraftOperator.excused`."""
     regions: tuple[Region, ...] = ()
     """The parts that decoupled streams make; none if all is one."""
     region: str = ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Literal, get_args
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import did_you_mean
@@ -13,19 +12,58 @@ from ridgeline.plan.draft import Faults
 WINDOW = "window"
 
 
-@dataclass(slots=True)
-class Overrides:
-    """Properties and attributes from outside, by operator.
+Kind = Literal["property", "attribute", "port", "unifier"]
 
-    `ports`: attributes of ports, by operator and port; `unifiers`: those of unifiers, by operator and output
-    port. `application` is for the application itself.
+
+class Overrides:
+    """Properties and attributes from outside, each in a mapping of what they are of.
+
+    `port`: attributes of a port; `unifier`: those of the unifiers of an output port. Attributes of "" are the
+    application's.
     """
 
-    properties: dict[str, dict[str, object]] = field(default_factory=dict)
-    attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    ports: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    unifiers: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    application: dict[str, object] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._values: dict[tuple[Kind, str], dict[str, dict[str, Any]]] = {}
+
+    def of(self, kind: Kind, operator: str = "", port: str = "") -> dict[str, Any]:
+        """The values of this kind of an operator, or of a port of it; they may be changed."""
+        return self._values.setdefault((kind, operator), {}).setdefault(port, {})
+
+    def ports(self, kind: Kind, operator: str) -> Mapping[str, dict[str, Any]]:
+        """The values of this kind of all ports of an operator."""
+        return self._values.get((kind, operator), {})
+
+    def items(self) -> Iterator[tuple[tuple[Kind, str, str], dict[str, Any]]]:
+        """All values, each mapping with what it is of."""
+        for (kind, operator), ports in self._values.items():
+            for port, values in ports.items():
+                yield (kind, operator, port), values
+
+    def add(self, given: Overrides) -> None:
+        """Add what is given later, which wins."""
+        for owner, values in given.items():
+            self.of(*owner).update(values)
+
+    def move(self, operator: str, new: str | None) -> None:
+        """Let what is given to an operator be given to another one, or (None) drop it."""
+        for kind in get_args(Kind):
+            ports = self._values.pop((kind, operator), None)
+            if ports is not None and new is not None:
+                self._values[kind, new] = ports
+
+
+def with_attributes_set(app: Application, overrides: Overrides) -> Overrides:
+    """What `set_attribute` was given in an application by name; what is given from outside wins."""
+    found = Overrides()
+    for given in app.attributes_set:
+        target = given.target
+        if isinstance(target, str):
+            found.of("attribute", target).update(given.attributes)
+        else:
+            kind: Kind = "unifier" if given.unifier else "port"
+            found.of(kind, target.operator, target.port).update(given.attributes)
+    found.add(overrides)
+    return found
 
 
 def read_overrides(
@@ -33,7 +71,7 @@ def read_overrides(
 ) -> Overrides:
     """Sort overrides by operator; those that name no operator of the application are faults."""
     found = Overrides()
-    names = dict.fromkeys(str(added.name) for added in app.operators)
+    names = [str(added.name) for added in app.operators] + [str(added.name) for added in app.modules]
     split = key_splitter(names)
     for key, value in properties.items():
         operator, name = split(key)
@@ -46,11 +84,11 @@ def read_overrides(
                 key, f"there is no operator `{operator}` to set a property of", did_you_mean(operator, names)
             )
         else:
-            found.properties.setdefault(operator, {})[name] = value
+            found.of("property", operator)[name] = value
     for key, value in attributes.items():
         operator, name = split(key)
         if "." not in key:
-            found.application[key] = value
+            found.of("attribute")[key] = value
         elif operator not in names:
             faults.add(
                 key,
@@ -113,7 +151,6 @@ def _sort_attribute(found: Overrides, operator: str, path: str, value: object) -
     kind, _, rest = path.partition(".")
     port, _, name = rest.rpartition(".")
     if port and name and kind in ("port", "unifier"):
-        sorted_by_port = found.ports if kind == "port" else found.unifiers
-        sorted_by_port.setdefault(operator, {}).setdefault(port, {})[name] = value
+        found.of("port" if kind == "port" else "unifier", operator, port)[name] = value
     else:
-        found.attributes.setdefault(operator, {})[path] = value
+        found.of("attribute", operator)[path] = value

@@ -9,10 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PortRef:
-    """A port of a logical operator."""
+    """A port of a logical operator, or of a module that is not expanded.
+
+    `through`: while an application is read, the ports of modules that lead to it, (module, port) each, in the
+    tuples' direction.
+    """
 
     operator: str
     port: str
+    through: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.operator}.{self.port}"

@@ -13,11 +13,11 @@ from ridgeline.api.application import AddedAttributes, AddedOperator, AddedStrea
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
-from ridgeline.plan.draft import Deciders, Draft
-from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import LogicalPlan, module_of
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.plan.references import moved_stream, point_of
-from ridgeline.plan.region import QueueEdge, Region
+from ridgeline.plan.references import moved_stream
+from ridgeline.plan.region import PortRef, QueueEdge, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RegionPlans:
         return made
 
     def _cut(self, region: Region, draft: Draft, app: Application) -> Application:
-        """The application without modules, as far as it is in the region; with the ends of its queues."""
+        """The application by name as far as it is in the region, with the ends of its queues."""
         cutter = _Cutter(region, app)
         made = copy.copy(app)
         streams = {stream.name: stream for stream in self.whole.streams}
@@ -57,25 +57,26 @@ class RegionPlans:
         dead_letters: list[Any] = []
         for edge in region.reads:
             schema = Schema(DeadLetter) if edge.letters else streams[edge.stream].schema
-            reader: Any = self._ends.reader(edge, schema)
+            reader = self._ends.reader(edge, schema)
             count = 1 if edge.letters else self._partitions[edge.source.operator]
             made.operators.append(AddedOperator(edge.reader, reader, {"partitions": count}))
+            begin = PortRef(edge.reader, "output")
             if edge.letters:
-                dead_letters.append(reader.output)
+                dead_letters.append(begin)
             else:
-                made.streams.append(cutter.read(edge, reader))
-        made.attributes_set = [one for one in app.attributes_set if cutter.has(one)]
-        if made.dead_letter_port is not None and not cutter.holds(made.dead_letter_port):
-            made.dead_letter_port = None
+                sinks = tuple(map(cutter.ends.__getitem__, edge.sinks))
+                made.streams.append(AddedStream(edge.stream, begin, sinks, module=module_of(edge.stream)))
+        made.attributes_set = [one for one in app.attributes_set if cutter.holds(one.target)]
+        letters: Any = app.dead_letter_port
+        made.dead_letter_port = letters if letters is not None and cutter.holds(letters) else None
         for name in dict.fromkeys(edge.writer for edge in region.writes):
             edges = [edge for edge in region.writes if edge.writer == name]
-            writer: Any = self._ends.writer(edges)
-            made.operators.append(AddedOperator(name, writer, {}))
-            cutter.write(made, edges[0], writer)
+            made.operators.append(AddedOperator(name, self._ends.writer(edges), {}))
+            _write(made, edges[0])
         made.affinity = [kept for rule in self.whole.affinity if (kept := cutter.rule(rule)) is not None]
         made.promises = [one for one in app.promises if not one.operator or one.operator in cutter.inside]
         made.policies = [copy.deepcopy(one) for one in app.policies if cutter.decides(one)]
-        draft.deciders = Deciders({}, tuple(made.policies), tuple(made.promises))
+        draft.policies, draft.promises = tuple(made.policies), tuple(made.promises)
         made.regions, made.cut = [], None
         made.dead_letter_sources = tuple(dead_letters)
         made.window = app.window if region.window is None else region.window
@@ -86,66 +87,51 @@ class RegionPlans:
         return made
 
 
+def _write(made: Application, edge: QueueEdge) -> None:
+    """Let a stream lead into the writer of its queue, beside the sinks that it has here."""
+    entry: Any = PortRef(edge.writer, "input")
+    if edge.letters:
+        made.dead_letter_port = entry
+        several = {"partition_parallel": False}  # it follows the partitions of no operator
+        made.attributes_set.append(AddedAttributes(entry, several))
+        return
+    for number, stream in enumerate(made.streams):
+        if stream.name == edge.stream:
+            made.streams[number] = replace(stream, sinks=(*stream.sinks, entry))
+            return
+    made.streams.append(AddedStream(edge.stream, edge.source, (entry,), module=module_of(edge.stream)))
+
+
 class _Cutter:
-    """Cuts a region out of an application without modules."""
+    """Cuts a region out of an application by name, without modules."""
 
     def __init__(self, region: Region, app: Application) -> None:
+        names = frozenset(str(one.name) for one in app.operators)
         self.inside = frozenset(region.operators)
-        self.elsewhere = frozenset(str(one.name) for one in app.operators) - self.inside
-        self._names = {id(one.operator): str(one.name) for one in app.operators}
-        self._points: dict[tuple[str, str], Any] = {}
-        for stream in app.streams:
-            for sink in stream.sinks:
-                point = point_of(sink)
-                self._points[self._names[id(point.operator)], point.name] = sink
+        self.elsewhere = names - self.inside
+        self.ends = {end: end for stream in app.streams for end in stream.sinks}
+        """The sinks with the ports of modules that lead there."""
 
-    def holds(self, point: Any) -> bool:
-        """Whether a port is of an operator in the region."""
-        return self._names.get(id(point.operator)) in self.inside
+    def holds(self, target: PortRef | str) -> bool:
+        """Whether an operator, or a port of one, is in the region."""
+        return (target if isinstance(target, str) else target.operator) in self.inside
 
     def stream(self, added: AddedStream) -> AddedStream | None:
         """The part of a stream that is not decoupled, if its source is here; None if nothing is left of it.
 
-        A stream that only a queue reads is made by `write`.
+        A stream that only a queue reads is made by `_write`.
         """
         if not self.holds(added.source):
             return None
-        gone = {id(point) for point in added.decoupled}
-        left = moved_stream(added, lambda end: None if id(point_of(end)) in gone else end)
+        left = moved_stream(added, lambda end: None if end in added.decoupled else end)
         return left if left.sinks else None
-
-    def read(self, edge: QueueEdge, reader: Any) -> AddedStream:
-        """The stream from the reader of a queue; its name is that of the stream which is decoupled."""
-        sinks = tuple(self._points[ref.operator, ref.port] for ref in edge.sinks)
-        return AddedStream(edge.stream, reader.output, sinks, module=_module(edge.stream))
-
-    def write(self, made: Application, edge: QueueEdge, writer: Any) -> None:
-        """Let a stream lead into the writer of its queue, beside the sinks that it has here."""
-        if edge.letters:
-            made.dead_letter_port = writer.input
-            several = {"partition_parallel": False}  # it follows the partitions of no operator
-            made.attributes_set.append(AddedAttributes(writer.input, several))
-            return
-        for number, stream in enumerate(made.streams):
-            if stream.name == edge.stream:
-                made.streams[number] = replace(stream, sinks=(*stream.sinks, writer.input))
-                return
-        source = next(one.operator for one in made.operators if one.name == edge.source.operator)
-        port: Any = getattr(source, edge.source.port)
-        made.streams.append(AddedStream(edge.stream, port, (writer.input,), module=_module(edge.stream)))
-
-    def has(self, given: AddedAttributes) -> bool:
-        """Whether attributes are of something in the region."""
-        target = given.target
-        owner = target if isinstance(target, Operator) else getattr(target, "operator", None)
-        return owner is None or self._names.get(id(owner)) not in self.elsewhere
 
     def rule(self, rule: PlacementRule) -> AffinityRule | None:
         """A rule of the whole application, as far as it is of operators here; None if nothing is left of it.
 
         Rules of modules that are wholly here, and those that attributes say, are read from there again.
         """
-        if rule.declared or self.whole(rule.name.rpartition(".")[0]):
+        if rule.declared or self.whole(module_of(rule.name)):
             return None
         names = [name for name in rule.operators if name in self.inside]
         if len(names) < (1 if rule.hosts else 2):
@@ -161,9 +147,6 @@ class _Cutter:
 
     def whole(self, module: str) -> bool:
         """Whether all operators of a module are in the region."""
-        names = [name for name in self._names.values() if name.startswith(f"{module}.")]
-        return bool(names) and self.inside.issuperset(names)
-
-
-def _module(name: str) -> str:
-    return name.rpartition(".")[0]
+        inside = f"{module}."
+        own = [name for name in (*self.inside, *self.elsewhere) if name.startswith(inside)]
+        return bool(own) and self.inside.issuperset(own)

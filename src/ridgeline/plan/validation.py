@@ -8,18 +8,21 @@ from dataclasses import replace
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.build.key_agreement import check_sharing
-from ridgeline.plan.build.property_values import settle
 from ridgeline.plan.change.editing import make_edits, of_modules
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.overrides import key_splitter
+from ridgeline.plan.overrides import key_splitter, with_attributes_set
 from ridgeline.plan.references import Rewrite
-from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.affinity import read_affinity
-from ridgeline.plan.validate.application import read_application, read_deciders, read_listeners
+from ridgeline.plan.validate.application import (
+    check_name,
+    read_application,
+    read_deciders,
+    read_listeners,
+)
 from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes
 from ridgeline.plan.validate.graph import check_cycles, check_loops, check_modes, ordered, resolve_schemas
 from ridgeline.plan.validate.operators import check_metrics, read_operators
@@ -104,6 +107,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     that it reads; its place decides only where its faults stand among the others.
     """
     draft, faults = Draft(str(app.name)), Faults()
+    check_name(faults, "application", app.name)
     read_deciders(draft, faults, app)
     given = of_modules(app, given)  # before modules are expanded, after which they are not there to be set
     expanded = expand(faults, app, given.properties, given.attributes)
@@ -118,12 +122,13 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
         given, properties=_here(draft, expanded.properties), attributes=_here(draft, expanded.attributes)
     )
     written = {str(added.name) for added in app.operators}  # a promise may be of one that edits remove
-    app, overrides = make_edits(draft, faults, app, given)
+    app, outside = make_edits(draft, faults, app, given)
+    overrides = with_attributes_set(app, outside)
     read_application(draft, faults, app, overrides)
-    draft.owners = read_operators(draft, faults, app, overrides)
+    read_operators(draft, faults, app, overrides)
     read_listeners(draft, faults, app, written)
-    read_port_attributes(draft, faults, app, draft.owners, overrides)
-    read_streams(draft, faults, app, draft.owners)
+    read_port_attributes(draft, faults, overrides)
+    read_streams(draft, faults, app)
     connect_dead_letters(draft, faults, app)
     draft.affinity = read_affinity(draft, faults, app)
     draft.regions = divide(draft, faults, app)
@@ -154,11 +159,9 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
     streams = []
     for stream in draft.streams:
         if stream.source is not None and stream.schema is not None:  # as in every valid draft
-            source = PortRef(stream.source.operator.name, stream.source.port)
-            sinks = tuple(PortRef(sink.operator.name, sink.port) for sink in stream.sinks)
-            persisted = tuple(PortRef(end.operator.name, end.port) for end in stream.persisted)
-            localities = tuple(stream.localities)
-            decoupled = tuple(PortRef(end.operator.name, end.port) for end in stream.decoupled)
+            ends = (stream.sinks, stream.persisted, stream.decoupled)
+            sinks, persisted, decoupled = (tuple(end.ref for end in some) for some in ends)
+            localities, source = tuple(stream.localities), stream.source.ref
             streams.append(
                 LogicalStream(stream.name, source, sinks, stream.schema, localities, persisted, decoupled)
             )
@@ -171,9 +174,9 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         logical_modules(draft),
         tuple(draft.affinity),
         tuple(draft.given_up),
-        draft.deciders.listeners,
-        draft.deciders.policies,
-        draft.deciders.promises,
+        draft.listeners,
+        draft.policies,
+        draft.promises,
         draft.regions,
         draft.region,
     )
@@ -181,7 +184,7 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
 
 def _logical_operator(operator: DraftOperator) -> LogicalOperator:
     """An operator of a valid draft, with the schemas of its connected ports."""
-    settle(operator.operator)
+    operator.operator.settle_properties()
     inputs = {name: schema for name, schema in operator.inputs.items() if name in operator.touched}
     outputs = {name: schema for name, schema in operator.outputs.items() if name in operator.touched}
     return LogicalOperator(

@@ -51,10 +51,10 @@ def resolved(app: Application, source: Source) -> tuple[Schema | None, list[Faul
     """The schema of the tuples that leave a port, None if faults hide it; and the faults."""
     tried = copy.copy(app)
     tried.operators, tried.streams = list(app.operators), [replace(added) for added in app.streams]
-    probe = tried.add_operator(new_name(tried, "columns"), Unread())
-    connect(tried, source, probe.input)
+    name = new_name(tried, "columns")
+    connect(tried, source, tried.add_operator(name, Unread()).input)
     draft, faults = examine(tried)
-    return draft.owners[id(probe)].inputs.get("input"), faults
+    return draft.owners[name].inputs.get("input"), faults
 
 
 def new_name(app: Application, ending: str) -> str:

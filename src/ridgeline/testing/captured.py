@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
-from ridgeline.api.application import AddedOperator, AddedStream, Application
+from ridgeline.api.application import AddedOperator, Application
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher
@@ -19,6 +19,7 @@ from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.references import localities_of
+from ridgeline.plan.region import PortRef
 from ridgeline.testing.matching import Row, row_of
 from ridgeline.testing.sinks import Collector, CollectorSink
 
@@ -109,7 +110,7 @@ def is_tap(plan: Plan, operator: str) -> bool:
 
 
 def tap(_draft: Draft, app: Application) -> Application:
-    """A copy of an application without modules in which every stream has one more sink."""
+    """A copy of an application by name, without modules, in which every stream has one more sink."""
     taken = {str(added.name) for added in app.operators}
     tapped = copy.copy(app)
     tapped.operators = list(app.operators)
@@ -118,15 +119,10 @@ def tap(_draft: Draft, app: Application) -> Application:
         name = f"tap-{number}"
         while name in taken:
             name += "-"
-        sink = Tap()
-        tapped.operators.append(AddedOperator(name, sink, {"partitions": 1}))
-        tapped.streams.append(_with_sink(added, sink))
+        tapped.operators.append(AddedOperator(name, Tap(), {"partitions": 1}))
+        sinks = (*added.sinks, PortRef(name, "input"))  # which the stream's locality is not for
+        tapped.streams.append(replace(added, sinks=sinks, locality=localities_of(added) or None))
     return tapped
-
-
-def _with_sink(added: AddedStream, sink: Tap) -> AddedStream:
-    """The stream with one more sink, which its locality is not for."""
-    return replace(added, sinks=(*added.sinks, sink.input), locality=localities_of(added) or None)
 
 
 def _in_order(plan: Plan, upstream: Mapping[str, Sequence[Port]]) -> set[str]:

@@ -87,7 +87,7 @@ def refuse_direction(module: Any, app: Application) -> None:
 
 @faulty(
     "`m.payments`: the port that `payments` is ... port; name an input port there",
-    "`m.valid`: the port that `valid` is connected ... of what was added in module `m`",
+    "`m.valid`: the port that `valid` is connected ... port: `m.check.valid`, `m.check.rejected`",
     "`m.own`: the source of the stream, `payments`, ... by `self.payments.connect(...)`",
     "`m.check`: none of its output ports is ... `m.check.rejected`",
 )

@@ -72,7 +72,7 @@ def two_streams_on_one_port() -> Application:
     return app
 
 
-@faulty("`payments`: port `payments` of the stream ... operator)`")
+@faulty("`payments`: the sink of the stream, `payments`, ... `app.add_operator(name, operator)`")
 def operator_that_was_not_added() -> Application:
     app = Application("test")
     source = app.add_operator("source", Source())

@@ -13,7 +13,7 @@ from ridgeline.api.errors import FaultError, did_you_mean, shorten
 from ridgeline.api.operator import Operator, SparkSource, operator_type
 from ridgeline.api.partitioner import Partition, Partitioner, PartitionKeys, PortInfo, StickyPartitioner
 from ridgeline.api.support.masking import shown
-from ridgeline.plan.build.property_values import property_faults, settle
+from ridgeline.plan.build.property_values import property_faults
 
 _OF_PARTITIONS = (
     "memory_mb",
@@ -81,7 +81,7 @@ def prototype(operator: Operator, properties: Mapping[str, Any]) -> Operator:
         return operator
     own = copy.copy(operator)
     vars(own).update(properties)
-    settle(own)
+    own.settle_properties()
     return own
 
 

@@ -79,8 +79,3 @@ def _suits(operator: Operator, name: str, value: object) -> bool:
     trial = copy.copy(operator)
     vars(trial)[name] = value
     return all(problem.partition(".")[0] != name for problem, _, _ in check_properties(trial)[1])
-
-
-def settle(operator: Operator) -> None:
-    """Let a valid operator of the plan resolve what depends on the driver's environment, such as paths."""
-    operator.settle_properties()

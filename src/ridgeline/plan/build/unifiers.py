@@ -12,7 +12,7 @@ from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type, port_schema
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.callbacks import callback_faults
-from ridgeline.plan.build.property_values import property_faults, settle
+from ridgeline.plan.build.property_values import property_faults
 
 
 def make_unifier(operator: Operator, port: str, *, slides: bool = False) -> Operator:
@@ -26,7 +26,7 @@ def make_unifier(operator: Operator, port: str, *, slides: bool = False) -> Oper
         else copy.copy(declared)
     )
     property_faults(unifier)
-    settle(unifier)
+    unifier.settle_properties()
     return unifier
 
 

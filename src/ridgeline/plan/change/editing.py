@@ -1,14 +1,11 @@
-"""Apply edits to an application: it is changed as if its author had written it so."""
+"""Apply edits to an application by name: it is changed as if its author had written it so."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.application import AddedAttributes, Application
-from ridgeline.api.errors import ValidationError
+from ridgeline.api.application import Application
 from ridgeline.api.operator import Operator
 from ridgeline.plan.change.editor import Editor
 from ridgeline.plan.change.kinds import kind_of, make_all
@@ -21,67 +18,10 @@ from ridgeline.plan.edits import (
     RenameOperator,
 )
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overrides
-from ridgeline.plan.references import put_in_place
+from ridgeline.plan.overrides import Overrides, key_splitter, read_overrides
 from ridgeline.plan.spec.writer import operator_spec
-from ridgeline.plan.validate.operators import set_properties
 
 _NOTHING: Mapping[str, Any] = {}
-
-
-def edited(app: Application, edits: Sequence[Edit]) -> Application:
-    """A copy of the application with the edits made, one after the other; `app` stays as it is.
-
-    Values of properties and attributes are not checked here: who plans the result does. Operators inside of
-    modules are known only then, too: `plan_application(app, edits=...)` makes edits of it. Raises
-    ValidationError with a fault for each edit that cannot be made.
-
-    Example:
-        >>> from ridgeline import Application
-        >>> from ridgeline.operators import RandomEventGenerator
-        >>> from ridgeline.testing import CollectorSink
-        >>> app = Application("dice")
-        >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
-        >>> sink = app.add_operator("sink", CollectorSink())
-        >>> app.add_stream("rolls", dice.integer_data, sink.input)
-        >>> from ridgeline.plan.edits import SetProperty
-        >>> changed = edited(app, [SetProperty("dice", "maximum", 20), RenameOperator("dice", "die")])
-        >>> [(added.name, getattr(added.operator, "maximum", None)) for added in changed.operators]
-        [('die', 20), ('sink', None)]
-    """
-    draft, faults, overrides = Draft(str(app.name)), Faults(), Overrides()
-    editor = Editor(draft, faults, app, overrides)
-    make_all(editor, edits)
-    made = editor.finished()
-    settle_overrides(draft, faults, made, overrides)
-    if faults.found:
-        raise ValidationError(str(app.name), faults.found)
-    return made
-
-
-def settle_overrides(draft: Draft, faults: Faults, app: Application, overrides: Overrides) -> None:
-    """Give an application itself what edits have set from outside."""
-    given: Any = {**app.attributes, **overrides.application}
-    app.window = given.pop(WINDOW, app.window)
-    app.attributes = given
-    for added in list(app.operators):
-        name = str(added.name)
-        values = overrides.properties.get(name)
-        if values:
-            own = copy.copy(added.operator)
-            for inner in ("_schemas", "_given"):
-                vars(own)[inner] = dict(vars(own).get(inner, {}))
-            set_properties(faults, name, own, values)
-            put_in_place(draft, app, added.operator, own)
-            placed = replace(added, operator=own)
-            app.operators = [placed if one is added else one for one in app.operators]
-            added = placed  # noqa: PLW2901  the operator with its properties
-        attributes: Any = overrides.attributes.get(name, {})
-        app.attributes_set += [AddedAttributes(added.operator, attributes)] if attributes else []
-        for of_ports, unifier in ((overrides.ports, False), (overrides.unifiers, True)):
-            for port, values_of_port in of_ports.get(name, {}).items():
-                point = getattr(added.operator, port, added.operator)
-                app.attributes_set.append(AddedAttributes(point, values_of_port, unifier))
 
 
 def of_modules(app: Application, given: Given) -> Given:
@@ -137,11 +77,11 @@ def make_edits(draft: Draft, faults: Faults, app: Application, given: Given) -> 
     now = [str(added.name) for added in editor.app.operators]
     sorter = _Sorter(base, now, given)
     properties, attributes = sorter.options(given.properties), sorter.options(given.attributes)
-    _merge(overrides, read_overrides(faults, editor.app, properties[0], attributes[0]))
+    overrides.add(read_overrides(faults, editor.app, properties[0], attributes[0]))
     make_all(editor, given.edits)
     made = editor.finished()
     if properties[1] or attributes[1]:
-        _merge(overrides, read_overrides(faults, made, properties[1], attributes[1]))
+        overrides.add(read_overrides(faults, made, properties[1], attributes[1]))
     return made, overrides
 
 
@@ -171,19 +111,6 @@ class _Sorter:
             else:
                 early[key] = value
         return early, late
-
-
-def _merge(overrides: Overrides, given: Overrides) -> None:
-    """Add what is given later, which wins."""
-    overrides.application |= given.application
-    for name, values in given.properties.items():
-        overrides.properties.setdefault(name, {}).update(values)
-    for name, values in given.attributes.items():
-        overrides.attributes.setdefault(name, {}).update(values)
-    for kept, added in ((overrides.ports, given.ports), (overrides.unifiers, given.unifiers)):
-        for name, ports in added.items():
-            for port, values in ports.items():
-                kept.setdefault(name, {}).setdefault(port, {}).update(values)
 
 
 def names_after(edits: Sequence[Edit]) -> tuple[dict[str, str], set[str]]:

@@ -13,7 +13,8 @@ from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.overrides import Overrides
-from ridgeline.plan.references import Named, forget_operators, operator_of, point_of
+from ridgeline.plan.references import forget_operators, named
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.spec.reader import find_port, read_operator
 from ridgeline.plan.spec.values import ValueFaultError, read_partitioner, read_value
 from ridgeline.plan.validate.application import check_name
@@ -28,9 +29,9 @@ ONE_OF_TWO = {
 class Editor:
     """Holds what edits change, and finds in it what they name; what is not there is a fault of the draft.
 
-    `app` is a copy, which is changed; so are the `overrides`: properties and attributes that edits set are
-    set from outside. `full`: the streams with sinks. If edits leave one without any, it is none. `spoilt`:
-    names of what could not be made, so that it is no further fault that they are missing.
+    `app` is a copy by name, which is changed; so are the `overrides`: properties and attributes that edits
+    set are set from outside. `full`: the streams with sinks. If edits leave one without any, it is none.
+    `spoilt`: names of what could not be made, so that it is no further fault that they are missing.
     """
 
     def __init__(self, draft: Draft, faults: Faults, app: Application, overrides: Overrides) -> None:
@@ -53,17 +54,14 @@ class Editor:
         self.app.streams = [one for one in self.app.streams if one.sinks or one.name not in self.full]
         self._forget_left()  # takes ends of streams along, which the next line compares
         self.draft.excused -= self._fed - self._ends()
+        known = self.names
         for module in self.draft.modules:
-            known = {id(added.operator) for added in self.app.operators}
-            for name, ends in module.ends.items():
-                module.ends[name] = [
-                    end for end in ends if operator_of(end) is None or id(operator_of(end)) in known
-                ]
-        inside = [str(added.name) for added in self.app.operators]
+            for port, ends in module.ends.items():
+                module.ends[port] = [end for end in ends if end.operator in known]
         self.draft.modules = [
             module
             for module in self.draft.modules
-            if module.failed or any(one.startswith(f"{module.name}.") for one in inside)
+            if module.failed or any(one.startswith(f"{module.name}.") for one in known)
         ]
         return self.app
 
@@ -79,26 +77,25 @@ class Editor:
 
     def forget(self, names: Collection[str]) -> None:
         """Take operators away, with all that is said of them."""
-        gone = {name: self.names[name].operator for name in names}
-        forget_operators(self.draft, self.app, gone)
-        for name in gone:
-            for kept in self.outside:
-                kept.pop(name, None)
+        forget_operators(self.draft, self.app, names)
+        for name in names:
+            self.overrides.move(name, None)
 
     def _forget_left(self) -> None:
         """Take away operators that are there only for the streams that they had."""
-        fed = {number for number, _ in self._ends()}
+        fed = {operator for operator, _ in self._ends()}
         for name, added in self.names.items():
-            if added.operator.leaves_with_streams and id(added.operator) not in fed:
+            if added.operator.leaves_with_streams and name not in fed:
                 self.forget([name])
 
     def made(self, name: str, spec: Mapping[str, Any]) -> Application | None:
-        """An application of the one operator that a specification says; None for faults."""
+        """An application by name of the one operator that a specification says; None for faults."""
         made, faults = read_operator(name, spec)
         self.faults.found += faults
         if made is None:
             self.spoilt.add(name)
-        return made
+            return None
+        return named(made)
 
     def partitioner(self, where: str, spec: Mapping[str, Any]) -> Partitioner | None:
         """A partitioner from its specification; None for a fault."""
@@ -129,12 +126,6 @@ class Editor:
         """The names of modules, expanded or not."""
         return [*(module.name for module in self.draft.modules), *(one.name for one in self.app.modules)]
 
-    @property
-    def outside(self) -> tuple[dict[str, Any], ...]:
-        """The properties and attributes from outside, each by the name of the operator."""
-        given = self.overrides
-        return given.properties, given.attributes, given.ports, given.unifiers
-
     def is_stream(self, stream: AddedStream) -> bool:
         """False for one that edits have left without sinks."""
         return bool(stream.sinks) or stream.name not in self.full
@@ -164,10 +155,10 @@ class Editor:
         self.faults.add(name, f"it is an end of the delay `{delay}`", f"name `{delay}`, both ends at once")
         return True
 
-    def _ends(self) -> set[tuple[int, str]]:
+    def _ends(self) -> set[tuple[str, str]]:
         """The ports that streams lead from and to."""
-        points = [point_of(end) for one in self.app.streams for end in (one.source, *one.sinks)]
-        return {(id(operator_of(point)), point.name) for point in points if operator_of(point) is not None}
+        ends = [end for one in self.app.streams for end in (one.source, *one.sinks) if end is not None]
+        return {(end.operator, end.port) for end in ends}
 
     def find(self, name: str, part: str = "") -> AddedOperator | None:
         """An operator by name; None, and a fault, if there is none."""
@@ -194,23 +185,15 @@ class Editor:
             self.faults.add(where, f"there is no stream `{name}`", remedy)
         return found
 
-    def end(self, where: str, text: str, side: str) -> list[Any] | None:
+    def end(self, where: str, text: str, side: str) -> list[PortRef] | None:
         """The ports that `operator.port` names, several for one of a module; None, and a fault, for none."""
-        owners: dict[str, Named] = {}
-
-        def find(name: str) -> object:
-            owner = self._owner(name)
-            return None if owner is None else owners.setdefault(name, owner).thing
-
-        known = [*self.names, *self.modules]
-        found = find_port(self.faults.add, where, text, side, find, self.spoilt, known)
-        return None if found is None else owners[found[0]].ends(found[1])
-
-    def _owner(self, name: str) -> Named | None:
-        """An operator or a module by name."""
-        if name in self.names:
-            return Named(self.names[name].operator)
-        for module in self.draft.modules:
-            if module.name == name:
-                return Named(module.module, module)
-        return next((Named(one.module) for one in self.app.modules if one.name == name), None)
+        expanded = {module.name: module for module in self.draft.modules}
+        things: dict[str, Any] = {str(one.name): one.module for one in self.app.modules}
+        things |= {name: module.module for name, module in expanded.items()}
+        things |= {name: added.operator for name, added in self.names.items()}
+        found = find_port(self.faults.add, where, text, side, things.get, self.spoilt, things)
+        if found is None:
+            return None
+        owner, port = found
+        is_expanded = owner in expanded and owner not in self.names
+        return expanded[owner].reached(port) if is_expanded else [PortRef(owner, port)]

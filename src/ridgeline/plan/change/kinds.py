@@ -31,7 +31,7 @@ from ridgeline.plan.edits import (
     ReplaceOperator,
 )
 from ridgeline.plan.logical import module_of
-from ridgeline.plan.references import moved_rules, put_in_place
+from ridgeline.plan.references import put_in_place, rename_operator
 
 
 def _add(editor: Editor, edit: AddOperator) -> None:
@@ -116,27 +116,28 @@ def _replace(editor: Editor, edit: ReplaceOperator) -> None:
         return
     (new,) = made.operators
     overrides = editor.overrides
-    overrides.properties.pop(edit.name, None)
-    lost = put_in_place(editor.draft, editor.app, added.operator, new.operator)
+    overrides.of("property", edit.name).clear()
+    lost = put_in_place(editor.draft, editor.app, edit.name, new.operator)
     for stream, port in lost:
         kind = type(new.operator).__name__
         what = f"`{kind}` has no port `{port}`, where stream `{stream}` {'ends or begins'}"
         remedy = "remove the stream, or this sink of it, in the same change"
         editor.faults.add(f"{edit.name}.{port}", what, remedy)
     attributes: Any = {**added.attributes, **new.attributes}
-    given = overrides.attributes.get(edit.name, {})
+    given = overrides.of("attribute", edit.name)
     for name in new.attributes:
         given.pop(name, None)
         other = ONE_OF_TWO.get(name, "")
         given.pop(other, None)
         if other not in new.attributes:
             attributes.pop(other, None)
-    editor.put(added, replace(added, operator=new.operator, attributes=attributes))
+    placed = editor.names[edit.name]
+    editor.put(placed, replace(placed, attributes=attributes))
     editor.app.attributes_set += made.attributes_set
     for one in made.attributes_set:
-        kept = overrides.unifiers if one.unifier else overrides.ports
+        kept = overrides.of("unifier" if one.unifier else "port", edit.name, one.target.port)
         for name in one.attributes:
-            kept.get(edit.name, {}).get(one.target.name, {}).pop(name, None)
+            kept.pop(name, None)
 
 
 def _replaced(pair: PlanPair) -> Iterator[Edit]:
@@ -175,11 +176,8 @@ def _rename(editor: Editor, edit: RenameOperator) -> None:
     if added is None or edit.new == edit.name or not editor.is_free(edit.new):
         return
     editor.put(added, replace(added, name=edit.new))
-    rules = moved_rules(editor.app.affinity, lambda one: edit.new if one == edit.name else one)
-    editor.app.affinity = rules
-    for kept in editor.outside:
-        if edit.name in kept:
-            kept[edit.new] = kept.pop(edit.name)
+    rename_operator(editor.app, edit.name, edit.new)
+    editor.overrides.move(edit.name, edit.new)
 
 
 RENAME_OPERATOR = EditKind(

@@ -13,42 +13,36 @@ from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
 from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
 from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
 from ridgeline.plan.logical import locality_name
-from ridgeline.plan.references import (
-    localities_of,
-    moved_stream,
-    operator_of,
-    point_of,
-    with_through,
-)
+from ridgeline.plan.references import localities_of, moved_stream
+from ridgeline.plan.validate.application import check_name
 
 
 def _add(editor: Editor, edit: AddStream) -> None:
     """Add a stream from a port where none begins yet."""
+    check_name(editor.faults, "stream", edit.name)
     if any(one.name == edit.name and editor.is_stream(one) for one in editor.app.streams):
         remedy = "give another name, or add sinks to that stream"
         editor.faults.add(edit.name, f"there is a stream `{edit.name}` already", remedy)
         return
     source = editor.end(edit.name, edit.source, "output")
     sinks = [found for sink in edit.sinks for found in editor.end(edit.name, sink, "input") or ()]
-    if source is None or not sinks:
+    if not source or not sinks:
         return
     (begin,) = source
-    point = point_of(begin)
-    begun = [one for one in editor.app.streams if one.source is point and editor.is_stream(one)]
+    begun = [one for one in editor.app.streams if one.source == begin and editor.is_stream(one)]
     if begun:
         what = f"stream `{begun[0].name}` begins at `{edit.source}` already"
         editor.faults.add(edit.name, what, f"add the sinks to `{begun[0].name}`")
         return
-    through = getattr(begin, "ports", ())
-    ends = tuple(with_through(sink, through) for sink in sinks)
+    ends = tuple(replace(sink, through=(*begin.through, *sink.through)) for sink in sinks)
     locality: Any = edit.locality
     editor.app.streams = [
         one
         for one in editor.app.streams
-        if editor.is_stream(one) or (one.name != edit.name and one.source is not point)
+        if editor.is_stream(one) or (one.name != edit.name and one.source != begin)
     ]
     editor.full.add(edit.name)
-    editor.app.streams.append(AddedStream(edit.name, point, ends, locality))
+    editor.app.streams.append(AddedStream(edit.name, begin, ends, locality))
 
 
 def _added(pair: PlanPair) -> Iterator[Edit]:
@@ -113,7 +107,7 @@ def _add_sink(editor: Editor, edit: AddSink) -> None:
         return
     localities = localities_of(stream)
     if edit.locality is not None:
-        localities |= {point_of(sink): edit.locality for sink in sinks}
+        localities |= dict.fromkeys(sinks, edit.locality)
     editor.put_stream(stream, replace(stream, sinks=(*stream.sinks, *sinks), locality=localities or None))
 
 
@@ -150,13 +144,10 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
     ends = editor.end(edit.stream, edit.sink, "input")
     if stream is None or ends is None:
         return
-    points = [point_of(end) for end in ends]
-    left = moved_stream(stream, lambda end: None if point_of(end) in points else end)
+    left = moved_stream(stream, lambda end: None if end in ends else end)
     if left is stream:
-        names = {id(added.operator): name for name, added in editor.names.items()}
-        known = [f"{names.get(id(operator_of(one)))}.{point_of(one).name}" for one in stream.sinks]
         what = f"`{edit.sink}` is no sink of stream `{edit.stream}`"
-        editor.faults.add(edit.stream, what, f"its sinks are {listed(known)}")
+        editor.faults.add(edit.stream, what, f"its sinks are {listed(map(str, stream.sinks))}")
         return
     editor.put_stream(stream, left)
 

@@ -75,7 +75,7 @@ def _set_property(editor: Editor, edit: SetProperty) -> None:
             "would run as code; give it at the start (`-D`, a configuration file), or name `env:` or `file:`"
         )
     value = editor.value(f"{edit.operator}.{edit.property}", edit.value)
-    given = editor.overrides.properties.setdefault(edit.operator, {})
+    given = editor.overrides.of("property", edit.operator)
     for name in [name for name in given if name.startswith(f"{edit.property}.")]:
         del given[name]  # what was set of an entry, before the whole
     given.pop(edit.property, None)  # it is set after entries of it that were given before, so it moves last
@@ -145,7 +145,7 @@ def _set_attribute(editor: Editor, edit: SetAttribute) -> None:
     where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
     value = editor.value(where, edit.value)
     if not edit.operator:
-        editor.overrides.application[edit.attribute] = value
+        editor.overrides.of("attribute")[edit.attribute] = value
         return
     kind, _, stream = edit.operator.partition(".")
     if kind == "stream" and stream and kind not in editor.names:
@@ -157,14 +157,13 @@ def _set_attribute(editor: Editor, edit: SetAttribute) -> None:
     if edit.attribute == "partitioner" and isinstance(value, Mapping):
         value = editor.partitioner(where, value)
     if edit.port:
-        of_ports = editor.overrides.unifiers if edit.unifier else editor.overrides.ports
-        given = of_ports.setdefault(edit.operator, {}).setdefault(edit.port, {})
+        given = editor.overrides.of("unifier" if edit.unifier else "port", edit.operator, edit.port)
     elif edit.unifier:
         what = "an attribute of unifiers is given without the output port that they merge"
         editor.faults.add(where, what, "name the `port`")
         return
     else:
-        given = editor.overrides.attributes.setdefault(edit.operator, {})
+        given = editor.overrides.of("attribute", edit.operator)
         _leave_out(editor, added, ONE_OF_TWO.get(edit.attribute))
         if value is None:
             _leave_out(editor, added, edit.attribute)
@@ -185,9 +184,7 @@ def _leave_out(editor: Editor, added: AddedOperator, attribute: str | None) -> N
 
     editor.put(added, replace(added, attributes=others(added.attributes)))
     editor.app.attributes_set = [
-        replace(one, attributes=others(one.attributes))
-        if one.target is added.operator and not one.unifier
-        else one
+        replace(one, attributes=others(one.attributes)) if one.target == str(added.name) else one
         for one in editor.app.attributes_set
     ]
 
@@ -350,7 +347,7 @@ def _repartition(editor: Editor, edit: Repartition) -> None:
     """Set the attributes `partitions` and `partitioner` of an operator."""
     if editor.find(edit.operator, "partitions") is None:
         return
-    given = editor.overrides.attributes.setdefault(edit.operator, {})
+    given = editor.overrides.of("attribute", edit.operator)
     if edit.partitions is None and edit.partitioner is None:
         what = "it is to be repartitioned, but neither `partitions` nor `partitioner` is given"
         editor.faults.add(f"{edit.operator}.partitions", what, "say how many partitions it is to have")

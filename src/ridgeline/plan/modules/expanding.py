@@ -87,11 +87,8 @@ class _Expander:
                 self.module(scope, module, defaults, above)
             if added is not None:
                 scope.operators.add(id(added.operator))
-                name = added.name
-                if scope.name:
-                    here = check_name(self.faults, "operator", name, position + 1, scope.name)
-                    self.distinct(scope, str(name))
-                    name = here
+                name = check_name(self.faults, "operator", added.name, position + 1, scope.name)
+                self.distinct(scope, str(added.name))
                 given: Any = {**defaults, **added.attributes}
                 self.operators.append(replace(added, name=name, attributes=given, module=scope.name))
 

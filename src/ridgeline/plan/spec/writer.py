@@ -11,6 +11,8 @@ from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.properties import property_types
+from ridgeline.plan.references import named
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.shown_properties import is_default
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document, Form
@@ -68,10 +70,8 @@ class _Writer:
     """
 
     def __init__(self, app: Application, *, of_script: bool = False) -> None:
-        self._app = app
+        self._app = app = named(app)
         self._of_script = of_script
-        self._names = {id(added.operator): added.name for added in app.operators}
-        self._names |= {id(added.module): added.name for added in app.modules}
         self.faults: list[Fault] = []
 
     def document(self) -> Document:
@@ -85,7 +85,7 @@ class _Writer:
             found["modules"] = {added.name: self._module(added) for added in app.modules}
         found["streams"] = {added.name: self._stream(added) for added in app.streams}
         if app.dead_letter_port is not None:
-            found["dead_letters"] = self._end(app.dead_letter_port)
+            found["dead_letters"] = str(app.dead_letter_port)
         if app.regions:
             found["regions"] = {added.name: self._region(added) for added in app.regions}
         if app.affinity:
@@ -114,14 +114,14 @@ class _Writer:
             found["stats_listeners"] = written
         attributes: dict[str, Any] = dict(added.attributes)
         for given in self._app.attributes_set:
-            if given.target is added.operator:
+            if given.target == added.name:
                 attributes |= given.attributes
         if attributes:
             found["attributes"] = self._attributes(added.name, attributes)
         for given in self._app.attributes_set:
-            if getattr(given.target, "operator", None) is added.operator:
+            if isinstance(given.target, PortRef) and given.target.operator == added.name:
                 section = found.setdefault("unifiers" if given.unifier else "ports", {})
-                port = given.target.name
+                port = given.target.port
                 values = self._attributes(f"{added.name}.{port}", given.attributes)
                 section[port] = section.get(port, {}) | values
         return found
@@ -137,7 +137,7 @@ class _Writer:
         found = self._made(added.name, added.module)
         attributes: dict[str, Any] = dict(added.attributes)
         for given in self._app.attributes_set:
-            if given.target is added.module:
+            if given.target == added.name:
                 attributes |= given.attributes
         if attributes:
             found["attributes"] = self._attributes(added.name, attributes)
@@ -185,10 +185,10 @@ class _Writer:
         sinks = []
         for sink in added.sinks:
             values: Document = {"locality": _name(own[sink])} if sink in own else {}
-            if not every and any(sink is one for one in added.decoupled):
+            if not every and sink in added.decoupled:
                 values["decoupled"] = True
-            sinks.append({"port": self._end(sink), **values} if values else self._end(sink))
-        found: Document = {"from": self._end(added.source), "to": sinks}
+            sinks.append({"port": str(sink), **values} if values else str(sink))
+        found: Document = {"from": str(added.source), "to": sinks}
         if added.decoupled and every:
             found["decoupled"] = True
         if added.decoupled and added.keep != KEEP:
@@ -198,7 +198,7 @@ class _Writer:
         return found
 
     def _region(self, added: AddedRegion) -> Document:
-        found: Document = {"operators": [self._names[id(one)] for one in added.operators]}
+        found: Document = {"operators": list(added.operators)}
         if added.window is not None:
             found["window"] = added.window
         if added.attributes:
@@ -211,12 +211,7 @@ class _Writer:
             found["hosts"] = [rule.hosts] if isinstance(rule.hosts, str) else list(rule.hosts)
         if rule.pattern is not None:
             return {**found, "pattern": rule.pattern}
-        named = [one if isinstance(one, str) else self._names[id(one)] for one in rule.operators]
-        return {**found, "operators": named}
-
-    def _end(self, point: Any) -> str:
-        owner = getattr(point, "module", None) or point.operator
-        return f"{self._names[id(owner)]}.{point.name}"
+        return {**found, "operators": list(rule.operators)}
 
     def _fault(self, where: str, what: str, remedy: str) -> None:
         self.faults.append(Fault(where, what, remedy))

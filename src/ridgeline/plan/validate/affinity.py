@@ -27,7 +27,7 @@ def read_affinity(draft: Draft, faults: Faults, app: Application) -> list[Placem
         if read is not None:
             rules.append(read)
     for module in draft.modules:
-        for position, rule in enumerate(module.inside.app.affinity, 1):
+        for position, rule in enumerate(module.rules, 1):
             read = _read(draft, faults, f"{module.name}.affinity {position}", f"{module.name}.", rule)
             if read is not None:
                 rules.append(read)
@@ -111,16 +111,16 @@ def _named(draft: Draft, faults: Faults, where: str, prefix: str, rule: Affinity
     names: list[str] = []
     listed_names = rule.operators if isinstance(rule.operators, (list, tuple)) else [rule.operators]
     for given in listed_names:
-        owner = draft.owners.get(id(given))
-        name = owner.name if owner is not None else f"{prefix}{given}"
+        name = given if given in known or given in modules else f"{prefix}{given}"
         if name in known:
             names.append(name)
         elif name in modules:
             names += [one for one in known if one.startswith(f"{name}.")]
         else:
-            shown = shorten(given) if not isinstance(given, str) else f"`{given}`"
+            short = str(given).removeprefix(prefix)
+            shown = shorten(given) if not isinstance(given, str) else f"`{short}`"
             own = [one.removeprefix(prefix) for one in (*known, *modules) if one.startswith(prefix)]
-            faults.add(where, f"there is no operator {shown}", did_you_mean(str(given), own))
+            faults.add(where, f"there is no operator {shown}", did_you_mean(short, own))
     return names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import shorten
@@ -11,7 +12,7 @@ from ridgeline.api.operator import Operator
 from ridgeline.api.policy import Promise, StatsListener
 from ridgeline.api.support.attribute import MOST_SECONDS, Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
-from ridgeline.plan.draft import Deciders, Draft, Faults
+from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.overrides import WINDOW, Overrides
 from ridgeline.plan.validate.attributes import check_attributes
 
@@ -48,9 +49,8 @@ def check_name(faults: Faults, noun: str, name: object, position: int | None = N
 
 
 def read_application(draft: Draft, faults: Faults, app: Application, overrides: Overrides) -> None:
-    """Check name, window and attributes of the application, and put them into the draft."""
-    check_name(faults, "application", app.name)
-    given = {**app.attributes, **overrides.application}
+    """Check window and attributes of the application, and put them into the draft."""
+    given: dict[str, Any] = {**app.attributes, **overrides.of("attribute")}
     window = given.pop(WINDOW, app.window)
     try:
         draft.window_seconds = parse_duration(window)
@@ -101,7 +101,7 @@ def read_deciders(draft: Draft, faults: Faults, app: Application) -> None:
             faults.add(draft.application, what, "leave one of them out")
         else:
             promises[promise.name] = promise
-    draft.deciders = Deciders({}, tuple(app.policies), tuple(promises.values()))
+    draft.policies, draft.promises = tuple(app.policies), tuple(promises.values())
 
 
 def read_listeners(draft: Draft, faults: Faults, app: Application, written: Collection[str]) -> None:
@@ -120,11 +120,11 @@ def read_listeners(draft: Draft, faults: Faults, app: Application, written: Coll
         if listeners := (*added.listeners, *own):
             found[str(added.name)] = listeners
     known = {operator.name for operator in draft.operators} | set(written)
-    for promise in draft.deciders.promises:
+    for promise in draft.promises:
         if promise.operator and promise.operator not in known:
             what = f"the promise `{promise.name}` is of an operator that there is not"
             faults.add(promise.operator, what, f"give one of {', '.join(sorted(known))}")
-    draft.deciders = Deciders(found, draft.deciders.policies, draft.deciders.promises)
+    draft.listeners = found
 
 
 def _shown(thing: object) -> str:

@@ -6,12 +6,9 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ridgeline.api.application import AddedAttributes, AddedStream, Application
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
-from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.api.operator import Operator, SparkSource, reads_ranges
-from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.ports import Port
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import SparkSource, reads_ranges
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.apex_attributes import unknown_attribute
 from ridgeline.api.support.attribute import Scope
@@ -101,75 +98,11 @@ def _elsewhere(name: str, scope: Scope) -> str:
     return f"it belongs to {article} {owner}: {_HOW[owner].format(name)}"
 
 
-def attributes_of_operators(faults: Faults, app: Application) -> dict[int, dict[str, object]]:
-    """Attributes that `set_attribute` gave to operators, by the `id` of the author's instance.
-
-    Adds a fault for each target that can have no attributes.
-    """
-    found: dict[int, dict[str, object]] = {}
-    known = {id(added.operator) for added in app.operators}
-    for added in app.attributes_set:
-        if isinstance(added.target, Operator) and not added.unifier:
-            found.setdefault(id(added.target), {}).update(added.attributes)
-            if id(added.target) not in known:
-                _refuse_stranger(faults, f"a `{type(added.target).__name__}`")
-        elif isinstance(added.target, AddedStream) and not added.unifier:
-            check_attributes(faults, str(added.target.name), Scope.STREAM, added.attributes, {})
-        elif not isinstance(added.target, OutputPoint if added.unifier else (InputPoint, OutputPoint)):
-            _refuse(faults, added)
-    return found
-
-
-def _refuse(faults: Faults, added: AddedAttributes) -> None:
-    """Add the fault for attributes of something that has none."""
-    target = added.target
-    what = f"`set_attribute` was given {shorten(target)}, which is no operator, port or stream of it"
-    remedy = "give an operator that was added, a port such as `balances.payments`, or a stream's name"
-    if added.unifier and isinstance(target, (Operator, InputPoint, AddedStream)):
-        what = f"`set_attribute(..., unifier=True)` was given {_noun(target)}, which has no unifier"
-        remedy = "give the output port whose partitions it merges, such as `balances.balances`"
-    elif isinstance(target, Port):
-        what = f"`set_attribute` was given the port `{target.name}` of a class, not of an operator"
-        remedy = "take the port of the operator that `add_operator` returned"
-    elif isinstance(target, Application):
-        remedy = "give attributes of the application to it: `Application(name, windows_kept=3)`"
-    faults.add("attributes", what, remedy)
-
-
-def _refuse_stranger(faults: Faults, target: str) -> None:
-    """Add the fault for attributes of an operator that was not added, or of a port of it."""
-    what = f"`set_attribute` was given {target} that is not in the application"
-    faults.add("attributes", what, "add it with `app.add_operator(name, operator)`")
-
-
-def _noun(target: Operator | InputPoint[Any] | AddedStream) -> str:
-    if isinstance(target, AddedStream):
-        return f"the stream `{target.name}`"
-    kind = type(target.operator if isinstance(target, InputPoint) else target).__name__
-    return f"input port `{target.name}` of a `{kind}`" if isinstance(target, InputPoint) else f"a `{kind}`"
-
-
-def read_port_attributes(
-    draft: Draft, faults: Faults, app: Application, owners: Mapping[int, DraftOperator], overrides: Overrides
-) -> None:
+def read_port_attributes(draft: Draft, faults: Faults, given: Overrides) -> None:
     """Check the attributes of ports and unifiers; fill in those of all ports of all operators."""
-    ports: dict[int, dict[str, dict[str, Any]]] = {}
-    unifiers: dict[int, dict[str, dict[str, Any]]] = {}
-    for added in app.attributes_set:
-        if not isinstance(added.target, (InputPoint, OutputPoint)):
-            continue
-        owner = owners.get(id(added.target.operator))
-        if owner is None:
-            kind = type(added.target.operator).__name__
-            _refuse_stranger(faults, f"port `{added.target.name}` of a `{kind}`")
-        elif isinstance(added.target, OutputPoint) or not added.unifier:
-            of_owner = (unifiers if added.unifier else ports).setdefault(owner.index, {})
-            of_owner.setdefault(added.target.name, {}).update(added.attributes)
     for owner in draft.operators:
-        for given, outside in ((ports, overrides.ports), (unifiers, overrides.unifiers)):
-            for port, attributes in outside.get(owner.name, {}).items():
-                given.setdefault(owner.index, {}).setdefault(port, {}).update(attributes)
-        _check_ports(draft, faults, owner, ports.get(owner.index, {}), unifiers.get(owner.index, {}))
+        ports, unifiers = given.ports("port", owner.name), given.ports("unifier", owner.name)
+        _check_ports(draft, faults, owner, ports, unifiers)
 
 
 def _check_ports(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
 from ridgeline.api.application import AddedOperator, Application
 from ridgeline.api.cells.migrations import faults_of
-from ridgeline.api.errors import did_you_mean, listed, shorten
+from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.metric import AGGREGATES, MetricKind, MetricOptions
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.support.attribute import Scope
@@ -22,12 +21,7 @@ from ridgeline.plan.build.port_attributes import inherited_by_operator
 from ridgeline.plan.build.property_values import decoded, decoded_entry, property_faults
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.overrides import Overrides
-from ridgeline.plan.validate.application import check_name
-from ridgeline.plan.validate.attributes import (
-    attributes_of_operators,
-    check_attributes,
-    count_application_window,
-)
+from ridgeline.plan.validate.attributes import check_attributes, count_application_window
 
 _DIGITS_A_BIT = math.log10(2)
 
@@ -77,80 +71,19 @@ def _digits_beyond(value: object) -> int:
     return 0
 
 
-def read_operators(
-    draft: Draft, faults: Faults, app: Application, overrides: Overrides
-) -> dict[int, DraftOperator]:
-    """Add all valid operator objects to the draft.
-
-    Returns them by the `id` of the author's instance.
-    """
-    owners: dict[int, DraftOperator] = {}
-    names: dict[int, list[str]] = {}
-    attributes_set = attributes_of_operators(faults, app)
-    first_uses = []
-    for position, added in enumerate(app.operators, 1):
-        if isinstance(added.operator, Operator):
-            names.setdefault(id(added.operator), []).append(str(added.name))
-            if len(names[id(added.operator)]) > 1:
-                continue
-        first_uses.append(added.name)
-        where = added.name if added.module else check_name(faults, "operator", added.name, position)
-        if isinstance(added.operator, Operator):
-            owners[id(added.operator)] = operator = _read(
-                draft, faults, where, added, overrides, attributes_set
-            )
-            draft.operators.append(operator)
-        else:
-            _refuse(faults, where, added.operator)
-    for identity, uses in names.items():
-        if len(uses) > 1:
-            operator = owners[identity]
-            what = (
-                f"the same `{operator.kind}` is added {len(uses)} times, "
-                f"as {listed(list(dict.fromkeys(uses)))}"
-            )
-            faults.add(operator.name, what, f"make a new `{operator.kind}(...)` for each")
-    for name, uses_of_name in Counter(map(str, first_uses)).items():
-        if uses_of_name > 1 and name:
-            faults.add(
-                name,
-                f"{uses_of_name} operators have the name `{name}`",
-                "give each operator a name of its own",
-            )
-    for identity, port in draft.excused:
-        if identity in owners:
-            owners[identity].excused.add(port)
-    return owners
+def read_operators(draft: Draft, faults: Faults, app: Application, overrides: Overrides) -> None:
+    """Add all operators to the draft."""
+    for added in app.operators:
+        operator = draft.owners[added.name] = _read(draft, faults, added, overrides)
+        draft.operators.append(operator)
+    for owner, port in draft.excused:
+        if owner in draft.owners:
+            draft.owners[owner].excused.add(port)
 
 
-def _refuse(faults: Faults, where: str, thing: object) -> None:
-    """Add the fault for something that is no operator: a class in place of an instance, or another thing."""
-    if isinstance(thing, type) and issubclass(thing, Operator):
-        faults.add(
-            where,
-            f"the class `{thing.__name__}` was added, not an operator",
-            f"add an instance: `{thing.__name__}(...)`",
-        )
-    else:
-        faults.add(
-            where,
-            f"{shorten(thing)} was added, which is no operator",
-            "add an instance of a subclass of `Operator`",
-        )
-
-
-def _read(
-    draft: Draft,
-    faults: Faults,
-    where: str,
-    added: AddedOperator,
-    overrides: Overrides,
-    attributes_set: Mapping[int, Mapping[str, object]],
-) -> DraftOperator:
-    """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is.
-
-    `attributes_set`: what `set_attribute` was given, by the `id` of the author's instance.
-    """
+def _read(draft: Draft, faults: Faults, added: AddedOperator, overrides: Overrides) -> DraftOperator:
+    """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is."""
+    where = added.name
     operator = DraftOperator(len(draft.operators), where, copy.copy(added.operator))
     operator.unread = added.remedies.get("output", "")
     values = vars(operator.operator)
@@ -163,13 +96,9 @@ def _read(
         values["_migrations"] = added.migrations
     for what, remedy in faults_of(operator.operator, operator_type(type(operator.operator)).states):
         faults.add(where, what, remedy)
-    given_properties = overrides.properties.get(added.name, {})
+    given_properties = overrides.of("property", added.name)
     operator.sound = set_properties(faults, where, operator.operator, given_properties, added.remedies)
-    given = {
-        **added.attributes,
-        **attributes_set.get(id(added.operator), {}),
-        **overrides.attributes.get(added.name, {}),
-    }
+    given = {**added.attributes, **overrides.of("attribute", added.name)}
     operator.given = set(given)
     inherited = inherited_by_operator(draft.attributes)
     operator.attributes, operator.doubtful = check_attributes(faults, where, Scope.OPERATOR, given, inherited)

@@ -32,11 +32,7 @@ def check_connections(draft: Draft, faults: Faults) -> None:
                 faults.add(operator.name, what, "derive it from `Operator`, or remove them")
         elif not operator.vague:
             for name in loose:
-                remedy = (
-                    f"end a stream there, `add_stream(name, ..., {operator.port(name)})`, "
-                    "or declare it with `optional=True`"
-                )
-                faults.add(operator.port(name), "the input port is not connected", remedy)
+                refuse_unconnected(faults, operator.port(name))
             if not loose and not found.intersection(inputs):
                 ports = listed([operator.port(name) for name in inputs])
                 remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
@@ -51,8 +47,7 @@ def _check_outputs(faults: Faults, operator: DraftOperator) -> None:
     outputs, found = operator.declared.outputs, operator.touched | operator.excused
     loose = [name for name, port in outputs.items() if port.required and name not in found]
     for name in loose:
-        remedy = f"begin a stream there: `add_stream(name, {operator.port(name)}, ...)`"
-        faults.add(operator.port(name), "the output port must be connected and is not", remedy)
+        refuse_silent_output(faults, operator.port(name))
     wanted = [name for name, port in outputs.items() if not port.optional and not port.error]
     if wanted and not loose and not found.intersection(outputs):
         ports = listed([operator.port(name) for name in outputs])
@@ -69,6 +64,18 @@ def _check_outputs(faults: Faults, operator: DraftOperator) -> None:
             what,
             f"begin a stream at {ports}" if len(outputs) == 1 else f"begin a stream at one of {ports}",
         )
+
+
+def refuse_unconnected(faults: Faults, port: str) -> None:
+    """Add the fault of an input port that must be connected."""
+    end = f"end a stream there, `add_stream(name, ..., {port})`"
+    faults.add(port, "the input port is not connected", f"{end}, or declare it with `optional=True`")
+
+
+def refuse_silent_output(faults: Faults, port: str) -> None:
+    """Add the fault of an output port that must be connected."""
+    what = "the output port must be connected and is not"
+    faults.add(port, what, f"begin a stream there: `add_stream(name, {port}, ...)`")
 
 
 def check_declarations(draft: Draft, faults: Faults) -> None:

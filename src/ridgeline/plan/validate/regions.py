@@ -11,7 +11,6 @@ from ridgeline.api.affinity import AffinityType
 from ridgeline.api.application import KEEP, AddedRegion, Application
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import listed, shorten
-from ridgeline.api.module import Module
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.api.support.loops import DelayHead, DelayTail
@@ -67,9 +66,8 @@ def _ends(cut: Cut) -> tuple[int, int]:
 
 def _port_of(draft: Draft, app: Application) -> tuple[int, str]:
     """The operator and the port that take dead letters."""
-    point: Any = app.dead_letter_port
-    owner = draft.owners.get(id(point.operator))
-    return (-1 if owner is None else owner.index), point.name
+    end: Any = app.dead_letter_port
+    return draft.owners[end.operator].index, end.port
 
 
 def _check_sink(faults: Faults, stream: DraftStream, sink: End, locality: object) -> None:
@@ -156,25 +154,14 @@ def _operators_of(draft: Draft, faults: Faults, where: str, added: AddedRegion) 
     """The numbers of the operators that a call of `set_region` names."""
     found = []
     for one in added.operators:
-        if isinstance(one, Module):
-            names = [
-                module.name for module in draft.modules if module.outside.app.modules and _is(module, one)
-            ]
-            inside = [op.index for op in draft.operators if any(op.name.startswith(f"{n}.") for n in names)]
+        if isinstance(one, str) and one in draft.owners:
+            found.append(draft.owners[one].index)
         else:
-            inside = [draft.owners[id(one)].index] if id(one) in draft.owners else []
-        if not inside:
-            faults.add(
-                where, f"it names {shorten(one)}, which is not in the application", "name its operators"
-            )
-        found += inside
+            what = f"it names {shorten(one)}, which is not in the application"
+            faults.add(where, what, "name its operators")
     if not added.operators:
         faults.add(where, "the region names no operator", f'give one: `set_region("{where}", store)`')
     return found
-
-
-def _is(module: Any, given: Module) -> bool:
-    return any(added.module is given and added.name == module.name for added in module.outside.app.modules)
 
 
 def _check_names(faults: Faults, regions: Collection[Region]) -> None:
@@ -206,9 +193,7 @@ def _edges(
     streams = {stream.name: stream for stream, _ in cuts}
     for stream, sink in cuts:
         if stream.source is not None:
-            sinks[stream.name, names[groups.of(sink.operator.index)]].append(
-                PortRef(sink.operator.name, sink.port)
-            )
+            sinks[stream.name, names[groups.of(sink.operator.index)]].append(sink.ref)
     found, writers = [], dict[str, str]()
     for (name, region), ports in sinks.items():
         stream = streams[name]
@@ -219,7 +204,7 @@ def _edges(
         found.append(
             QueueEdge(
                 name,
-                PortRef(stream.source.operator.name, stream.source.port),
+                stream.source.ref,
                 writer,
                 names[groups.of(stream.source.operator.index)],
                 _free(f"{plain}_to_{region}", used),
@@ -241,7 +226,7 @@ def _edges(
                 region,
                 _free(senders[region], used),
                 names[groups.of(sink.operator.index)],
-                (PortRef(sink.operator.name, sink.port),),
+                (sink.ref,),
                 KEEP,
                 letters=True,
             )

@@ -3,228 +3,90 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from ridgeline.api.application import KEEP, AddedStream, Application
+from ridgeline.api.application import AddedStream, Application
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import did_you_mean, listed, shorten
-from ridgeline.api.operator import Operator, operator_type
-from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.ports import Port
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
-from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Faults, Through
+from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
+from ridgeline.plan.graphs import reachable, successors
 from ridgeline.plan.logical import parallel_ports
-from ridgeline.plan.validate.application import check_name
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.attributes import check_attributes
 
 
-def read_streams(draft: Draft, faults: Faults, app: Application, owners: dict[int, DraftOperator]) -> None:
+def read_streams(draft: Draft, faults: Faults, app: Application) -> None:
     """Add all streams to the draft, with their valid ends."""
-    reader = _Reader(draft, faults, app, owners)
-    for position, added in enumerate(app.streams, 1):
-        reader.read(added, position)
-    for name, uses in Counter(str(added.name) for added in app.streams).items():
-        if uses > 1 and name:
+    for added in app.streams:
+        _read(draft, faults, added)
+    for name, uses in Counter(added.name for added in app.streams).items():
+        if uses > 1:
             faults.add(
                 name,
                 f"{uses} streams have the name `{name}`",
                 "give each stream a name of its own, and all its sinks in one call",
             )
+    for name, operator in draft.owners.items():
+        operator.touched |= {port for owner, port in draft.touched if owner == name}
+        operator.vague = name in draft.vague
     _check_sharing(draft, faults)
 
 
-class _Reader:
-    """Reads one stream after the other; remembers for which operators a fault was reported."""
+def _read(draft: Draft, faults: Faults, added: AddedStream) -> None:
+    """Add a stream to the draft, and the faults of it."""
+    where = added.name
+    stream = DraftStream(where, None, [], queue=added.queue)
+    localities = {
+        end: _locality(faults, where, given)
+        for end, given in (added.locality.items() if isinstance(added.locality, Mapping) else ())
+    }
+    if not isinstance(added.locality, Mapping):
+        ends = [end for end in added.sinks if end not in added.persisted]
+        localities = dict.fromkeys(ends, _locality(faults, where, added.locality))
+    draft.streams.append(stream)
+    for what, remedy in added.faults:
+        faults.add(where, what, remedy)
+    try:
+        parse_duration(added.keep)
+        stream.keep = added.keep
+    except ValueError:
+        faults.add(where, f"`keep` is {shorten(added.keep)}", f"give {FORMS}")
+    if added.source is not None:
+        stream.source = _touched(draft, added.source)
+    for place, sink in enumerate(added.sinks):
+        end = _touched(draft, sink)
+        if sink in added.sinks[:place]:
+            faults.add(where, f"`{end}` is a sink of the stream twice", "name it once")
+            continue
+        stream.sinks.append(end)
+        stream.localities.append(localities.get(sink))
+        stream.persisted += [end] if sink in added.persisted else []
+        stream.decoupled += [end] if sink in added.decoupled else []
+        end.operator.entered.setdefault(end.port, stream)
 
-    def __init__(
-        self, draft: Draft, faults: Faults, app: Application, owners: dict[int, DraftOperator]
-    ) -> None:
-        self.draft = draft
-        self.faults = faults
-        self.owners = owners
-        self.missing: set[int] = set()
-        classes = {
-            added.operator
-            for added in app.operators
-            if isinstance(added.operator, type) and issubclass(added.operator, Operator)
-        }
-        self.refused = {id(port) for cls in classes for port in _ports(cls)} | {id(cls) for cls in classes}
 
-    def read(self, added: AddedStream, position: int) -> None:
-        """Read one call of `add_stream`: add the stream, or faults, to the draft."""
-        where = added.name if added.module else check_name(self.faults, "stream", added.name, position)
-        stream = DraftStream(where, None, [])
-        given = self.localities(where, added)
-        self.draft.streams.append(stream)
-        for what, remedy in added.faults:
-            self.faults.add(where, what, remedy)
-        stream.keep, stream.queue = self.keep(where, added), added.queue
-        if not added.sinks:
-            self.faults.add(
-                where, "the stream has no sinks", "name one or more input ports after its output port"
-            )
-        if (
-            isinstance(added.source, InputPoint)
-            and added.sinks
-            and all(isinstance(sink, OutputPoint) for sink in added.sinks)
-        ):
-            ends = (added.source, *added.sinks)
-            self.swapped(where, [end for end in ends if isinstance(end, (InputPoint, OutputPoint))])
-            return
-        source = self.end(where, "source", added.source)
-        if source is not None:
-            stream.source = source
-        for sink in added.sinks:
-            end = self.end(where, "sink", sink)
-            if end is None:
-                continue
-            if any(end.operator is other.operator and end.port == other.port for other in stream.sinks):
-                self.faults.add(where, f"`{end}` is a sink of the stream twice", "name it once")
-                continue
-            stream.sinks.append(end)
-            point = sink.point if isinstance(sink, Through) else sink
-            stream.localities.append(given.get(point))
-            if point in added.persisted:
-                stream.persisted.append(end)
-            if any(point is one for one in added.decoupled):
-                stream.decoupled.append(end)
-            end.operator.entered.setdefault(end.port, stream)
+def _touched(draft: Draft, end: PortRef) -> End:
+    """An end of a stream by its operator, which is connected there."""
+    owner = draft.owners[end.operator]
+    owner.touched.add(end.port)
+    return End(owner, end.port, end.through)
 
-    def keep(self, where: str, added: AddedStream) -> float | str:
-        """How long the queue of a decoupled stream keeps rows; the default, and a fault, for no duration."""
-        try:
-            parse_duration(added.keep)
-        except ValueError:
-            self.faults.add(where, f"`keep` is {shorten(added.keep)}", f"give {FORMS}")
-            return KEEP
-        return added.keep
 
-    def localities(self, where: str, added: AddedStream) -> dict[Any, Locality | None]:
-        """The locality of each sink; those that are faulty are left out."""
-        sinks = [sink.point if isinstance(sink, Through) else sink for sink in added.sinks]
-        points = [sink for sink in sinks if isinstance(sink, InputPoint)]
-        if not isinstance(added.locality, Mapping):
-            points = [point for point in points if point not in added.persisted]
-            return dict.fromkeys(points, self.locality(where, added.locality))
-        for key in added.locality:
-            if key not in sinks and key is not FAULTY:
-                shown = f"`{self.name(key)}`" if isinstance(key, (InputPoint, OutputPoint)) else shorten(key)
-                names = listed([self.name(point) for point in points])
-                what = f"a locality is given for {shown}, which is no sink of the stream"
-                self.faults.add(where, what, f"its sinks are {names}")
-        return {key: self.locality(where, value) for key, value in added.locality.items()}
-
-    def locality(self, where: str, locality: object) -> Locality | None:
-        """The locality; None if there is none, or if it is faulty."""
-        names = [member.name for member in Locality]
-        if locality is None:
-            return None
-        name = str(getattr(locality, "name", locality)).upper()
-        if name in names:
-            return Locality[name]
-        self.faults.add(where, f"there is no locality {shorten(locality)}", did_you_mean(name, names))
+def _locality(faults: Faults, where: str, locality: object) -> Locality | None:
+    """The locality; None if there is none, or if it is faulty."""
+    names = [member.name for member in Locality]
+    if locality is None:
         return None
-
-    def swapped(self, where: str, points: Sequence[InputPoint | OutputPoint]) -> None:
-        """Report a stream whose source, the first of `points`, is an input and whose sinks are outputs."""
-        names = [self.name(point) for point in points]
-        for point in points:
-            if id(point.operator) in self.owners:
-                self.owners[id(point.operator)].touched.add(point.name)
-        what = f"the stream goes from input port `{names[0]}` to output port {listed(names[1:])}"
-        self.faults.add(where, what, f'swap them: `add_stream("{where}", {names[1]}, {names[0]})`')
-
-    def end(self, where: str, role: str, point: Any) -> End | None:
-        """Return a valid end of a stream, or None after adding a fault."""
-        wanted = OutputPoint if role == "source" else InputPoint
-        through: Any = ()
-        if isinstance(point, Through):
-            point, through = point.point, point.ports
-        if point is FAULTY:
-            return None
-        if isinstance(point, (InputPoint, OutputPoint)):
-            owner = self.owners.get(id(point.operator))
-            if owner is not None:
-                owner.touched.add(point.name)
-            if not isinstance(point, wanted):
-                have, want = ("an input", "an output") if role == "source" else ("an output", "an input")
-                self.faults.add(
-                    where,
-                    f"the {role} of the stream, `{self.name(point)}`, is {have} port",
-                    f"name {want} port there",
-                )
-                return None
-            if owner is None:
-                self.absent(where, point)
-                return None
-            return End(owner, point.name, through)
-        self.no_port(where, role, point)
-        return None
-
-    def absent(self, where: str, point: InputPoint | OutputPoint) -> None:
-        """Report a port of an operator that was not added, once for each operator."""
-        if id(point.operator) in self.missing:
-            return
-        self.missing.add(id(point.operator))
-        kind = type(point.operator)
-        alike = [
-            f"{owner.name}.{point.name}" for owner in self.owners.values() if type(owner.operator) is kind
-        ]
-        remedy = f"did you mean `{alike[0]}`?" if alike else "add it with `app.add_operator(name, operator)`"
-        what = (
-            f"port `{point.name}` of the stream belongs to a `{kind.__name__}` that is not in the application"
-        )
-        self.faults.add(where, what, remedy)
-
-    def no_port(self, where: str, role: str, point: object) -> None:
-        """Report an end that is no port, and mark the operator that it may have meant.
-
-        A marked operator gets no further faults about unconnected ports.
-        """
-        if id(point) in self.refused:
-            return
-        what = f"the {role} of the stream is {shorten(point)}, which is no port"
-        remedy = "name a port of an operator that was added, such as `balances.payments`"
-        if isinstance(point, Port):
-            what = f"the {role} of the stream is the port `{point.name}` of a class, not of an operator"
-            remedy = "take the port of the operator that `add_operator` returned"
-        elif isinstance(point, Operator):
-            owner = self.owners.get(id(point))
-            if owner is not None:
-                owner.vague = True
-            declared = operator_type(type(point))
-            ports: list[str] = [*(declared.outputs if role == "source" else declared.inputs)]
-            names = [f"{owner.name if owner else 'operator'}.{name}" for name in ports]
-            what = (
-                f"the {role} of the stream is the operator "
-                f"`{owner.name if owner else type(point).__name__}`, not one of its ports"
-            )
-            remedy = (
-                f"name the port: {listed(names)}"
-                if names
-                else f"it has no {'output' if role == 'source' else 'input'} port"
-            )
-        elif isinstance(point, (list, tuple, set)):
-            for part in point:
-                if isinstance(part, (InputPoint, OutputPoint)) and id(part.operator) in self.owners:
-                    self.owners[id(part.operator)].touched.add(part.name)
-            what = f"the {role} of the stream is a {type(point).__name__}, not a port"
-            remedy = "give the ports one by one: `add_stream(name, source, sink, sink)`"
-        self.faults.add(where, what, remedy)
-
-    def name(self, point: InputPoint | OutputPoint) -> str:
-        """A port as errors name it."""
-        owner = self.owners.get(id(point.operator))
-        return f"{owner.name if owner else type(point.operator).__name__}.{point.name}"
-
-
-def _ports(cls: type[Operator]) -> list[Port]:
-    declared = operator_type(cls)
-    return [*declared.inputs.values(), *declared.outputs.values()]
+    name = str(getattr(locality, "name", locality)).upper()
+    if name in names:
+        return Locality[name]
+    faults.add(where, f"there is no locality {shorten(locality)}", did_you_mean(name, names))
+    return None
 
 
 def _check_sharing(draft: Draft, faults: Faults) -> None:
@@ -284,42 +146,32 @@ def connect_dead_letters(draft: Draft, faults: Faults, app: Application) -> None
     """
     for what, remedy in app.dead_letter_faults:
         faults.add(NAME, what, remedy)
-    point = app.dead_letter_port
-    taker = None if point is None else draft.owners.get(id(point.operator))
-    if point is not None and taker is not None:
-        _connect(draft, faults, taker, point.name, _coming_in(draft, app))
+    end: Any = app.dead_letter_port
+    sources: Any = app.dead_letter_sources
+    if end is not None:
+        coming_in = [End(draft.owners[one.operator], one.port) for one in sources]
+        _connect(draft, faults, draft.owners[end.operator], end.port, coming_in)
     for operator in draft.operators:
         if NAME in operator.touched and NAME not in operator.declared.outputs:
             _settle(draft, faults, operator)
 
 
-def _coming_in(draft: Draft, app: Application) -> list[End]:
-    """The ports by which dead letters of other regions come in."""
-    owners = [(draft.owners.get(id(point.operator)), point.name) for point in app.dead_letter_sources]
-    return [End(owner, name) for owner, name in owners if owner is not None]
-
-
 def _connect(
     draft: Draft, faults: Faults, taker: DraftOperator, port: str, coming_in: Collection[End]
 ) -> None:
-    """Add the streams that end at this port; faults if there are none, or if they cannot end there."""
+    """Add the streams that end at this port; faults if there are none, or if they cannot end there.
+
+    `coming_in`: the ports by which dead letters of other regions come in.
+    """
     taker.touched.add(port)
-    after = _after(draft, taker)
-    count = len(coming_in)
-    for end in coming_in:
+    after = {taker.index, *reachable(taker.index, successors(len(draft.operators), draft.pairs()))}
+    leaving = [one for one in draft.operators if one.index not in after and _leaves_out(one)]
+    count = len(coming_in) + len(leaving)
+    letters = [(end.operator.name, end) for end in coming_in]
+    letters += [(f"{one.name}_{NAME}", End(one, NAME)) for one in leaving if NAME not in one.touched]
+    for name, end in letters:
         end.operator.touched.add(end.port)
-        stream = DraftStream(end.operator.name, end, [End(taker, port)], [None])
-        draft.streams.append(stream)
-        taker.entered.setdefault(port, stream)
-    for operator in draft.operators:
-        if operator.index in after or not _leaves_out(operator):
-            continue
-        count += 1
-        if NAME in operator.touched:
-            continue
-        operator.touched.add(NAME)
-        name = f"{operator.name}_{NAME}"
-        stream = DraftStream(name, End(operator, NAME), [End(taker, port)], [None])
+        stream = DraftStream(name, end, [End(taker, port)], [None])
         draft.streams.append(stream)
         taker.entered.setdefault(port, stream)
     if count and port not in taker.entered:
@@ -336,18 +188,6 @@ def _leaves_out(operator: DraftOperator) -> bool:
     """True if it may leave tuples out, and has a port for them that is not its author's."""
     skips = operator.attributes.get("on_error") is OnError.SKIP and operator.may_leave_out
     return skips and NAME in operator.declared.every_output and NAME not in operator.declared.outputs
-
-
-def _after(draft: Draft, first: DraftOperator) -> Collection[int]:
-    """The numbers of an operator and of all that it leads to: streams from there would be a cycle."""
-    found, todo = {first.index}, [first.index]
-    pairs = draft.pairs()
-    while todo:
-        at = todo.pop()
-        more = {sink for source, sink in pairs if source == at} - found
-        found |= more
-        todo += more
-    return found
 
 
 def _settle(draft: Draft, faults: Faults, operator: DraftOperator) -> None:
