@@ -5,13 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ridgeline.service.access.roles import MAY, Role
-from ridgeline.service.http.changing import changing_endpoints
-from ridgeline.service.http.configuration import configuration_endpoints
-from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
-from ridgeline.service.http.kept import kept_endpoints
-from ridgeline.service.http.log import log_endpoints
-from ridgeline.service.http.querying import querying_endpoints
-from ridgeline.service.http.regions import region_endpoints
+from ridgeline.service.http.endpoint import BASE
+from ridgeline.service.http.endpoints import ENDPOINTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "roles.md"
 HEAD = """# Roles: who may do what
@@ -102,16 +97,7 @@ def render() -> str:
     text += "".join(f"| `{role.word}` | {MAY[role]} |\n" for role in Role)
     rows = [
         f"| POST | `{one.path}` | {'' if one.needs is None else one.needs.word} | {one.summary} |"
-        for made in (
-            JSON_ENDPOINTS,
-            changing_endpoints(BASE),
-            querying_endpoints(BASE),
-            region_endpoints(BASE),
-            kept_endpoints(BASE),
-            configuration_endpoints(BASE),
-            log_endpoints(BASE),
-        )
-        for one in made
+        for one in ENDPOINTS
         if one.method != "GET"
     ]
     summary = "An address that opens the page with the rights of who asks."

@@ -12,9 +12,9 @@ from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service.event_log import EventLogWriter, RunFiles, head_of
 from ridgeline.service.history import runs
-from ridgeline.service.history.answering import ENDPOINTS
 from ridgeline.service.history.logged_run import LoggedRun
-from ridgeline.service.http.endpoints import BASE
+from ridgeline.service.http.endpoint import BASE
+from ridgeline.service.http.endpoints import ENDPOINTS
 from support.cli.windows import watch_of
 from support.service.history import PLAN, events, history, make_old, write_log
 from support.service.watched import events_of, payments, serving
@@ -68,7 +68,7 @@ def test_every_path_answers_or_says_that_it_needs_the_running_application(tmp_pa
                 refused.add((endpoint.method, endpoint.path.removeprefix(BASE)))
                 assert "needs the running application" in json.loads(body)["hint"]
     gets = {path for method, path in refused if method == "GET"}
-    assert gets == {"/keys", "/debugDump", "/specification"}
+    assert gets == {"/keys", "/debugDump", "/specification", "/loggers", "/changes/{id}"}
 
 
 def test_a_log_of_an_earlier_version_is_refused(tmp_path):

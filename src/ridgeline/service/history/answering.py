@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
 from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
-from ridgeline.service.http.changing import changing_endpoints
-from ridgeline.service.http.configuration import configuration_endpoints
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint
-from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
-from ridgeline.service.http.kept import kept_endpoints, worst
-from ridgeline.service.http.querying import querying_endpoints
-from ridgeline.service.http.regions import region_endpoints
+from ridgeline.service.http.configuration import value_row
+from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint
+from ridgeline.service.http.kept import sink_rows
 from ridgeline.service.page.live import KeptPlan
 
-NOT_KEPT = "not kept"
 _NEEDS = "a run that is read from its log cannot be asked for this"
 _HINT = "it needs the running application; `ridgeline ps` lists those that run"
-ENDPOINTS: tuple[Endpoint, ...] = (
-    *JSON_ENDPOINTS,
-    *changing_endpoints(BASE),
-    *querying_endpoints(BASE),
-    *region_endpoints(BASE),
-    *kept_endpoints(BASE),
-    *configuration_endpoints(BASE),
-)
 
 
 def needs_running() -> AnswerError:
@@ -76,7 +63,7 @@ class EndedCall(Call):
 def answer(endpoint: Endpoint, watch: Answers, plan: KeptPlan, values: Mapping[str, Any]) -> Any:
     """The answer of an endpoint. Raises AnswerError, with 409 for what needs the running application."""
     handler = _OWN.get(endpoint.path) or endpoint.handler
-    if endpoint.method != "GET" or handler is None:
+    if endpoint.needs_run or handler is None:
         raise needs_running()
     return handler(EndedCall(watch, cast("Plan", _NoPlan()), values, kept=plan))
 
@@ -91,31 +78,14 @@ def _changes(call: EndedCall) -> Any:
 def _sinks(call: EndedCall) -> Any:
     """The operators that have published, or that nothing reads from; where they write is not in a log."""
     watch, plan = call.watch, call.kept.answer
-    ages, seen = watch.record_age(), {row["operator"]: row for row in watch.outputs()}
+    published = {row["operator"] for row in watch.outputs()}
     read = {stream["source"]["operatorName"] for stream in plan["streams"]}
-    sinks = []
-    for one in plan["operators"]:
-        name = one["name"]
-        shown: Mapping[str, Any] = seen.get(name, {})
-        if name in read and not shown:
-            continue
-        sinks.append(
-            {
-                "operator": name,
-                "className": one["class"],
-                "place": None,
-                "protocol": NOT_KEPT,
-                "mode": str(one["attributes"].get("processing_mode", "")),
-                "partitions": len(watch.topology.partitions_of(name)) or 1,
-                "visibleWindow": shown.get("visibleWindow"),
-                "visibleAt": shown.get("visibleAt"),
-                "timesPublished": shown.get("timesPublished", 0),
-                "problem": shown.get("problem", ""),
-                "committedAge": worst(ages, name, "commit"),
-                "visibleAge": worst(ages, name, "publish"),
-            }
-        )
-    return {"sinks": sinks}
+    ends = (
+        (one["name"], one["class"], one["attributes"], len(watch.topology.partitions_of(one["name"])))
+        for one in plan["operators"]
+        if one["name"] not in read or one["name"] in published
+    )
+    return {"sinks": sink_rows(watch, ends, None)}
 
 
 def _checkpoints(call: EndedCall) -> Any:
@@ -131,20 +101,13 @@ def _checkpoints(call: EndedCall) -> Any:
 def _configuration(call: EndedCall) -> Any:
     """The values of the plan; who set them is not in a log."""
     plan = call.kept.answer
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for name, value in plan["attributes"].items():
-            yield {"key": f"application.{name}", "operator": "", "value": value}
-        for one in plan["operators"]:
-            for name, value in {**one["attributes"], **one["properties"]}.items():
-                yield {"key": f"operator.{one['name']}.{name}", "operator": one["name"], "value": value}
-
-    values = [{**row, "layer": "", "place": "", "insteadOf": [], "choices": []} for row in rows()]
+    values = [value_row(f"application.{name}", value) for name, value in plan["attributes"].items()]
+    values += [
+        value_row(f"operator.{one['name']}.{name}", value, one["name"])
+        for one in plan["operators"]
+        for name, value in {**one["attributes"], **one["properties"]}.items()
+    ]
     return {"known": False, "values": values}
-
-
-def _refuse(_call: EndedCall) -> Any:
-    raise needs_running()
 
 
 _OWN: Mapping[str, Callable[[Any], Any]] = {
@@ -153,6 +116,4 @@ _OWN: Mapping[str, Callable[[Any], Any]] = {
     f"{BASE}/checkpoints": _checkpoints,
     f"{BASE}/configuration": _configuration,
     f"{BASE}/versions": lambda call: {"ridgeline": call.watch.info().get("version") or ""},
-    f"{BASE}/keys": _refuse,
-    f"{BASE}/debugDump": _refuse,
 }

@@ -15,11 +15,11 @@ from starlette.routing import Mount, Route
 from starlette.types import Scope
 
 from ridgeline.service.access.roles import Role
-from ridgeline.service.history.answering import ENDPOINTS, answer, needs_running
+from ridgeline.service.history.answering import answer, needs_running
 from ridgeline.service.history.runs import Runs
 from ridgeline.service.http.bodies import answer_error, http_error, reply, server_error
-from ridgeline.service.http.endpoint import AnswerError, Endpoint
-from ridgeline.service.http.endpoints import BASE
+from ridgeline.service.http.endpoint import BASE, AnswerError, Endpoint
+from ridgeline.service.http.endpoints import ENDPOINTS
 from ridgeline.service.http.guard import Guard, caller_of
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.page.assets import Assets, SafeHeaders

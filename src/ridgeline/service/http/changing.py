@@ -31,7 +31,7 @@ from ridgeline.service.http.answers import (
     SpecificationAnswer,
 )
 from ridgeline.service.http.bodies import AnswerError
-from ridgeline.service.http.endpoint import Call, Endpoint, Parameter, found
+from ridgeline.service.http.endpoint import Call, Parameter, Rows, found
 from ridgeline.stram.changes import (
     EditPlan,
     Kill,
@@ -88,158 +88,37 @@ _ASKING = (
     Parameter("who", "string", "who asks; default: REST"),
     _WAIT,
 )
-_DRY_RUN = Parameter("dryRun", "boolean", "only answer what would change; default: false")
 _ID = Parameter("id", "integer", "the id of a change, from `/changes`", 1)
-_CONTAINER = Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0)
 
 
-def changing_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """All of them, below the base path."""
-    return (*_recordings(base), *_changes(base))
+CHANGES = Rows()
 
 
-def _recordings(base: str) -> tuple[Endpoint, ...]:
-    """Those that record tuples."""
-    recording = Parameter("id", "string", "the id of a recording, from `/recordings`")
-    body = (
+# Recordings -------------------------------------------------------------------------------------------------
+
+_RECORDING = Parameter("id", "string", "the id of a recording, from `/recordings`")
+
+
+@CHANGES.question("/recordings")
+def _recordings(call: Call) -> RecordingsAnswer:
+    """All recordings of tuples in the checkpoint."""
+    return {"recordings": [] if call.run is None else call.run.recordings.rows()}
+
+
+@CHANGES.request(
+    "/recordings",
+    body=(
         Parameter("operator", "string", "the name of a logical operator"),
         Parameter("port", "string", "the name of a port; default: all that are connected"),
         Parameter("windows", "integer", "how many windows; default: 1,000", 1, _MOST_WINDOWS),
         Parameter("maxMb", "integer", "the most megabytes; default: 64", 1, _MOST_MB),
-    )
-    return (
-        Endpoint(
-            f"{base}/recordings",
-            lambda call: {"recordings": [] if call.run is None else call.run.recordings.rows()},
-            "All recordings of tuples in the checkpoint.",
-            RecordingsAnswer,
-            tag="recordings",
-        ),
-        Endpoint(
-            f"{base}/recordings",
-            _start,
-            "Record the tuples of an operator from the next window on.",
-            ChangeAnswer,
-            method="POST",
-            role=Role.OPERATE,
-            body=body,
-            tag="recordings",
-        ),
-        Endpoint(
-            f"{base}/recordings/{{id}}/tuples",
-            _tuples,
-            "The last tuples of a recording. It asks for more than the right to read figures.",
-            RecordedTuplesAnswer,
-            (recording,),
-            method="POST",
-            role=Role.OPERATE,
-            body=(
-                Parameter("port", "string", "the name of a port; default: all"),
-                Parameter("limit", "integer", "how many tuples of a port; default: 20", 1, _MOST_TUPLES),
-            ),
-            tag="recordings",
-        ),
-        Endpoint(
-            f"{base}/recordings/{{id}}/stop",
-            lambda call: _ask(call, StopRecording(call["id"])),
-            "End a recording before the next window.",
-            ChangeAnswer,
-            (recording,),
-            method="POST",
-            role=Role.OPERATE,
-            tag="recordings",
-        ),
-    )
-
-
-def _changes(base: str) -> tuple[Endpoint, ...]:
-    """Those about changes of the plan, and about the run as a whole."""
-    body = (
-        Parameter(
-            "edits", "array", 'edits such as `{"do": "repartition", "operator": "sum", "partitions": 4}`'
-        ),
-        Parameter("spec", "object", "instead of `edits`: the specification that the application shall have"),
-        *_ASKING,
-        _DRY_RUN,
-    )
-    post = partial(Endpoint, answer=ChangeAnswer, method="POST", role=Role.OPERATE, tag="changes")
-    return (
-        Endpoint(
-            f"{base}/specification",
-            lambda call: {"specification": _refusing(lambda: specification_of_plan(_described(call)))},
-            "What runs as a specification, with `-D`, attributes and changes; read back it changes nothing.",
-            SpecificationAnswer,
-            tag="changes",
-        ),
-        Endpoint(
-            f"{base}/changes",
-            lambda call: {
-                "changes": [] if call.run is None else [_row(call, one) for one in call.run.changes.all()]
-            },
-            "The changes that were asked for in this run.",
-            ChangesAnswer,
-            tag="changes",
-        ),
-        Endpoint(
-            f"{base}/changes",
-            _change,
-            "Change the plan: all edits at one window boundary, or none. With `dryRun` only say what would "
-            "change.",
-            ChangeAnswer | DifferenceAnswer,
-            method="POST",
-            role=Role.OPERATE,
-            noted=_noted_edits,
-            body=body,
-            tag="changes",
-        ),
-        Endpoint(
-            f"{base}/changes/{{id}}",
-            _one,
-            "A change.",
-            ChangeAnswer,
-            (_ID,),
-            (_WAIT,),
-            tag="changes",
-        ),
-        post(
-            f"{base}/changes/{{id}}/withdraw",
-            _withdraw,
-            "Take back a change that waits.",
-            path_parameters=(_ID,),
-        ),
-        post(f"{base}/pause", partial(_act, Pause), "Begin no further window until `/resume`.", body=_ASKING),
-        post(f"{base}/resume", partial(_act, Resume), "Begin windows again.", body=_ASKING),
-        post(
-            f"{base}/shutdown",
-            partial(_act, Shutdown),
-            "End the application after the windows under way.",
-            body=_ASKING,
-        ),
-        post(
-            f"{base}/kill",
-            partial(_act, Kill),
-            "End the application at once; the windows under way are void.",
-            body=_ASKING,
-            role=Role.ADMIN,
-        ),
-        Endpoint(
-            f"{base}/physicalPlan/containers/{{id}}/kill",
-            _kill_container,
-            "End the process of a container at once; Spark starts another one, and its windows run again.",
-            KilledContainerAnswer,
-            (_CONTAINER,),
-            method="POST",
-            role=Role.ADMIN,
-            tag="changes",
-        ),
-    )
-
-
-# What they do -----------------------------------------------------------------------------------------------
-
-
+    ),
+)
 def _start(call: Call) -> ChangeAnswer:
-    """Ask for a recording. Raises AnswerError (400)."""
+    """Record the tuples of an operator from the next window on.
+
+    Raises AnswerError (400).
+    """
     default = StartRecording("")
     if call.get("operator") is None:
         raise AnswerError(400, "`operator` is missing", "name the operator to record")
@@ -252,8 +131,20 @@ def _start(call: Call) -> ChangeAnswer:
     return _ask(call, what)
 
 
+@CHANGES.request(
+    "/recordings/{id}/tuples",
+    _RECORDING,
+    is_noted=False,
+    body=(
+        Parameter("port", "string", "the name of a port; default: all"),
+        Parameter("limit", "integer", "how many tuples of a port; default: 20", 1, _MOST_TUPLES),
+    ),
+)
 def _tuples(call: Call) -> RecordedTuplesAnswer:
-    """The last tuples of a recording. Raises AnswerError (404)."""
+    """The last tuples of a recording. It asks for more than the right to read figures.
+
+    Raises AnswerError (404).
+    """
     rows = call.running.recordings.rows()
     try:
         folder = recorded.folder_of(rows, call["id"])
@@ -270,29 +161,25 @@ def _tuples(call: Call) -> RecordedTuplesAnswer:
     return {"recording": call["id"], "ports": recorded.plain(tables)}
 
 
-def _change(call: Call) -> ChangeAnswer | DifferenceAnswer:
-    if call.get("spec") is not None:
-        _check_role(call, Role.ADMIN)  # before its classes are imported
-    return _change_plan(call, _edits_of_body(call))
+@CHANGES.request("/recordings/{id}/stop", _RECORDING)
+def _stop(call: Call) -> ChangeAnswer:
+    """End a recording before the next window."""
+    return _ask(call, StopRecording(call["id"]))
 
 
-def _edits_of_body(call: Call) -> tuple[Edit, ...]:
-    """The edits of a request for changes. Raises AnswerError (400, 409)."""
-    edits, spec = call.get("edits"), call.get("spec")
-    if (edits is None) == (spec is None):
-        raise AnswerError(400, "give `edits` or `spec`, one of them", "`edits` is a list of edits")
-    return edits_of(edits) if edits is not None else _edits_of_spec(call, spec)
+# Changes ----------------------------------------------------------------------------------------------------
 
 
-def _check_role(call: Call, needed: Role) -> None:
-    """Raise AnswerError (403) for who has too little a role."""
-    if not call.caller.may(needed):
-        word = "none" if call.caller.role is None else call.caller.role.word
-        raise AnswerError(
-            403,
-            f"`{call.caller.identity.name}` has the role {word}; this change needs {needed.word}",
-            "it can run code, or read the driver's environment",
-        )
+@CHANGES.question("/specification", tag="changes", needs_run=True)
+def _specification(call: Call) -> SpecificationAnswer:
+    """What runs as a specification, with `-D`, attributes and changes; read back it changes nothing."""
+    return {"specification": _refusing(lambda: specification_of_plan(_whole(call)))}
+
+
+@CHANGES.question("/changes")
+def _changes(call: Call) -> ChangesAnswer:
+    """The changes that were asked for in this run."""
+    return {"changes": [] if call.run is None else [_row(call, one) for one in call.run.changes.all()]}
 
 
 def _noted_edits(call: Call) -> Any:
@@ -307,29 +194,89 @@ def _noted_edits(call: Call) -> Any:
     return {**kept, "edits": _shown(call, found)}
 
 
-def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
-    """The edits by which the application becomes what a specification says. Raises AnswerError (409)."""
+@CHANGES.request(
+    "/changes",
+    noted=_noted_edits,
+    body=(
+        Parameter(
+            "edits", "array", 'edits such as `{"do": "repartition", "operator": "sum", "partitions": 4}`'
+        ),
+        Parameter("spec", "object", "instead of `edits`: the specification that the application shall have"),
+        *_ASKING,
+        Parameter("dryRun", "boolean", "only answer what would change; default: false"),
+    ),
+)
+def _change(call: Call) -> ChangeAnswer | DifferenceAnswer:
+    """Change the plan: all edits at one window boundary, or none.
+
+    With `dryRun` only say what would change.
+    """
+    if call.get("spec") is not None:
+        _check_role(call, Role.ADMIN)  # before its classes are imported
+    edits = _edits_of_body(call)
+    _check_role(call, role_of_edits(edits, call.plan.logical))
+    if not call.get("dryRun"):
+        return _ask(call, EditPlan(edits, _note(call)))
     run = call.running
-    name = run.plan.logical.application
-    edits: tuple[Edit, ...] = _refusing(
-        lambda: edits_between(_described(call), read_specification(dict(document), name))
-    )
-    if not edits:
-        raise AnswerError(409, "the application is already as the specification says", "nothing is to do")
-    return edits
+    difference = _refusing(lambda: run.preview(edits))
+    return {
+        "lines": difference.lines(),
+        "difference": difference.to_json(),
+        "edits": _shown(call, edits),
+    }
 
 
-def _described(call: Call) -> LogicalPlan:
-    """The plan that a specification describes: of several regions, that of the application before."""
-    return call.run.whole() if isinstance(call.run, JoinedRun) else call.plan.logical
+@CHANGES.question("/changes/{id}", _ID, query=(_WAIT,), needs_run=True)
+def _one(call: Call) -> ChangeAnswer:
+    """A change."""
+    if call.run is None:
+        raise AnswerError(404, f"there is no change {call['id']}", "nothing was asked for yet")
+    asked = _find(call, call.run.changes.find)
+    _wait(call, asked, 0)
+    return _row(call, asked)
 
 
-def _act(kind: Callable[..., What], call: Call) -> ChangeAnswer:
-    return _ask(call, kind(note=_note(call)))
+@CHANGES.request("/changes/{id}/withdraw", _ID)
+def _withdraw(call: Call) -> ChangeAnswer:
+    """Take back a change that waits."""
+    asked = _find(call, call.running.changes.withdraw)
+    row = _row(call, asked)
+    if row["state"] != WITHDRAWN:
+        raise AnswerError(
+            409,
+            f"change {call['id']} does not wait any more: it is {row['state']}",
+            row["reason"] or "ask for the opposite",
+        )
+    return row
 
 
+def _act(path: str, kind: Callable[..., What], does: str, role: Role = Role.OPERATE) -> None:
+    """Add the request for a change of the run as a whole; `does` describes it."""
+
+    def act(call: Call) -> ChangeAnswer:
+        return _ask(call, kind(note=_note(call)))
+
+    act.__doc__ = does
+    CHANGES.request(path, tag="changes", body=_ASKING, role=role)(act)
+
+
+_act("/pause", Pause, "Begin no further window until `/resume`.")
+_act("/resume", Resume, "Begin windows again.")
+_act("/shutdown", Shutdown, "End the application after the windows under way.")
+_act("/kill", Kill, "End the application at once; the windows under way are void.", Role.ADMIN)
+
+
+@CHANGES.request(
+    "/physicalPlan/containers/{id}/kill",
+    Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0),
+    tag="changes",
+    role=Role.ADMIN,
+)
 def _kill_container(call: Call) -> KilledContainerAnswer:
-    """End the process of a container. Raises AnswerError (404, 409)."""
+    """End the process of a container at once; Spark starts another one, and its windows run again.
+
+    Raises AnswerError (404, 409).
+    """
     container = found(call.watch.container, call["id"])
     host, pid = container["host"], container["pid"]
     together = [one["id"] for one in call.watch.containers() if (one["host"], one["pid"]) == (host, pid)]
@@ -343,24 +290,40 @@ def _kill_container(call: Call) -> KilledContainerAnswer:
     return {"id": container["id"], "host": host, "pid": pid, "containers": together}
 
 
-def _withdraw(call: Call) -> ChangeAnswer:
-    asked = _find(call, call.running.changes.withdraw)
-    row = _row(call, asked)
-    if row["state"] != WITHDRAWN:
+def _check_role(call: Call, needed: Role) -> None:
+    """Raise AnswerError (403) for who has too little a role."""
+    if not call.caller.may(needed):
+        word = "none" if call.caller.role is None else call.caller.role.word
         raise AnswerError(
-            409,
-            f"change {call['id']} does not wait any more: it is {row['state']}",
-            row["reason"] or "ask for the opposite",
+            403,
+            f"`{call.caller.identity.name}` has the role {word}; this change needs {needed.word}",
+            "it can run code, or read the driver's environment",
         )
-    return row
 
 
-def _one(call: Call) -> ChangeAnswer:
-    if call.run is None:
-        raise AnswerError(404, f"there is no change {call['id']}", "nothing was asked for yet")
-    asked = _find(call, call.run.changes.find)
-    _wait(call, asked, 0)
-    return _row(call, asked)
+def _edits_of_body(call: Call) -> tuple[Edit, ...]:
+    """The edits of a request for changes. Raises AnswerError (400, 409)."""
+    edits, spec = call.get("edits"), call.get("spec")
+    if (edits is None) == (spec is None):
+        raise AnswerError(400, "give `edits` or `spec`, one of them", "`edits` is a list of edits")
+    return edits_of(edits) if edits is not None else _edits_of_spec(call, spec)
+
+
+def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
+    """The edits by which the application becomes what a specification says. Raises AnswerError (409)."""
+    run = call.running
+    name = run.plan.logical.application
+    edits: tuple[Edit, ...] = _refusing(
+        lambda: edits_between(_whole(call), read_specification(dict(document), name))
+    )
+    if not edits:
+        raise AnswerError(409, "the application is already as the specification says", "nothing is to do")
+    return edits
+
+
+def _whole(call: Call) -> LogicalPlan:
+    """The plan that a specification describes: of several regions, that of the application before."""
+    return call.run.whole() if isinstance(call.run, JoinedRun) else call.plan.logical
 
 
 def _find(call: Call, find: Callable[[int], AnyAsked]) -> AnyAsked:
@@ -371,20 +334,6 @@ def _find(call: Call, find: Callable[[int], AnyAsked]) -> AnyAsked:
 
 
 # Asking and waiting -----------------------------------------------------------------------------------------
-
-
-def _change_plan(call: Call, edits: tuple[Edit, ...]) -> ChangeAnswer | DifferenceAnswer:
-    """Ask for a change of the plan, or only say what it would do."""
-    _check_role(call, role_of_edits(edits, call.plan.logical))
-    if not call.get("dryRun"):
-        return _ask(call, EditPlan(edits, _note(call)))
-    run = call.running
-    difference = _refusing(lambda: run.preview(edits))
-    return {
-        "lines": difference.lines(),
-        "difference": difference.to_json(),
-        "edits": _shown(call, edits),
-    }
 
 
 def _refusing(plan: Callable[[], Any]) -> Any:

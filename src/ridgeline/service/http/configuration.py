@@ -13,7 +13,7 @@ from ridgeline.api.support.masking import MASK, mask
 from ridgeline.api.support.properties import property_types
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import ConfigurationAnswer, ConfiguredAnswer, ConfiguredValueAnswer
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint
+from ridgeline.service.http.endpoint import AnswerError, Call, Rows
 
 if TYPE_CHECKING:
     from ridgeline.plan.logical import LogicalOperator
@@ -25,21 +25,15 @@ _DEFAULT = "default"
 _QUEUE = "a decoupled stream makes this operator"
 
 
-def configuration_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """The only one, below the base path."""
-    return (
-        Endpoint(
-            f"{base}/configuration",
-            _configuration,
-            "The values of the application that count now, the layer of each, and what it overrides.",
-            ConfigurationAnswer,
-            tag="configuration",
-        ),
-    )
+CONFIGURATION = Rows()
 
 
+@CONFIGURATION.question("/configuration")
 def _configuration(call: Call) -> ConfigurationAnswer:
-    """The values as of the start, with what changes have made of them. Raises AnswerError."""
+    """The values of the application that count now, the layer of each, and what it overrides.
+
+    Raises AnswerError. Values are as of the start, with what changes have made of them.
+    """
     operators = {one.name: one for one in call.plan.logical.operators}
     if call.origin is None:
         return {"known": False, "values": _with_choices(_of_plan(call), operators)}
@@ -152,16 +146,7 @@ def _of_plan(call: Call, without: set[str] | None = None) -> Iterator[Configured
 
     def row(key: str, value: Any, operator: str = "") -> ConfiguredAnswer:
         said = (_DEFAULT, _QUEUE) if operator in ends else (_CHANGED, _WHERE)
-        layer, place = ("", "") if without is None else said
-        return {
-            "key": key,
-            "operator": operator,
-            "value": value,
-            "layer": layer,
-            "place": place,
-            "insteadOf": [],
-            "choices": [],
-        }
+        return value_row(key, value, operator, *(("", "") if without is None else said))
 
     if without is None:
         for name, value in call.plan.logical.attributes.items():
@@ -173,3 +158,9 @@ def _of_plan(call: Call, without: set[str] | None = None) -> Iterator[Configured
             yield row(f"operator.{one.name}.{name}", shown, one.name)
         for name, value in one.attributes.items():
             yield row(f"operator.{one.name}.{name}", _attribute(name, value), one.name)
+
+
+def value_row(key: str, value: Any, operator: str = "", layer: str = "", place: str = "") -> ConfiguredAnswer:
+    """A value that overrides none; without a layer it is not known who set it."""
+    said: ConfiguredValueAnswer = {"value": value, "layer": layer, "place": place}
+    return {"key": key, "operator": operator, **said, "insteadOf": [], "choices": []}

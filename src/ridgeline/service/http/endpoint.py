@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from starlette.requests import Request
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from ridgeline.service.origin import Origin
 
 
-__all__ = ["Answer", "AnswerError", "Asked", "Call", "Endpoint", "Handler", "Parameter", "found"]
+__all__ = ["BASE", "AnswerError", "Call", "Endpoint", "Handler", "Parameter", "Rows", "found", "unknown"]
+BASE = "/ws/v2/stram"
 _FORMS: Mapping[str, tuple[type[Any], str]] = {"array": (list, "a list"), "object": (dict, "an object")}
 
 
@@ -146,11 +148,12 @@ class Call:
         """The logical operator that is asked for. Raises AnswerError (404)."""
         name, known = self["name"], self.classes()
         if name not in known:
-            raise AnswerError(404, f"there is no logical operator `{name}`", did_you_mean(name, known))
+            raise unknown("logical operator", name, known)
         return self.planned(name)
 
 
 Handler = Callable[[Call], Any]
+Row = TypeVar("Row", bound=Handler)
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
@@ -173,6 +176,8 @@ class Endpoint:
     tag: str = "figures"
     open: bool = False
     """Whether it answers without the token."""
+    needs_run: bool = False
+    """Whether only a running application can answer, as no event log has what it asks for."""
     method: str = "GET"
     body: tuple[Parameter, ...] = ()
     """The names that a POST may have in its body, a JSON object."""
@@ -220,6 +225,40 @@ class Endpoint:
             if value is not None:
                 values[name] = known[name].take(value)
         return values
+
+
+class Rows(list[Endpoint]):
+    """A table of questions and requests: a row is the function that answers, below a decorator.
+
+    Its answer is described by the type that the function returns, and by its docstring.
+    """
+
+    def question(
+        self, path: str, *parameters: Parameter, query: tuple[Parameter, ...] = (), needs_run: bool = False
+    ) -> Callable[[Row], Row]:
+        """Add the question GET `path`, below the base path."""
+        return self._adding(path, path_parameters=parameters, query=query, needs_run=needs_run)
+
+    def request(self, path: str, *parameters: Parameter, **more: Any) -> Callable[[Row], Row]:
+        """Add the request POST `path`, below the base path. `more`: as of `Endpoint`."""
+        more = {"role": Role.OPERATE, "needs_run": True, **more}
+        return self._adding(path, path_parameters=parameters, method="POST", **more)
+
+    def _adding(self, path: str, **fields: Any) -> Callable[[Row], Row]:
+        fields = {"tag": path.split("/")[1], **fields}
+
+        def add(handler: Row) -> Row:
+            text = inspect.cleandoc(handler.__doc__ or "").partition("\n\nRaises")[0]
+            answer = get_type_hints(handler)["return"]
+            self.append(Endpoint(BASE + path, handler, " ".join(text.split()), answer, **fields))
+            return handler
+
+        return add
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> AnswerError:
+    """The error (404) for a name that nothing has."""
+    return AnswerError(404, f"there is no {kind} `{name[:100]}`", did_you_mean(name, known))
 
 
 def found(ask: Callable[[Asked], Answer], asked: Asked) -> Answer:

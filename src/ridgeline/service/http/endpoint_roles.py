@@ -14,8 +14,7 @@ from starlette.types import Scope
 from ridgeline.api.support.masking import mask
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.bodies import AnswerError, reply
-from ridgeline.service.http.endpoint import Call, Endpoint, Handler
-from ridgeline.service.http.endpoints import BASE
+from ridgeline.service.http.endpoint import BASE, Call, Endpoint, Handler
 from ridgeline.service.http.guard import CALLER
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.errors import RidgelineError
@@ -15,10 +15,11 @@ from ridgeline.engine.driver.checkpoint.rewinding import offered
 from ridgeline.engine.state import state_files
 from ridgeline.measure.answers.operators import RecordAgeAnswer, RecordAgesAnswer
 from ridgeline.measure.answers.progress import SourceDetailAnswer
+from ridgeline.observe.answers import Answers
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import CheckpointsAnswer, KeptWindowAnswer, SinkAnswer, SinksAnswer
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
+from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, found
 from ridgeline.service.origin import Origin
 
 if TYPE_CHECKING:
@@ -27,73 +28,66 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.run.run import ApplicationRun
 
 _MOST, _DEFAULT = 1_000, 50
+NOT_KEPT = "not kept"
+"""The protocol of a sink that is known from an event log alone."""
 _NOT_YET = "the application has not begun its first window"
 _PARTITION = re.compile(r"\[\d+\]$")
 
 
-def kept_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """All of them, below the base path."""
-    return (
-        Endpoint(
-            f"{base}/sinks",
-            _sinks,
-            "The output operators: where they write, what readers see, and how old that is.",
-            SinksAnswer,
-            tag="sinks",
-        ),
-        Endpoint(
-            f"{base}/sources/{{name}}",
-            _source,
-            "A source with its partitions, and its position after the last commit.",
-            SourceDetailAnswer,
-            (Parameter("name", "string", "the name of an input operator"),),
-            tag="sources",
-        ),
-        Endpoint(
-            f"{base}/checkpoints",
-            _checkpoints,
-            "The windows that the run can go back to, and the command for it. State files are not read.",
-            CheckpointsAnswer,
-            query=(Parameter("limit", "integer", f"how many windows; default: {_DEFAULT}", 1, _MOST),),
-            tag="checkpoints",
-        ),
-    )
+KEPT = Rows()
 
 
 # Sinks ------------------------------------------------------------------------------------------------------
 
 
+@KEPT.question("/sinks")
 def _sinks(call: Call) -> SinksAnswer:
-    """The operators that publish, or that nothing reads from."""
-    ages, seen = call.watch.record_age(), {row["operator"]: row for row in call.watch.outputs()}
+    """The output operators: where they write, what readers see, and how old that is."""
     publishers = {} if call.run is None else call.run.publishers
-    streams = [one for one in call.plan.logical.streams if one.source.port != DEAD_LETTERS]
-    read = {stream.source.operator for stream in streams}
-    letters = {node.name for node in call.watch.topology.operators if node.kind == "dead letters"}
-    sinks: list[SinkAnswer] = []
-    for one in call.plan.logical.operators:
-        if one.name in read and one.name not in publishers:
-            continue
-        publisher, shown = publishers.get(one.name), seen.get(one.name)
+    logical = call.plan.logical
+    read = {one.source.operator for one in logical.streams if one.source.port != DEAD_LETTERS}
+    ends = (
+        (one.name, apex.class_name(one), apex.attributes(one.attributes), len(one.divided))
+        for one in logical.operators
+        if one.name not in read or one.name in publishers
+    )
+    return {"sinks": sink_rows(call.watch, ends, publishers)}
+
+
+def sink_rows(
+    watch: Answers,
+    ends: Iterable[tuple[str, str, Mapping[str, Any], int]],
+    publishers: Mapping[str, Any] | None,
+) -> list[SinkAnswer]:
+    """A row for each of `ends`, operators by name, class, attributes and how many partitions they have.
+
+    `publishers`: by the name of the operator; None: they are not known.
+    """
+    ages, seen = watch.record_age(), {row["operator"]: row for row in watch.outputs()}
+    letters = {node.name for node in watch.topology.operators if node.kind == "dead letters"}
+    rows: list[SinkAnswer] = []
+    for name, kind, attributes, partitions in ends:
+        shown: Mapping[str, Any] = seen.get(name, {})
+        publisher = None if publishers is None else publishers.get(name)
         place = None if publisher is None else publisher.place()
-        sinks.append(
+        rows.append(
             {
-                "operator": one.name,
-                "className": apex.class_name(one),
-                "deadLetters": one.name in letters,
+                "operator": name,
+                "className": kind,
+                "deadLetters": name in letters,
                 "place": None if place is None else mask_text(place),
-                "protocol": _protocol(publisher),
-                "mode": str(apex.attributes(one.attributes).get("processing_mode", "")),
-                "partitions": max(1, len(one.divided)),
-                "visibleWindow": None if shown is None else shown["visibleWindow"],
-                "visibleAt": None if shown is None else shown["visibleAt"],
-                "timesPublished": 0 if shown is None else shown["timesPublished"],
-                "problem": "" if shown is None else shown["problem"],
-                "committedAge": worst(ages, one.name, "commit"),
-                "visibleAge": worst(ages, one.name, "publish"),
+                "protocol": NOT_KEPT if publishers is None else _protocol(publisher),
+                "mode": str(attributes.get("processing_mode", "")),
+                "partitions": max(1, partitions),
+                "visibleWindow": shown.get("visibleWindow"),
+                "visibleAt": shown.get("visibleAt"),
+                "timesPublished": shown.get("timesPublished", 0),
+                "problem": shown.get("problem", ""),
+                "committedAge": _worst(ages, name, "commit"),
+                "visibleAge": _worst(ages, name, "publish"),
             }
         )
-    return {"sinks": sinks}
+    return rows
 
 
 def _protocol(publisher: object) -> str:
@@ -102,7 +96,7 @@ def _protocol(publisher: object) -> str:
     return publisher.protocol if isinstance(publisher, SinkPublisher) else "staged"
 
 
-def worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | None:
+def _worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | None:
     """The ages of the partition whose p99 is highest, of those that had records."""
     rows = [
         row
@@ -115,8 +109,12 @@ def worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | No
 # Sources ----------------------------------------------------------------------------------------------------
 
 
+@KEPT.question("/sources/{name}", Parameter("name", "string", "the name of an input operator"))
 def _source(call: Call) -> SourceDetailAnswer:
-    """A source; only a run of one region says its position. Raises AnswerError."""
+    """A source with its partitions, and its position after the last commit.
+
+    Raises AnswerError. Only a run of one region says the position.
+    """
     answer = found(call.watch.source, call["name"])
     run = call.run
     last = None if run is None or isinstance(run, JoinedRun) else run.checkpoint.last()
@@ -128,8 +126,15 @@ def _source(call: Call) -> SourceDetailAnswer:
 # Checkpoints ------------------------------------------------------------------------------------------------
 
 
+@KEPT.question(
+    "/checkpoints",
+    query=(Parameter("limit", "integer", f"how many windows; default: {_DEFAULT}", 1, _MOST),),
+)
 def _checkpoints(call: Call) -> CheckpointsAnswer:
-    """The windows of a run, or of each region of it. Raises AnswerError if a checkpoint cannot be read."""
+    """The windows that the run can go back to, and the command for it. State files are not read.
+
+    Raises AnswerError (503) if a checkpoint cannot be read.
+    """
     run = call.run
     kept = call.plan.logical.attributes.get("windows_kept")
     if run is None:

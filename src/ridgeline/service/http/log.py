@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
 from ridgeline.engine.driver.operator_log import LogLine
@@ -16,9 +16,9 @@ from ridgeline.engine.process import log_channel
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_watch import JoinedWatch
-from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import LogAnswer, LoggersAnswer, LogLineAnswer
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
+from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, found, unknown
+from ridgeline.service.http.regions import view_of
 
 MOST_LINES = 1000
 _DEFAULT = 200
@@ -28,96 +28,33 @@ Hide = Callable[[str], str]
 _TITLE = re.compile(r"(.*?)(?:\[(\d+)\])?")
 
 
-def log_endpoint(base: str) -> Endpoint:
-    """That of lines alone, below the base path."""
-    return Endpoint(
-        f"{base}/log",
-        _log,
-        "The last lines that operators printed or logged. It asks for more than the right to read.",
-        LogAnswer,
-        method="POST",
-        role=Role.OPERATE,
-        is_noted=False,
-        body=(
-            Parameter(
-                "operator",
-                "string",
-                "the name of a logical operator; default: all lines",
-            ),
-            Parameter("partition", "integer", "a partition of it; default: all", 0),
-            Parameter("container", "integer", "the id of a container; default: all", 0),
-            Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
-            Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
-            Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
-        ),
-        tag="log",
-    )
+LOG = Rows()
 
 
-def log_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """All of them, below the base path."""
-    return (
-        log_endpoint(base),
-        Endpoint(
-            f"{base}/loggers",
-            lambda _: _levels(log_channel.levels()),
-            "The levels of loggers that were set while the application runs.",
-            LoggersAnswer,
-            tag="log",
-        ),
-        Endpoint(
-            f"{base}/loggers",
-            _set_levels,
-            "Set the levels of loggers in the driver and its slots, until the driver ends.",
-            LoggersAnswer,
-            method="POST",
-            role=Role.OPERATE,
-            body=(
-                Parameter(
-                    "loggers",
-                    "array",
-                    'such as `{"target": "accounts.rules", "logLevel": "DEBUG"}`; the level is one of '
-                    f"{', '.join(log_channel.LEVELS)}",
-                ),
-            ),
-            tag="log",
-        ),
-    )
-
-
-def _levels(found: Mapping[str, str]) -> LoggersAnswer:
-    return {"loggers": [{"target": name, "logLevel": level} for name, level in sorted(found.items())]}
-
-
-def _set_levels(call: Call) -> LoggersAnswer:
-    """Set levels, all or none. Raises AnswerError (400)."""
-    hint = 'send `{"loggers": [{"target": "accounts.rules", "logLevel": "DEBUG"}]}`'
-    wanted: dict[str, str] = {}
-    for one in call.get("loggers") or ():
-        keys = set(one) if isinstance(one, dict) else set()
-        if keys != {"target", "logLevel"} or not all(isinstance(value, str) for value in one.values()):
-            raise AnswerError(
-                400, f"each of `loggers` has the texts `target` and `logLevel`; got {shorten(one)}", hint
-            )
-        wanted[one["target"]] = one["logLevel"].upper()
-    if not wanted:
-        raise AnswerError(400, "`loggers` names no logger", hint)
-    try:
-        return _levels(log_channel.change(wanted))
-    except ValueError as error:
-        names = ", ".join(shorten(f"{name}={level}") for name, level in wanted.items())
-        raise AnswerError(400, f"no levels were set for {shorten(names)}", str(error)) from None
-
-
+@LOG.request(
+    "/log",
+    is_noted=False,
+    body=(
+        Parameter("operator", "string", "the name of a logical operator; default: all lines"),
+        Parameter("partition", "integer", "a partition of it; default: all", 0),
+        Parameter("container", "integer", "the id of a container; default: all", 0),
+        Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
+        Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
+        Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
+    ),
+)
 def _log(call: Call) -> LogAnswer:
-    """The lines that are asked for. Raises AnswerError (404) if there is no such operator or container."""
+    """The last lines that operators printed or logged. It asks for more than the right to read.
+
+    Raises AnswerError (404) if there is no such operator, container or region.
+    """
     name, partition = call.get("operator"), call.get("partition")
     if name is not None:
         _check_name(call, name)
     titles, process = _of_container(call)
     region_of, region = regions_of(call.watch), call.get("region")
     if region is not None:
-        _check_region(call.watch, region)
+        view_of(call.watch, region)
 
     def wanted(line: LogLine) -> bool:
         own = name is None or line.operator == name or line.operator.startswith(f"{name}.")
@@ -138,22 +75,56 @@ def _log(call: Call) -> LogAnswer:
     return {"lines": shown, "last": last, "leftOut": left_out}
 
 
+@LOG.question("/loggers", tag="log", needs_run=True)
+def _get_levels(_call: Call) -> LoggersAnswer:
+    """The levels of loggers that were set while the application runs."""
+    return _levels(log_channel.levels())
+
+
+@LOG.request(
+    "/loggers",
+    tag="log",
+    body=(
+        Parameter(
+            "loggers",
+            "array",
+            'such as `{"target": "accounts.rules", "logLevel": "DEBUG"}`; the level is one of '
+            f"{', '.join(log_channel.LEVELS)}",
+        ),
+    ),
+)
+def _set_levels(call: Call) -> LoggersAnswer:
+    """Set the levels of loggers in the driver and its slots, all or none, until the driver ends.
+
+    Raises AnswerError (400).
+    """
+    hint = 'send `{"loggers": [{"target": "accounts.rules", "logLevel": "DEBUG"}]}`'
+    wanted: dict[str, str] = {}
+    for one in call.get("loggers") or ():
+        keys = set(one) if isinstance(one, dict) else set()
+        if keys != {"target", "logLevel"} or not all(isinstance(value, str) for value in one.values()):
+            raise AnswerError(
+                400, f"each of `loggers` has the texts `target` and `logLevel`; got {shorten(one)}", hint
+            )
+        wanted[one["target"]] = one["logLevel"].upper()
+    if not wanted:
+        raise AnswerError(400, "`loggers` names no logger", hint)
+    try:
+        return _levels(log_channel.change(wanted))
+    except ValueError as error:
+        names = ", ".join(shorten(f"{name}={level}") for name, level in wanted.items())
+        raise AnswerError(400, f"no levels were set for {shorten(names)}", str(error)) from None
+
+
+def _levels(found: Mapping[str, str]) -> LoggersAnswer:
+    return {"loggers": [{"target": name, "logLevel": level} for name, level in sorted(found.items())]}
+
+
 def _check_name(call: Call, name: str) -> None:
     """Raise AnswerError (404) if the plan has no operator or module of this name."""
     names = [operator.name for operator in call.plan.logical.operators]
     if not any(one == name or one.startswith(f"{name}.") for one in names):
-        raise AnswerError(404, f"there is no logical operator `{name[:100]}`", did_you_mean(name, names))
-
-
-def _check_region(watch: Answers, region: str) -> None:
-    """Raise AnswerError (404) if the application has no region of this name."""
-    names = [view.name for view in watch.views] if isinstance(watch, JoinedWatch) else []
-    if region not in names:
-        raise AnswerError(
-            404,
-            f"there is no region `{region[:100]}`",
-            did_you_mean(region, names) if names else "the application has one region",
-        )
+        raise unknown("logical operator", name, names)
 
 
 def regions_of(watch: Answers) -> Callable[[LogLine], str | None]:

@@ -11,8 +11,7 @@ from typing_extensions import TypedDict
 from ridgeline.api.errors import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.operators.sql_query import QueryResult
-from ridgeline.service.access.roles import Role
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
+from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows
 from ridgeline.service.queries import QueryRequest, queries_of, seconds_of
 
 _INSERT_SECONDS = 8.0
@@ -64,10 +63,19 @@ class ResultsAnswer(TypedDict):
     error: Annotated[str, "Why it has ended, if it was not asked to."]
 
 
-def querying_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """All of them, below the base path."""
-    name = Parameter("name", "string", "the name of a query, from `/queries`")
-    body = (
+QUERIES = Rows()
+_NAME = Parameter("name", "string", "the name of a query, from `/queries`")
+
+
+@QUERIES.question("/queries")
+def _all(call: Call) -> QueriesAnswer:
+    """The queries that run."""
+    return {"queries": [] if call.run is None else queries_of(call.run).rows()}
+
+
+@QUERIES.request(
+    "/queries",
+    body=(
         Parameter("sql", "string", "a SELECT; its tables are names of streams"),
         Parameter(
             "every", "any", 'how long a period is: seconds, or a text such as "10s"; default: a window'
@@ -77,74 +85,46 @@ def querying_endpoints(base: str) -> tuple[Endpoint, ...]:
         Parameter("seconds", "integer", "how long the SQL may take; default: 1", 1, 30),
         Parameter("memoryMb", "integer", "how much memory it may take; default: 256", 32, _MOST_MB),
         Parameter("who", "string", "who asks; default: REST"),
-    )
-    reading = (
-        Parameter("after", "integer", "the number of the last result that was read; default: 0", 0),
-        Parameter(
-            "wait", "integer", "how many seconds the answer waits for one; default: 5", 0, _LONGEST_WAIT
-        ),
-    )
-    return (
-        Endpoint(f"{base}/queries", _all, "The queries that run.", QueriesAnswer, tag="queries"),
-        Endpoint(
-            f"{base}/queries",
-            _add,
-            "Run SQL over streams, period after period, until `times`, `/stop`, or nobody reads.",
-            QueryAnswer,
-            method="POST",
-            role=Role.OPERATE,
-            body=body,
-            tag="queries",
-        ),
-        Endpoint(
-            f"{base}/queries/{{name}}/results",
-            _read,
-            "The next results of a query. One that nobody reads for 30 seconds is removed.",
-            ResultsAnswer,
-            (name,),
-            method="POST",
-            role=Role.OPERATE,
-            is_noted=False,
-            body=reading,
-            tag="queries",
-        ),
-        Endpoint(
-            f"{base}/queries/{{name}}/stop",
-            _stop,
-            "End a query.",
-            QueriesAnswer,
-            (name,),
-            method="POST",
-            role=Role.OPERATE,
-            tag="queries",
-        ),
-    )
+    ),
+)
+def _add(call: Call) -> QueryAnswer:
+    """Run SQL over streams, period after period, until `times`, `/stop`, or nobody reads.
 
-
-def _all(call: Call) -> Any:
-    return {"queries": [] if call.run is None else queries_of(call.run).rows()}
-
-
-def _add(call: Call) -> Any:
-    """Insert a query. Raises AnswerError: 400 for wrong SQL, 409 if the change is refused."""
+    Raises AnswerError: 400 for wrong SQL, 409 if the change is refused.
+    """
     sql = call.get("sql")
     if not sql or len(sql) > _LONGEST_SQL:
         raise AnswerError(400, "`sql` is missing, or longer than 100,000 characters", "give a SELECT")
     try:
         given = {"rows": call.get("rows"), "seconds": call.get("seconds"), "memory_mb": call.get("memoryMb")}
         limits = {key: value for key, value in given.items() if value is not None}
-        request = QueryRequest(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
+        asked = QueryRequest(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
         queries = queries_of(call.running)
-        name = queries.add(request, call.by, _INSERT_SECONDS)
+        name = queries.add(asked, call.by, _INSERT_SECONDS)
     except QueryError as error:
         raise AnswerError(400, str(error), "nothing is inserted") from None
     except (ChangeError, TimeoutError) as error:
         raise AnswerError(409, str(error), "nothing is inserted") from None
-    return next((row for row in queries.rows() if row["name"] == name), None) or {"name": name}
+    gone: Any = {"name": name}
+    return next((row for row in queries.rows() if row["name"] == name), gone)
 
 
-def _read(call: Call) -> Any:
-    """The next results. At most 16 requests wait at once; further ones get what is there."""
+@QUERIES.request(
+    "/queries/{name}/results",
+    _NAME,
+    is_noted=False,
+    body=(
+        Parameter("after", "integer", "the number of the last result that was read; default: 0", 0),
+        Parameter(
+            "wait", "integer", "how many seconds the answer waits for one; default: 5", 0, _LONGEST_WAIT
+        ),
+    ),
+)
+def _read(call: Call) -> ResultsAnswer:
+    """The next results of a query. One that nobody reads for 30 seconds is removed.
+
+    Raises AnswerError (404). At most 16 requests wait at once; further ones get what is there.
+    """
     wait = call.get("wait")
     seconds = _LONGEST_WAIT if wait is None else wait
     queries = queries_of(call.running)
@@ -161,7 +141,12 @@ def _read(call: Call) -> Any:
     return {"results": rows, "ended": why is not None, "error": error}
 
 
-def _stop(call: Call) -> Any:
+@QUERIES.request("/queries/{name}/stop", _NAME)
+def _stop(call: Call) -> QueriesAnswer:
+    """End a query.
+
+    Raises AnswerError (404).
+    """
     queries = queries_of(call.running)
     if call["name"] not in {row["name"] for row in queries.rows()}:
         raise AnswerError(404, f"there is no query `{call['name']}`", "`/queries` has those that run")

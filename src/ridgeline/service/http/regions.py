@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
 from ridgeline.observe.answers import Answers
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import state_of
 from ridgeline.regions.view import RegionView
-from ridgeline.service.access.roles import Role
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
+from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, unknown
 
 REGION = Parameter("region", "string", "the name of a region, from `/regions`; default: all of them")
 _NAME = Parameter("name", "string", "the name of a region, from `/regions`")
@@ -24,65 +21,22 @@ _WAIT_SECONDS = 5
 _RUNS_NOT = "the application has one region"
 
 
-def region_endpoints(base: str) -> tuple[Endpoint, ...]:
-    """All of them, below the base path."""
-    acting = partial(
-        Endpoint,
-        answer=RegionAnswer,
-        path_parameters=(_NAME,),
-        method="POST",
-        role=Role.OPERATE,
-        body=(_WAIT,),
-        tag="regions",
-    )
-    return (
-        Endpoint(
-            f"{base}/regions",
-            _all,
-            "The regions into which decoupled streams divide the application, and the queues between them.",
-            RegionsAnswer,
-            tag="regions",
-        ),
-        acting(f"{base}/regions/{{name}}/stop", _stop, "End a region after the windows under way."),
-        acting(
-            f"{base}/regions/{{name}}/start",
-            _start,
-            "Start a region from its checkpoint, once it has failed or was stopped.",
-        ),
-    )
+REGIONS = Rows()
 
 
-def answers_of(call: Call) -> Answers | RegionView:
-    """The figures of the region that is asked for, or of the application. Raises AnswerError (404)."""
-    name = call.get("region")
-    return call.watch if name is None else _view(call.watch, name)
-
-
+@REGIONS.question("/regions")
 def _all(call: Call) -> RegionsAnswer:
+    """The regions into which decoupled streams divide the application, and the queues between them."""
     watch = call.watch
     if isinstance(watch, JoinedWatch):
         return watch.region_answers()
     return {"sentence": "", "regions": []}
 
 
-def _view(watch: Answers, name: str) -> RegionView:
-    if not isinstance(watch, JoinedWatch):
-        raise AnswerError(404, f"there is no region `{name}`", _RUNS_NOT)
-    try:
-        return watch.of(name)
-    except KeyError:
-        names = [view.name for view in watch.views]
-        raise AnswerError(404, f"there is no region `{name}`", did_you_mean(name, names)) from None
-
-
-def _row(watch: Answers, name: str) -> RegionAnswer:
-    _view(watch, name)
-    assert isinstance(watch, JoinedWatch)  # noqa: S101  as it has the region
-    return next(row for row in watch.region_answers()["regions"] if row["name"] == name)
-
-
+@REGIONS.request("/regions/{name}/stop", _NAME, body=(_WAIT,))
 def _stop(call: Call) -> RegionAnswer:
-    region = _view(call.watch, call["name"]).region
+    """End a region after the windows under way."""
+    region = view_of(call.watch, call["name"]).region
     if not region.is_running:
         raise AnswerError(409, f"region `{region.name}` does not run", f"it is {state_of(region).lower()}")
     region.halt()
@@ -90,8 +44,10 @@ def _stop(call: Call) -> RegionAnswer:
     return _row(call.watch, region.name)
 
 
+@REGIONS.request("/regions/{name}/start", _NAME, body=(_WAIT,))
 def _start(call: Call) -> RegionAnswer:
-    region: RegionRun = _view(call.watch, call["name"]).region
+    """Start a region from its checkpoint, once it has failed or was stopped."""
+    region: RegionRun = view_of(call.watch, call["name"]).region
     if region.is_running:
         raise AnswerError(
             409,
@@ -101,6 +57,28 @@ def _start(call: Call) -> RegionAnswer:
     region.start()
     region.wait_until_started(_seconds(call))
     return _row(call.watch, region.name)
+
+
+def answers_of(call: Call) -> Answers | RegionView:
+    """The figures of the region that is asked for, or of the application. Raises AnswerError (404)."""
+    name = call.get("region")
+    return call.watch if name is None else view_of(call.watch, name)
+
+
+def view_of(watch: Answers, name: str) -> RegionView:
+    """The figures of a region. Raises AnswerError (404) if the application has none of this name."""
+    if not isinstance(watch, JoinedWatch):
+        raise AnswerError(404, f"there is no region `{name[:100]}`", _RUNS_NOT)
+    try:
+        return watch.of(name)
+    except KeyError:
+        raise unknown("region", name, [view.name for view in watch.views]) from None
+
+
+def _row(watch: Answers, name: str) -> RegionAnswer:
+    view_of(watch, name)
+    assert isinstance(watch, JoinedWatch)  # noqa: S101  as it has the region
+    return next(row for row in watch.region_answers()["regions"] if row["name"] == name)
 
 
 def _seconds(call: Call) -> Any:

@@ -22,16 +22,10 @@ from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import IndexAnswer, PagePathAnswer
 from ridgeline.service.http.bodies import answer_error, http_error, reply, server_error
-from ridgeline.service.http.changing import changing_endpoints
-from ridgeline.service.http.configuration import configuration_endpoints
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
+from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoint_roles import EndpointRoles, audited, while_allowed
-from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
+from ridgeline.service.http.endpoints import ENDPOINTS
 from ridgeline.service.http.guard import CALLER, Guard, noted
-from ridgeline.service.http.kept import kept_endpoints
-from ridgeline.service.http.log import log_endpoints
-from ridgeline.service.http.querying import querying_endpoints
-from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.stream import OverviewStream, most_clients
 from ridgeline.service.page.assets import SafeHeaders
 from ridgeline.service.page.live import EVERY_MS, LiveStream
@@ -136,20 +130,7 @@ def create_app(
         role=Role.OPERATE,
         tag="info",
     )
-    answering = (
-        index,
-        opened,
-        *JSON_ENDPOINTS,
-        *changing_endpoints(BASE),
-        *querying_endpoints(BASE),
-        *region_endpoints(BASE),
-        *kept_endpoints(BASE),
-        *configuration_endpoints(BASE),
-        *log_endpoints(BASE),
-        described,
-        HEALTH,
-        READY,
-    )
+    answering = (index, opened, *ENDPOINTS, described, HEALTH, READY)
     endpoints = (*answering, _EVENTS, _LIVE, _METRICS)
 
     @cache
