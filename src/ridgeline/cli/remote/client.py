@@ -7,13 +7,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.cli.errors import CommandError
-from ridgeline.service.tls.calling import CheckedHandler, NoRedirects, caller_of, tls_problem
+from ridgeline.service.tls.calling import opener_of, tls_problem
 
 BASE = "/ws/v2/stram"
 TIMEOUT_SECONDS = 10.0
@@ -53,48 +54,31 @@ class Client:
         }
         self._has_token = bool(token)
         self._timeout = timeout
-        secured = [CheckedHandler(caller_of(self.url, ca))] if parts.scheme == "https" else []
-        handlers = (urllib.request.ProxyHandler({}), NoRedirects(), *secured)
-        self._opener = urllib.request.build_opener(*handlers)
+        self._opener = opener_of(self.url, ca)
 
     def get(self, path: str, **query: str | int) -> Any:
         """GET `/ws/v2/stram` + `path`; the answer, decoded."""
-        address = f"{self.url}{BASE}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
-        try:
-            with self._open(address, self._timeout) as answer:
-                return json.load(answer)
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise self._failed(address, error) from error
+        asked = f"{BASE}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
+        with self._answer(asked, self._timeout) as answer:
+            return json.load(answer)
 
     def metrics(self) -> str:
         """GET `/metrics`; the text for Prometheus."""
-        address = f"{self.url}/metrics"
-        try:
-            with self._open(address, self._timeout) as answer:
-                return str(answer.read().decode())
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise self._failed(address, error) from error
+        with self._answer("/metrics", self._timeout) as answer:
+            return str(answer.read().decode())
 
     def post(self, path: str, *, patience: float = TIMEOUT_SECONDS, **body: Any) -> Any:
         """POST this JSON to `/ws/v2/stram` + `path`; the answer, decoded. It may take `patience` seconds."""
-        address = f"{self.url}{BASE}{path}"
         given = {name: value for name, value in body.items() if value is not None}
-        try:
-            with self._open(address, patience, json.dumps(given).encode()) as answer:
-                return json.load(answer)
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise self._failed(address, error) from error
+        with self._answer(f"{BASE}{path}", patience, json.dumps(given).encode()) as answer:
+            return json.load(answer)
 
     def whole(self) -> Any:
         """The state that a page gets first, from `/live`. Raises as `get`."""
-        address = f"{self.url}{BASE}/live?every=60000"
-        try:
-            with self._open(address, TIMEOUT_SECONDS) as lines:
-                for raw in lines:
-                    if raw.startswith(b"data: "):
-                        return json.loads(raw.removeprefix(b"data: "))
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise self._failed(address, error) from error
+        with self._answer(f"{BASE}/live?every=60000", TIMEOUT_SECONDS) as lines:
+            for raw in lines:
+                if raw.startswith(b"data: "):
+                    return json.loads(raw.removeprefix(b"data: "))
         raise RidgelineError(f"`{self.url}` has ended before it answered; ask again")
 
     def log(self, limit: int) -> Any:
@@ -106,28 +90,30 @@ class Client:
 
         Ends with the connection.
         """
-        address = f"{self.url}{BASE}/events"
-        try:
-            with self._open(address, _QUIET_SECONDS) as lines:
-                name, data = "message", ""
-                for line in (raw.decode("utf-8").rstrip("\r\n") for raw in lines):
-                    field, _, value = line.partition(":")
-                    value = value.removeprefix(" ")
-                    if field == "event":
-                        name = value
-                    elif field == "data":
-                        data += value
-                    elif not line and data:
-                        yield name, json.loads(data)
-                        name, data = "message", ""
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise self._failed(address, error) from error
+        with self._answer(f"{BASE}/events", _QUIET_SECONDS) as lines:
+            name, data = "message", ""
+            for line in (raw.decode("utf-8").rstrip("\r\n") for raw in lines):
+                field, _, value = line.partition(":")
+                value = value.removeprefix(" ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    data += value
+                elif not line and data:
+                    yield name, json.loads(data)
+                    name, data = "message", ""
 
-    def _open(self, address: str, timeout: float, body: bytes | None = None) -> Any:
+    @contextmanager
+    def _answer(self, path: str, timeout: float, body: bytes | None = None) -> Iterator[Any]:
+        """The answer to a request, to be read in the block. Raises RidgelineError for what goes wrong."""
         headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
         # only http and https, see `__init__`
-        request = urllib.request.Request(address, body, headers)  # noqa: S310
-        return self._opener.open(request, timeout=timeout)
+        request = urllib.request.Request(f"{self.url}{path}", body, headers)  # noqa: S310
+        try:
+            with self._opener.open(request, timeout=timeout) as answer:
+                yield answer
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            raise self._failed(request.full_url, error) from error
 
     def _failed(self, address: str, error: Exception) -> RidgelineError:
         """The error to raise for what went wrong when `address` was asked."""

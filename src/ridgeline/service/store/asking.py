@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import urllib.parse
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import h11
-from starlette.concurrency import run_in_threadpool
 from typing_extensions import TypedDict
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.service.registry import Entry
-from ridgeline.service.tls.calling import caller_of, tls_problem
+from ridgeline.service.tls.calling import opener_of, tls_problem
 
 _BASE: Final = "/ws/v2/stram"
 _ANSWER_SECONDS: Final = 3.0
@@ -24,7 +24,7 @@ _AT_ONCE = 100
 _LARGEST = 1_000_000
 _LONGEST_REASON, _LONGEST_SENTENCE = 200, 2000
 _STATES = {"starting", "ok", "behind", "stuck", "failed", "ended"}
-_OK, _REFUSED = 200, (401, 403)
+_REFUSED = (401, 403)
 
 
 class Said(TypedDict):
@@ -40,32 +40,33 @@ class Said(TypedDict):
 
 
 class _StrangeError(Exception):
-    """An answer that no application gives, or an error. `status`: that of the answer, if it is known."""
-
-    def __init__(self, status: int = 0) -> None:
-        super().__init__(status)
-        self.status = status
+    """An answer that no application gives."""
 
 
 def ask(entries: Sequence[Entry]) -> list[Said]:
     """The answer of each, in the same order, once all have answered or are late."""
-    return asyncio.run(_ask_all(entries)) if entries else []
+    late: Said = {"state": "silent", "sentence": "", "problem": f"no answer within {_ANSWER_SECONDS:g} s"}
+    found, clock = [late for _ in entries], SystemClock()
+
+    def note(place: int) -> None:
+        found[place] = _ask(entries[place])
+
+    for first in range(0, len(entries), _AT_ONCE):
+        places = range(first, min(first + _AT_ONCE, len(entries)))
+        # Not those of a pool: the command need not wait for one that hangs before it ends.
+        threads = [threading.Thread(target=note, args=(place,), daemon=True) for place in places]
+        for thread in threads:
+            thread.start()
+        until = clock.monotonic() + _ANSWER_SECONDS  # an answer that comes byte by byte is late, too
+        for thread in threads:
+            thread.join(max(0.0, until - clock.monotonic()))
+    return list(found)
 
 
-async def _ask_all(entries: Sequence[Entry]) -> list[Said]:
-    places = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(entry: Entry) -> Said:
-        async with places:
-            return await _ask(entry)
-
-    return await asyncio.gather(*map(one, entries))
-
-
-async def _ask(entry: Entry) -> Said:
+def _ask(entry: Entry) -> Said:
     """An application's sentence, or the reason why there is none."""
     try:
-        state, text = await _sentence(entry)
+        state, text = _sentence(entry)
     except Exception as error:  # noqa: BLE001  whatever answers there, the others are shown
         state, problem = _why(entry, error)
         return {"state": state, "sentence": "", "problem": problem}
@@ -80,12 +81,17 @@ def _line(text: str) -> str:
 
 def _why(entry: Entry, error: Exception) -> tuple[str, str]:  # noqa: PLR0911  a case each
     """State and words for an application that gave no sentence."""
+    if isinstance(error, urllib.error.HTTPError):
+        if error.code not in _REFUSED:
+            error = _StrangeError()
+        elif entry.token:
+            return "refused", "it does not accept this token: give another one by `--token`"
+        else:
+            return "refused", "it asks for a token: give it by `--token`"
+    elif isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
     if isinstance(error, TimeoutError):
         return "silent", f"no answer within {_ANSWER_SECONDS:g} s"
-    if isinstance(error, _StrangeError) and error.status in _REFUSED:
-        if entry.token:
-            return "refused", "it does not accept this token: give another one by `--token`"
-        return "refused", "it asks for a token: give it by `--token`"
     if isinstance(error, RidgelineError) or tls_problem(entry.url, error):
         return "refused", printable(tls_problem(entry.url, error) or str(error))
     if isinstance(error, ConnectionRefusedError):
@@ -95,59 +101,21 @@ def _why(entry: Entry, error: Exception) -> tuple[str, str]:  # noqa: PLR0911  a
     return "strange", "what answers there is no application of Ridgeline, or of another version"
 
 
-async def _sentence(entry: Entry) -> tuple[str, str]:
-    """State and text of an application's sentence; an answer that comes byte by byte is late, too.
+def _sentence(entry: Entry) -> tuple[str, str]:
+    """State and text of an application's sentence.
 
     Raises:
-        OSError, TimeoutError: It cannot be reached, or is late.
-        _StrangeError, h11.ProtocolError, ValueError: It answers something else.
+        OSError: It cannot be reached, is late, or refuses.
+        _StrangeError, http.client.HTTPException, ValueError, RecursionError: It answers something else.
     """
-    async with asyncio.timeout(_ANSWER_SECONDS):
-        status, document = await _exchange(entry, "/sentence")
-    if status != _OK:
-        raise _StrangeError(status)
-    try:
-        answer = json.loads(document)
-    except RecursionError:
-        answer = None  # no answer of ours is nested so deeply
+    headers = {"Accept": "application/json"}
+    if entry.token:
+        headers["Authorization"] = f"Bearer {entry.token}"
+    asked = urllib.request.Request(f"{entry.url}{_BASE}/sentence", headers=headers)  # noqa: S310
+    with opener_of(entry.url).open(asked, timeout=_ANSWER_SECONDS) as got:
+        document = got.read(_LARGEST + 1)
+    answer = json.loads(document) if len(document) <= _LARGEST else None
     known = isinstance(answer, dict) and answer.get("state") in _STATES
     if not known or not isinstance(answer.get("text"), str):
         raise _StrangeError
     return answer["state"], answer["text"]
-
-
-async def _exchange(entry: Entry, path: str) -> tuple[int, bytes]:
-    """Status and body of one request, over a connection of its own."""
-    parts = urllib.parse.urlsplit(entry.url)
-    secure = parts.scheme == "https"
-    caller = await run_in_threadpool(caller_of, entry.url) if secure else None
-    reader, writer = await asyncio.open_connection(
-        parts.hostname,
-        parts.port or (443 if secure else 80),
-        ssl=None if caller is None else caller.context,
-    )
-    try:
-        if caller is not None:
-            caller.check(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
-        connection = h11.Connection(h11.CLIENT)
-        headers = [("host", parts.netloc), ("accept", "application/json"), ("connection", "close")]
-        if entry.token:
-            headers.append(("authorization", f"Bearer {entry.token}"))
-        request = h11.Request(method="GET", target=f"{_BASE}{path}", headers=headers)
-        for event in (request, h11.EndOfMessage()):
-            writer.write(connection.send(event) or b"")
-        status, document = 0, b""
-        while True:
-            got: Any = connection.next_event()
-            if got is h11.NEED_DATA:
-                connection.receive_data(await reader.read(65_536))
-            elif isinstance(got, h11.Response):
-                status = got.status_code
-            elif isinstance(got, h11.Data):
-                document += got.data
-                if len(document) > _LARGEST:
-                    raise _StrangeError
-            elif isinstance(got, (h11.EndOfMessage, h11.ConnectionClosed)):
-                return status, document
-    finally:
-        writer.transport.abort()

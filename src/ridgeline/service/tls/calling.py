@@ -76,7 +76,16 @@ def caller_of(url: str, ca: str | None = None) -> Caller:
     )
 
 
-class CheckedHandler(urllib.request.HTTPSHandler):
+def opener_of(url: str, ca: str | None = None) -> urllib.request.OpenerDirector:
+    """What opens addresses of the service at `url`: without a proxy, redirects and other schemes.
+
+    Raises RidgelineError as `caller_of`.
+    """
+    secured = [_CheckedHandler(caller_of(url, ca))] if url.startswith("https:") else []
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects(), *secured)
+
+
+class _CheckedHandler(urllib.request.HTTPSHandler):
     """Opens `https` addresses as a `Caller` says."""
 
     def __init__(self, caller: Caller) -> None:
@@ -88,7 +97,7 @@ class CheckedHandler(urllib.request.HTTPSHandler):
         return self.do_open(partial(_Connection, self._caller), req)
 
 
-class NoRedirects(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: a service that answers by one would get the token elsewhere."""
 
     def redirect_request(self, *_: Any) -> None:
