@@ -54,9 +54,6 @@ from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
-    from ridgeline.service.export.prometheus import MetricsFile
     from ridgeline.service.http.server import WebServer
 
 _log = logging.getLogger(__name__)
@@ -111,6 +108,53 @@ def announce(
         except RidgelineError as error:
             console.print(Text(printable(str(error)), "yellow"), soft_wrap=True)
         yield
+
+
+def serve(
+    watch: Answers,
+    plan: Plan,
+    service: ServiceOptions,
+    surroundings: contextlib.ExitStack,
+    warn: Callable[[str], None],
+    *,
+    log: OperatorLog,
+    origin: Origin | None,
+    stack_of: Callable[[str, int], str | None] | None = None,
+) -> WebServer | None:
+    """The web service that options ask for, until `surroundings` are closed. Raises RidgelineError."""
+    if service.port is None:
+        return None
+    from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
+    from ridgeline.service.http.web import create_app
+
+    name = plan.logical.application
+    audit = service.audit(name, warn)
+    if audit is not None:
+        surroundings.callback(audit.close)
+    app = create_app(
+        watch,
+        plan,
+        token=provided_option(service.token, "--token"),
+        read_token=provided_option(service.read_token, "--read-token"),
+        access=service.access(name, warn),
+        audit=audit,
+        stack_of=stack_of,
+        log=log,
+    )
+    app.state.origin = origin
+    server = WebServer(app, service.host, service.port, service.names, tls=secured(service))
+    surroundings.callback(server.close)
+    return server
+
+
+def write_metrics(
+    watch: Answers, service: ServiceOptions, surroundings: contextlib.ExitStack, warn: Callable[[str], None]
+) -> None:
+    """Write the last metrics, if options name a file for them, once `surroundings` are closed."""
+    if service.metrics_file is not None:
+        from ridgeline.service.export.prometheus import MetricsFile
+
+        surroundings.callback(MetricsFile(service.metrics_file).write, watch, warn)
 
 
 def run_measured(  # noqa: PLR0913  what surrounds a run
@@ -194,7 +238,6 @@ class MeasuredRun:
         self._planned = False
         self._promises: PromiseThread | None = None
         self._broken = False
-        self._app: Starlette | None = None
         self._presence: Presence | None = None
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
@@ -215,10 +258,7 @@ class MeasuredRun:
                 log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
                 surroundings.callback(log.close)
                 surroundings.callback(self.watch.subscribe(log.write))
-            if self._service.metrics_file is not None:
-                from ridgeline.service.export.prometheus import MetricsFile
-
-                surroundings.callback(self._write_metrics, MetricsFile(self._service.metrics_file))
+            write_metrics(self.watch, self._service, surroundings, self._warn)
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock, log=self._log)
             if self._whole:  # regions share a log, which keeps lines of the driver once
                 surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
@@ -226,9 +266,16 @@ class MeasuredRun:
             region = self._plan.logical.region
             traces = exporting_traces(self.watch, self._service, self._warn, region)
             surroundings.enter_context(traces)
-            server = self._serve(heartbeats, surroundings)
-            if server is not None:
-                surroundings.callback(server.close)
+            server = serve(
+                self.watch,
+                self._plan,
+                self._service,
+                surroundings,
+                self._warn,
+                log=self._log,
+                origin=self._origin,
+                stack_of=heartbeats.stack_of,
+            )
 
             begun: list[ApplicationRun] = []
 
@@ -264,45 +311,14 @@ class MeasuredRun:
                 presence.end(ended_by(outcome), failed=False, final=final)
             return outcome
 
-    def _serve(self, heartbeats: Heartbeats, surroundings: contextlib.ExitStack) -> WebServer | None:
-        """The web service. Raises RidgelineError."""
-        if self._service.port is None:
-            return None
-        from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
-        from ridgeline.service.http.web import create_app
-
-        name = self._plan.logical.application
-        audit = self._service.audit(name, self._warn)
-        if audit is not None:
-            surroundings.callback(audit.close)
-        self._app = app = create_app(
-            self.watch,
-            self._plan,
-            token=provided_option(self._service.token, "--token"),
-            read_token=provided_option(self._service.read_token, "--read-token"),
-            access=self._service.access(name, self._warn),
-            audit=audit,
-            stack_of=heartbeats.stack_of,
-            log=self._log,
-        )
-        app.state.origin = self._origin
-        return WebServer(
-            app,
-            self._service.host,
-            self._service.port,
-            self._service.names,
-            tls=secured(self._service),
-        )
-
     def _begin(
         self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack
     ) -> None:
         """Report the plan; register the application for this user's other commands."""
         self._plan, uri = run.plan, run.checkpoint.storage.uri
         at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
-        if self._app is not None:
-            self._app.state.plan = self._plan
-            self._app.state.run = run
+        if server is not None:
+            server.app.state.plan, server.app.state.run = self._plan, run
 
         def planned(plan: Plan) -> ApplicationPlanned:
             """The plan that the run begins with, or that it has now."""
@@ -336,11 +352,6 @@ class MeasuredRun:
                 server, self._service.token, self._plan, number, at, event.info, self._console
             )
             surroundings.enter_context(announced)
-
-    def _write_metrics(self, file: MetricsFile) -> None:
-        """Write the last metrics, of a run that had begun."""
-        if self._planned:
-            file.write(self.watch, self._warn)
 
     def _logged(self, plan: Plan) -> Mapping[str, object]:
         """The logical plan for an event log, which alone needs it."""

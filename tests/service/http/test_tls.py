@@ -113,7 +113,7 @@ def test_a_renewed_certificate_is_read_while_a_stream_runs(serve, authority, cap
     _ = renewed.certificate, renewed.key_file
     wait_until(lambda: presented(server) == ssl.PEM_cert_to_DER_cert(renewed.certificate.read_text()), "it")
     assert told == [renewed.fingerprint]
-    server._app.state.pages.close()  # the stream, which began before, runs to its end
+    server.app.state.pages.close()  # the stream, which began before, runs to its end
     assert b"event: delta" in events.read()
     stream.close()
 
@@ -122,7 +122,7 @@ def test_a_browser_is_held_to_it_by_names_of_more_than_this_host(serve, authorit
     name = "app.example"
     signed = authority.sign("web", hosts=("localhost", "127.0.0.1", name))
     server = serve(with_files(signed))
-    server._app.state.hosts = None
+    server.app.state.hosts = None
     context = trusting(authority)
     for host, strict in ((name, True), ("localhost", False), ("127.0.0.1", False), ("[::1]", False)):
         _, _, headers = ask(server, INFO, context=context, Host=f"{host}:{server.port}")

@@ -269,7 +269,12 @@ class MetricsFile:
             ) from error
 
     def write(self, watch: Answers, failed: Callable[[str], None]) -> None:
-        """Write the metrics as of now, at once. `failed` is called with the reason if it cannot be."""
+        """Write the metrics of a run that had begun, as of now, at once.
+
+        `failed` is called with the reason if that cannot be.
+        """
+        if "id" not in watch.info():
+            return
         try:
             self._hidden.write_bytes(Exposition(watch).render())
             self._hidden.rename(self._path)

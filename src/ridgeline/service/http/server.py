@@ -57,7 +57,7 @@ class WebServer:
         *,
         tls: ServedTls | None = None,
     ) -> None:
-        self._app = app
+        self.app = app
         self._socket = _listen(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
         app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
@@ -109,12 +109,12 @@ class WebServer:
     @property
     def token(self) -> str | None:
         """The token of `Authorization: Bearer TOKEN` that requests need; None: none."""
-        return self._app.state.token
+        return self.app.state.token
 
     @property
     def write_token(self) -> str:
         """The token that requests need to change something."""
-        token: str = self._app.state.token or self._app.state.write_token
+        token: str = self.app.state.token or self.app.state.write_token
         return token
 
     def page(self) -> str:
@@ -123,13 +123,13 @@ class WebServer:
 
     def code(self) -> str:
         """A code that opens a session of the page once, in an address that ends in `#code=CODE`."""
-        code: str = self._app.state.sessions.code()
+        code: str = self.app.state.sessions.code()
         return code
 
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""
-        self._app.state.overviews.close()
-        self._app.state.pages.close()
+        self.app.state.overviews.close()
+        self.app.state.pages.close()
         self._server.should_exit = True
         self._thread.join(CLOSE_SECONDS)
         self._socket.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,7 +17,6 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import FencedError, RidgelineError
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
-from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.run.launch import Claim, claim_by, hadoop_storage, slot_shares, start_spark
@@ -45,80 +43,13 @@ from ridgeline.regions.planning import (
     refuse_lost,
 )
 from ridgeline.regions.region_run import RegionRun
-from ridgeline.service.measured import MeasuredRun, Started, announce, say_unread
+from ridgeline.service.measured import MeasuredRun, Started, announce, say_unread, serve, write_metrics
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin, driver_lines
 from ridgeline.service.store.presence import ended_by, presence_of
-from ridgeline.service.tls.serving import secured
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-    from ridgeline.service.http.server import WebServer
-
-
-class Serving:
-    """The web service of a run, if it has one: `web`."""
-
-    def __init__(
-        self, run: JoinedRun, server: WebServer | None, surroundings: contextlib.ExitStack, console: Console
-    ) -> None:
-        self._run = run
-        self.web = server
-        self._surroundings = surroundings
-        self._console = console
-
-    def begin(self, own_token: str | None, started: float) -> None:
-        """All regions have started: register the application for this user's other commands."""
-        if self.web is None:
-            return
-        checkpoint = self._run.checkpoint
-        number = f"{checkpoint.run_id}-{checkpoint.epoch}"
-        info = run_info("", checkpoint.storage.uri, {})
-        plan, console = self._run.plan, self._console
-        announced = announce(self.web, own_token, plan, number, started, info, console)
-        self._surroundings.enter_context(announced)
-
-
-@contextlib.contextmanager
-def serving(
-    regions: Sequence[RegionRun],
-    watch: JoinedWatch,
-    run: JoinedRun,
-    service: ServiceOptions,
-    console: Console,
-    origin: Origin | None = None,
-    log: OperatorLog | None = None,
-) -> Iterator[Serving]:
-    """Serve the joined figures of regions until the end of the block. Raises RidgelineError."""
-    with contextlib.ExitStack() as surroundings:
-        server = None
-        if service.port is not None:
-            from ridgeline.service.http.server import WebServer
-            from ridgeline.service.http.web import create_app
-
-            joined: Any = watch
-            token = provided_option(service.token, "--token")
-            read_token = provided_option(service.read_token, "--read-token")
-            name = run.plan.logical.application
-            audit = service.audit(name, console.print)
-            if audit is not None:
-                surroundings.callback(audit.close)
-            app = create_app(
-                joined,
-                run.plan,
-                token=token,
-                read_token=read_token,
-                log=log,
-                access=service.access(name, console.print),
-                audit=audit,
-            )
-            app.state.run, app.state.regions = run, regions
-            app.state.origin = origin
-            tls = secured(service)
-            server = WebServer(app, service.host, service.port, service.names, tls=tls)
-            surroundings.callback(server.close)
-        yield Serving(run, server, surroundings, console)
 
 
 _LOOK_SECONDS = 0.2
@@ -307,23 +238,32 @@ class _Regions:
     ) -> Outcome:
         """Run all regions to their end."""
         watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
-        if self._service.metrics_file is not None:
-            from ridgeline.service.export.prometheus import MetricsFile
-
-            file = MetricsFile(self._service.metrics_file)
-            surroundings.callback(file.write, watch, self._console.print)
-        serves = serving(self._regions, watch, run, self._service, self._console, self._origin, self._log)
-        server = surroundings.enter_context(serves)
-        self._page = "" if server.web is None else server.web.url
+        write_metrics(watch, self._service, surroundings, self._warn)
+        joined: Any = watch
+        server = serve(
+            joined, run.plan, self._service, surroundings, self._warn, log=self._log, origin=self._origin
+        )
+        if server is not None:
+            server.app.state.run, self._page = run, server.url
         try:
             self._start(stop)
             if not stop.is_set():
-                server.begin(self._service.token, self._clock.wall())
+                checkpoint = run.checkpoint
                 if self._presence is not None:
-                    checkpoint = run.checkpoint
-                    self._presence.running(checkpoint.run_id, checkpoint.epoch, server.web, spark_id())
+                    self._presence.running(checkpoint.run_id, checkpoint.epoch, server, spark_id())
+                if server is not None:
+                    announced = announce(
+                        server,
+                        self._service.token,
+                        run.plan,
+                        f"{checkpoint.run_id}-{checkpoint.epoch}",
+                        self._clock.wall(),
+                        run_info("", checkpoint.storage.uri, {}),
+                        self._console,
+                    )
+                    surroundings.enter_context(announced)
                 if started is not None:
-                    started(run, watch, server.web)
+                    started(run, watch, server)
             while any(one.is_running or one.halted for one in self._regions) and not stop.is_set():
                 self._look()
                 self._clock.wait(_LOOK_SECONDS, stop)
