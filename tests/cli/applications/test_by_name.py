@@ -71,7 +71,7 @@ def test_from_a_start_to_the_next_start_by_name(
     identity = process_identity(third.pid)
     assert re.match(r"the process \d+ got SIGKILL\none has ended\n", call("kill", "one", "--yes").stdout)
     assert process_identity(third.pid) != identity
-    assert row()["state"] == "failed"
+    assert row()["state"] == "dead"
     numbers = [int(line.split()[0]) for line in (tmp_path / "totals.txt").read_text().splitlines()]
     assert sorted(set(numbers)) == list(range(max(numbers) + 1))
 

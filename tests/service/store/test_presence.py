@@ -101,7 +101,6 @@ def test_a_killed_driver_is_dead_and_its_name_is_free(store, presence):
     assert states(store) == {"one": "dead"}
     presence().claim("x")
     assert EntryFolder(store).read("one").entry.start == 2
-    assert [path.name for path in Path(EntryFolder(store).claims("one")).iterdir()] == ["00000002"]
 
 
 def test_after_a_quick_reboot_the_driver_of_before_keeps_no_one_waiting_for_long(store, presence):
@@ -138,13 +137,9 @@ def attempt(store, monkeypatch, number, warn=print):
 
 
 def test_the_next_attempt_of_yarn_takes_over_at_once_and_no_other_driver_does(store, monkeypatch):
-    """Neither of one that runs, nor of one that was killed before it wrote its entry."""
     folder = EntryFolder(store)
-    claims = Path(folder.claims("one"))
-    claims.mkdir(parents=True)
-    claim = {"host": "node1", "pid": 7, "process": "a:7", "at": folder.now(), "cluster_id": "application_1_2"}
-    (claims / "00000001").write_text(json.dumps(claim))
-    with pytest.raises(NameTakenError, match="`one` is being started by the process 7 on `node1`"):
+    folder.write(entry("one", cluster_id="application_1_2", host="node1", pid=7, process="a:7"))
+    with pytest.raises(NameTakenError, match="`one` runs already: process 7 on `node1`"):
         attempt(store, monkeypatch, 3).claim("x")
     second = attempt(store, monkeypatch, 2)
     second.claim("x")
@@ -230,19 +225,28 @@ def test_a_driver_has_its_name_again_if_a_later_one_fails_before_it_takes_the_ch
     assert (now.state, now.start, first.lost) == ("running", 2, "")
 
 
-def test_a_claim_of_a_driver_that_died_before_its_entry_holds_nothing_up(store, presence):
-    folder = Path(EntryFolder(store).claims("one"))
-    folder.mkdir(parents=True)
-    (folder / "00000001").write_text(
-        json.dumps({"host": "elsewhere", "pid": 1, "process": "a:1", "at": time.time()})
-    )
-    with pytest.raises(NameTakenError, match="is being started by the process 1 on `elsewhere`"):
-        presence().claim("x")
-    (folder / "00000001").write_text(
-        json.dumps({"host": "elsewhere", "pid": 1, "process": "a:1", "at": time.time() - 100})
-    )
-    presence().claim("x")
-    assert EntryFolder(store).read("one").entry.start == 2
+@pytest.mark.parametrize("other", ["here", "there"])
+def test_of_two_drivers_that_take_a_name_at_once_that_one_has_it_which_gets_the_checkpoint(
+    store, presence, monkeypatch, other
+):
+    warnings = []
+    first, second = presence(), presence(warn=warnings.append)
+    first.claim("here")
+    with monkeypatch.context() as blind:  # neither sees the other
+        blind.setattr(EntryFolder, "read", lambda *_: None)
+        second._entry = replace(second._entry, process="another", started=second._entry.started - 1)
+        second.claim(other)
+    if other == "there":
+        second.running("cd", 1, None)
+    first.running("ab", 1, None)
+    if other == "here":
+        wait_until(lambda: second.lost, "the end of the other one")
+        assert "`one` was taken over by the process" in second.lost
+    else:
+        wait_until(lambda: warnings, "word of it")
+        assert "on another checkpoint; the application runs on without a name" in warnings[0]
+    assert first.lost == ""
+    assert EntryFolder(store).read("one").entry.run == "ab"
 
 
 def test_a_run_that_has_ended_says_how(store, presence):
@@ -326,23 +330,6 @@ def test_names_that_are_no_file_are_refused(store, name):
 def test_a_store_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(RidgelineError, match=r"there is no folder .*; give the `--store`"):
         EntryFolder(str(tmp_path / "none")).entries()
-
-
-def test_an_entry_that_is_missing_while_it_is_written_anew_gives_no_name(store, monkeypatch):
-    """HDFS replaces no file in one step. The other driver is on another host, and has begun long ago."""
-    monkeypatch.setattr(folder_module, "is_local", lambda _uri: False)
-    monkeypatch.setattr(presence_module, "CLAIM_SECONDS", 0.0)
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(socket, "gethostname", lambda: "elsewhere")
-        first = Presence(store, "one", "one", "local", print)
-    second = Presence(store, "one", "one", "local", print)
-    first.claim("somewhere")
-    try:
-        place(store, "one").unlink()
-        with pytest.raises(NameTakenError, match="`one` is starting already: process"):
-            second.claim("somewhere")
-    finally:
-        first.end("the test is over", failed=False)
 
 
 def test_an_entry_is_read_while_it_is_replaced(store, monkeypatch):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import socket
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,7 +184,6 @@ def stop(
         _ask_to_end(target, remote, "/kill")
     else:
         _end_here(target, remote, signal.SIGKILL)
-    _note_end(target, remote)
 
 
 # How it is ended --------------------------------------------------------------------------------------------
@@ -306,20 +303,3 @@ def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise CommandError(f"{question} there is no terminal to ask at; give `--yes`")
     return typer.confirm(question)
-
-
-def _note_end(target: Target, remote: Change) -> None:
-    """Say in the store that it was killed, unless another driver has the name by now."""
-    if target.how is None or target.how.found.entry is None:
-        return
-    from ridgeline.cli.applications.resolving import store_of
-    from ridgeline.cli.remote.change_request import who
-    from ridgeline.service.store.folder import EntryFolder
-
-    entry = target.how.found.entry
-    with contextlib.suppress(RidgelineError):
-        folder = EntryFolder(store_of(remote.store) or "")
-        now = folder.read(entry.name)
-        last = None if now is None else now.entry
-        if last is not None and last.start == entry.start and last.state != "ended":
-            folder.write(replace(last, state="failed", reason=f"killed by {who()}", final=True))

@@ -113,7 +113,6 @@ def decoded(name: str, data: bytes) -> StoreEntry:
 
 
 PLACE = ".ridgeline/applications"
-CLAIMS = ".ridgeline/claims"
 _SUFFIX = ".json"
 _AT_ONCE = 16
 _LOOKS, _LOOK_SECONDS = 20, 0.05
@@ -153,10 +152,6 @@ class EntryFolder:
     def checkpoint(self, name: str) -> str:
         """The folder for the checkpoint of an application."""
         return f"{self.uri}/{check_name(name)}"
-
-    def claims(self, name: str) -> str:
-        """The folder with the claims of a name."""
-        return f"{self.uri}/{CLAIMS}/{check_name(name)}"
 
     def entries(self) -> list[Found]:
         """All entries of the store, by name; damaged ones, too."""

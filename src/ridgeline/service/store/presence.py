@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import threading
@@ -18,7 +17,6 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.run.launch import Claim
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.files.folder_lock import break_lock
-from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.spark.submitted import yarn_id
 from ridgeline.observe.identity import run_info
 from ridgeline.service.registry import process_identity
@@ -45,13 +43,9 @@ from ridgeline.service.store.standing import (
 if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
 
-CLAIM_SECONDS = 60.0
-"""How long a claim holds whose driver has written no entry yet and cannot be looked at."""
 _LAST_SECONDS = 10.0
 """How long the end of a run waits for the store."""
 _PATIENCE_SECONDS = BEAT_SECONDS + 1
-_LOOK_SECONDS = 0.2
-_ROUNDS = 20
 
 
 class Presence(Claim):
@@ -103,26 +97,17 @@ class Presence(Claim):
             cluster_id=cluster_id,
         )
 
-    def claim(self, checkpoint: str, storage_of: Callable[[str], DriverStorage] = LocalStorage) -> None:
-        """Take the name: of several drivers that do so at once one succeeds. Then heartbeats begin.
+    def claim(self, checkpoint: str) -> None:
+        """Take the name; then heartbeats begin.
 
-        `storage_of`: opens a folder of the store so that a file is created only if there is none.
+        Of several drivers that do so at once the one that gets the checkpoint has it in the end.
 
         Raises NameTakenError if an application of that name lives or starts, RidgelineError if the store
         cannot be used.
         """
-        name = self._entry.name
-        storage = storage_of(self._folder.claims(name))
-        for _ in range(_ROUNDS):
-            start = self._next_start(storage)
-            if start and self._create(storage, start):
-                break
-        else:
-            raise NameTakenError(f"`{name}` is being started by others, again and again; try again later")
+        start = self._last_start() + 1
         self._entry = replace(self._entry, start=start, checkpoint=mask_text(checkpoint))
         self._folder.write(self._entry)
-        with contextlib.suppress(OSError):
-            storage.delete([one for one in storage.names("") if one.isdigit() and int(one) < start])
         self._thread = threading.Thread(target=self._beat, name="ridgeline-presence", daemon=True)
         self._thread.start()
 
@@ -152,53 +137,33 @@ class Presence(Claim):
         """Whether the store is reached through Hadoop's client."""
         return not self._folder.is_local
 
-    def with_java(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
-        """As `claim`, in a store that Hadoop's clients reach, unless it is done. Raises as `claim`."""
+    def with_java(self, checkpoint: str) -> None:
+        """As `claim`, in a store that needs Spark's settings, unless it is done. Raises as `claim`."""
         if self.needs_java and self._thread is None:
-            self.claim(checkpoint, storage_of)
+            self.claim(checkpoint)
 
-    def _next_start(self, storage: DriverStorage) -> int:
-        """The number of the start that may be claimed; 0 to look once more. Raises NameTakenError."""
+    def _last_start(self) -> int:
+        """The number of the start before this one; 0 for none. Raises NameTakenError."""
         name = self._entry.name
-        found = self._folder.read(name)
-        if found is None and not self._folder.is_local:
-            found = self._awaited(storage)
-        if found is None:
-            last = 0
-        elif found.entry is not None and self._is_attempt_after(found.entry):
-            self._refuse_ended(found.entry)
-            self._replaces, last = found.entry, found.entry.start
-        else:
+        while (found := self._folder.read(name)) is not None:
+            entry = found.entry
+            if entry is not None and self._is_attempt_after(entry):
+                self._refuse_ended(entry)
+                self._replaces = entry
+                return entry.start
             how = standing(self._folder, found)
             if how.state == DAMAGED:
                 self._clock.wait(_PATIENCE_SECONDS)  # who lives writes it anew meanwhile
                 again = self._folder.read(name)
-                if again is None or again.entry is not None:
+                if again is not None and again.entry is None:
+                    self._warn(f"the entry of `{name}` in the store is replaced: {found.fault}")
                     return 0
-                self._warn(f"the entry of `{name}` in the store is replaced: {found.fault}")
             elif how.lives or how.state == FOREIGN:
-                if self._may_be_of_before(found):
-                    return 0
-                raise NameTakenError(taken(how))
-            last = found.entry.start if found.entry is not None else 0
-        claimed = max((int(one) for one in storage.names("") if one.isdigit()), default=0)
-        if claimed > last:
-            self._refuse_starting(storage, f"{claimed:08d}")
-        return max(last, claimed) + 1
-
-    def _awaited(self, storage: DriverStorage) -> Found | None:
-        """The entry of a name that is claimed; None if there is none for longer than a heartbeat.
-
-        Not every store replaces a file in one step: the entry of an application that lives may be missing.
-        """
-        until = self._clock.monotonic() + _PATIENCE_SECONDS
-        found = None
-        while found is None and any(map(str.isdigit, storage.names(""))):
-            if self._clock.monotonic() >= until:
-                return None
-            self._clock.wait(_LOOK_SECONDS)
-            found = self._folder.read(self._entry.name)
-        return found
+                if not self._may_be_of_before(found):
+                    raise NameTakenError(taken(how))
+            else:
+                return 0 if entry is None else entry.start
+        return 0
 
     def _is_attempt_after(self, entry: StoreEntry) -> bool:
         """Whether the cluster has started this driver in the place of that one, which it takes for dead."""
@@ -228,47 +193,6 @@ class Presence(Claim):
         self._silent = found.written
         self._clock.wait(1.0)
         return True
-
-    def _create(self, storage: DriverStorage, start: int) -> bool:
-        """Claim a start; False if another driver was quicker."""
-        entry = self._entry
-        claim = {
-            "host": entry.host,
-            "pid": entry.pid,
-            "process": entry.process,
-            "at": self._folder.now(),
-            "cluster_id": entry.cluster_id,
-        }
-        if not storage.create(f"{start:08d}", json.dumps(claim).encode()):
-            return False
-        found = self._folder.read(entry.name)
-        later = [one for one in storage.names("") if one.isdigit() and int(one) > start]
-        if later or (found is not None and found.entry is not None and found.entry.start >= start):
-            storage.delete([f"{start:08d}"])  # it had been there before, and was removed as an old one
-            return False
-        return True
-
-    def _refuse_starting(self, storage: DriverStorage, claim: str) -> None:
-        """Raise NameTakenError if the driver with that claim may still be at its start."""
-        try:
-            said = json.loads(storage.read(claim))
-            host, pid, process, at = said["host"], int(said["pid"]), said["process"], float(said["at"])
-            cluster_id = said.get("cluster_id", "")
-        except FileNotFoundError:
-            return
-        except (ValueError, KeyError, TypeError):
-            return  # damaged: nothing that could be waited for
-        if cluster_id and cluster_id == self._entry.cluster_id:
-            return  # an attempt before this one, which the cluster takes for dead
-        if host == socket.gethostname() and process:
-            there = process_identity(pid) == process
-        else:
-            there = abs(self._folder.now() - at) <= CLAIM_SECONDS
-        if there:
-            raise NameTakenError(
-                f"`{self._entry.name}` is being started by the process {pid} on `{host}`; wait for it, or "
-                "give another name"
-            )
 
     def running(self, run: str, epoch: int, web: WebServer | None, cluster_id: str = "") -> None:
         """Say that it runs, and where its web service is."""
@@ -334,13 +258,8 @@ class Presence(Claim):
         try:
             with self._writing:
                 found = self._folder.read(self._entry.name)
-                if (
-                    found is not None
-                    and found.entry is not None
-                    and (found.entry.start, found.entry.epoch) > (self._entry.start, self._entry.epoch)
-                    and found.entry.process != self._entry.process
-                    and self._lose(found.entry)
-                ):
+                other = None if found is None else found.entry
+                if other is not None and _is_later(other, self._entry) and self._lose(other):
                     self._over.set()
                     return
                 now = self._clock.wall()
@@ -353,6 +272,20 @@ class Presence(Claim):
             if not self._failed:
                 self._failed = True
                 self._warn(f"{error}; the application runs on, and `ridgeline ps` may take it for dead")
+
+
+def _is_later(other: StoreEntry, own: StoreEntry) -> bool:
+    """Whether another driver's entry comes after one's own.
+
+    Of two starts at once that one has the name that gets the checkpoint; where each has another one, the
+    later.
+    """
+    if other.process == own.process:
+        return False
+    first, second = (own.start, own.epoch), (other.start, other.epoch)
+    if first == second and own.state == other.state == RUNNING:
+        return (other.started, other.process) > (own.started, own.process)
+    return second > first
 
 
 def _nothing() -> None:

@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 class Claim:
     """Takes the name of an application in a store, before Spark is started; this one does not.
 
-    `needs_java`: whether it reaches its store through Hadoop's client in Java.
+    `needs_java`: whether it reaches its store with Spark's settings, which Java has.
     """
 
     needs_java = False
@@ -69,7 +69,7 @@ class Claim:
     def before_spark(self, checkpoint: str) -> None:
         """Take the name if that needs no Spark. Raises RidgelineError if another application has it."""
 
-    def with_java(self, checkpoint: str, storage_of: Callable[[str], DriverStorage]) -> None:
+    def with_java(self, checkpoint: str) -> None:
         """Take the name unless this driver has it. Raises as `before_spark`."""
 
 
@@ -278,7 +278,7 @@ def start_spark(
 def claim_by(claim: Claim, uri: str, java: SparkContext | JavaAlone) -> None:
     """Take the name, and use Spark's settings of S3 from now on. Raises RidgelineError."""
     use_s3(s3_settings(java))
-    claim.with_java(uri, partial(hadoop_storage, context=java))
+    claim.with_java(uri)
 
 
 def slot_shares(context: SparkContext, plans: Sequence[Plan]) -> list[int]:
