@@ -1,6 +1,5 @@
 """Applications in a store: who has a name, who lives, and what damaged and foreign entries are."""
 
-import json
 import os
 import re
 import signal
