@@ -60,12 +60,12 @@ def test_every_layer_wins_over_the_one_below(ridgeline_command, config, tmp_path
     high = config("high.yaml", "operator.tot*.memory_mb: 6")
     words = ["--conf-file", low, "--conf-file", high]
     assert total(ridgeline_command, *words)[0] == ["6", "5", *expected]
-    monkeypatch.setenv("RIDGELINE__OPERATOR__TOTAL__MEMORY_MB", "7")
+    monkeypatch.setenv("RIDGELINE__operator__total__memory_mb", "7")
     assert total(ridgeline_command, *words)[0] == ["7", "6", "5", *expected]
     words += ["--attribute", "total.memory_mb=8"]
     values, places = total(ridgeline_command, *words)
     assert values == ["8", "7", "6", "5", *expected]
-    assert places[:4] == ["--attribute", "RIDGELINE__OPERATOR__TOTAL__MEMORY_MB", f"{high}:1", f"{low}:1"]
+    assert places[:4] == ["--attribute", "RIDGELINE__operator__total__memory_mb", f"{high}:1", f"{low}:1"]
     assert total(ridgeline_command, "--no-config", *words)[0] == ["8", "7", "6", "5"]
 
 

@@ -26,7 +26,7 @@ class Sink(Operator):
 def app():
     made = Application("my-shop")
     source = made.add_operator("source", RandomEventGenerator())
-    for name in ("sum_of-Trades", "a__b", "Sum", "_x_"):
+    for name in ("sum_of-Trades", "Sum", "_x_"):
         sink = made.add_operator(name, Sink())
         made.add_stream(f"to{name}", source.integer_data, sink.numbers)
     return made
@@ -43,17 +43,16 @@ def read(variables):
 @pytest.mark.parametrize(
     ("variable", "key"),
     [
-        ("OPERATOR__SUM__PARTITIONS", "Sum.partitions"),
-        ("OPERATOR__SUM_OF_TRADES__LIMIT_", "sum_of-Trades.limit_"),
-        ("OPERATOR__A__B__MAXRATE", "a__b.maxRate"),
-        ("OPERATOR___X___LIMIT_", "_x_.limit_"),
-        ("OPERATOR__SUM__PROP__MAXRATE", "Sum.maxRate"),
-        ("OPERATOR__SUM__OPTIONS__KAFKA__TOPIC", "Sum.options.kafka.topic"),
-        ("OPERATOR__SUM__PORT__NUMBERS__PARTITION_PARALLEL", "Sum.port.numbers.partition_parallel"),
-        ("OPERATOR__SOURCE__UNIFIER__INTEGER_DATA__MEMORY_MB", "source.unifier.integer_data.memory_mb"),
-        ("APPLICATION__WINDOWS_KEPT", "windows_kept"),
-        ("APPLICATION__MY_SHOP__WINDOW", "window"),
-        ("OPERATOR__s*__vcores", "source.vcores"),
+        ("operator__Sum__partitions", "Sum.partitions"),
+        ("operator__sum_of-Trades__limit_", "sum_of-Trades.limit_"),
+        ("operator___x___limit_", "_x_.limit_"),
+        ("operator__Sum__prop__maxRate", "Sum.maxRate"),
+        ("operator__Sum__options__kafka__topic", "Sum.options.kafka.topic"),
+        ("operator__Sum__port__numbers__partition_parallel", "Sum.port.numbers.partition_parallel"),
+        ("operator__source__unifier__integer_data__memory_mb", "source.unifier.integer_data.memory_mb"),
+        ("application__windows_kept", "windows_kept"),
+        ("application__my-shop__window", "window"),
+        ("operator__s*__vcores", "source.vcores"),
     ],
 )
 def test_how_names_are_written(variable, key):
@@ -61,42 +60,14 @@ def test_how_names_are_written(variable, key):
     assert (values[key], faults) == ("5", [])
 
 
-def test_templates():
-    values, faults = read({"TEMPLATE__BIG__VCORES": "3", "OPERATOR__SUM__TEMPLATE": "big"})
-    assert (values, faults) == ({"Sum.vcores": "3"}, [])
-
-
-def test_what_could_mean_several():
-    made = app()
-    made.add_operator("SUM", Sink())
-    faults = []
-    layers = outer_layers({"RIDGELINE__OPERATOR__SUM__LIMIT_": "5"}, [], automatic=False, faults=faults)
-    resolved = resolve(made, layers, {})
-    (fault,) = resolved.faults
-    assert str(fault) == (
-        "`RIDGELINE__OPERATOR__SUM__LIMIT_`: it could mean `operator.Sum.limit_` or `operator.SUM.limit_`; "
-        "write it as it is, such as `RIDGELINE__operator__Sum__limit_`"
-    )
-    layers = outer_layers({"RIDGELINE__operator__SUM__limit_": "5"}, [], automatic=False, faults=faults)
-    assert resolve(made, layers, {}).properties == {"SUM.limit_": "5"}
-
-
-def test_two_that_say_the_same():
-    _, (fault,) = read({"OPERATOR__SUM__LIMIT_": "5", "operator__Sum__limit_": "6"})
-    assert fault == (
-        "`RIDGELINE__operator__Sum__limit_`: `RIDGELINE__OPERATOR__SUM__LIMIT_` says the same, "
-        "`operator.Sum.limit_`; keep one of them"
-    )
-
-
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
-        ("OPERATOR__SUMM__LIMIT_", "there is no operator `summ` (RIDGELINE__OPERATOR__SUMM__LIMIT_)"),
-        ("OPERATOR", "`operator` names no value (RIDGELINE__OPERATOR)"),
+        ("operator__Summ__limit_", "there is no operator `Summ` (RIDGELINE__operator__Summ__limit_)"),
+        ("operator", "`operator` names no value (RIDGELINE__operator)"),
         ("", "there is no key `` in a configuration (RIDGELINE__)"),
-        ("OPERATER__SUM__LIMIT_", "there is no key `operater` in a configuration"),
-        ("APPLICATION__OTHER__WINDOW", "the application is `my-shop`, not `other`"),
+        ("OPERATOR__Sum__limit_", "there is no key `OPERATOR` in a configuration"),
+        ("application__other__window", "the application is `my-shop`, not `other`"),
     ],
 )
 def test_what_names_nothing(variable, text):

@@ -8,12 +8,11 @@ from pathlib import Path
 from ridgeline.api.errors import Fault, UntrustedError, ValidationError
 from ridgeline.api.support import trust
 from ridgeline.plan.spec.form import Document, form_of
+from ridgeline.settings.environment import variable_layers
 from ridgeline.settings.layers import Layer, flat
 
 SITE, USER, FILE = "site file", "user file", "conf file"
-ENVIRONMENT, COMMAND = "environment", "command line"
-PREFIX = "RIDGELINE__"
-"""With what variables of the environment begin that are configuration."""
+COMMAND = "command line"
 NO_FILES = "RIDGELINE_NO_CONFIG"
 """The variable of the environment by which site and user files are left out."""
 _OF_SITE = Path("/etc/ridgeline")
@@ -33,12 +32,7 @@ def outer_layers(
             found += _guarded(name, _in_folder(folder), faults)
     for file in conf_files:
         found += _guarded(FILE, [Path(file)], faults)
-    variables = {
-        name.removeprefix(PREFIX): value for name, value in environment.items() if name.startswith(PREFIX)
-    }
-    if variables:
-        found.append(Layer(ENVIRONMENT, PREFIX, variables, variables=True))
-    return found
+    return [*found, *variable_layers(environment)]
 
 
 def command_layers(properties: Mapping[str, str], attributes: Mapping[str, str]) -> list[Layer]:

@@ -28,9 +28,8 @@ class Layer:
 
     `name`: which layer it is, "user file". `origin`: what a user reads: a file, `-D`. Of two `values` that
     say the same the later one counts. `strict`: a key that names nothing is a fault. `only`: whether what it
-    says of operators are properties or attributes; "": both. `variables`: its keys are written as variables
-    of the environment are, without `RIDGELINE__`. `places`: where each key is set, if not in `origin`;
-    `line_of`: the line of a key, if it is known.
+    says of operators are properties or attributes; "": both.
+    `places`: where each key is set, if not in `origin`; `line_of`: the line of a key, if it is known.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Layer:
     values: Mapping[str, Any]
     strict: bool = True
     only: Only = ""
-    variables: bool = False
     line_of: Callable[[str], int | None] = _no_line
     places: Mapping[str, str] = field(default_factory=dict)
 

@@ -19,7 +19,6 @@ from ridgeline.api.errors import Fault, ValidationError, did_you_mean
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.patterns import Pattern
 from ridgeline.plan.spec.values import ValueFaultError
-from ridgeline.settings.environment import read_run_variables, read_variables
 from ridgeline.settings.layers import PACKAGE, Layer, Setting, configured_value, read_layers
 from ridgeline.settings.targets import TEMPLATE, AmbiguousError, Target, Targets, is_wild, matching, meaning
 
@@ -190,7 +189,6 @@ def resolve(
 
 def _resolved(targets: Targets, layers: Sequence[Layer], environment: Mapping[str, str]) -> Resolved:
     faults: list[Fault] = []
-    layers = [read_variables(layer, targets, faults) if layer.variables else layer for layer in layers]
     settings = list(read_layers(layers, faults))
     return _Resolver(targets, settings, environment).resolve(faults)
 
@@ -420,7 +418,6 @@ def run_options(
     """The options of a run in layers, the lowest first; `known`: all that there are. Adds faults."""
     found = RunOptions()
     names = set(known)
-    layers = [read_run_variables(layer) if layer.variables else layer for layer in layers]
     for setting in read_layers(layers, []):
         if setting.section == "run":
             key = setting.path
