@@ -1,7 +1,6 @@
 """Who wins: layers, and what is said within one."""
 
 import fnmatch
-import re
 
 import hypothesis
 import pytest
@@ -64,15 +63,10 @@ def vcores(*layers):
     return settled(dice(), *layers)[1].operator("keep").attributes["vcores"]
 
 
-MATCHING = {"template.t": {"match_name": "keep", "vcores": 1}}
-NAMED = {"template.n": {"vcores": 2}, "operator.keep.template": "n"}
-
-
 @pytest.mark.parametrize(
     ("below", "above"),
     [
-        (MATCHING, NAMED),
-        (NAMED | {"template.n.vcores": 1}, {"operator.*.vcores": 2}),
+        ({"operator.*.vcores": 1}, {"operator.keep.vcores": 2}),
         ({"operator.keep.vcores": 1}, {"application.d*.operator.*.vcores": 2}),
     ],
 )
@@ -84,7 +78,7 @@ def test_the_nearer_one_wins_within_a_layer(below, above):
 @pytest.mark.guide("002", "Attributes")
 def test_a_higher_layer_wins_however_it_says_it():
     by_name = layer({"operator.keep.memory_mb": 1, "application.dice.operator.keep.vcores": 1})
-    by_wildcard = layer({"operator.*.memory_mb": 2, "template.t": {"match_name": ".*", "vcores": 2}})
+    by_wildcard = layer({"operator.*.memory_mb": 2, "operator.k*.vcores": 2})
     attributes = settled(dice(), by_name, by_wildcard)[1].operator("keep").attributes
     assert (attributes["memory_mb"], attributes["vcores"]) == (2, 2)
     attributes = settled(dice(), by_wildcard, by_name)[1].operator("keep").attributes
@@ -101,30 +95,6 @@ def test_what_wins_and_what_it_overrode_is_known():
     choices = resolved.choices["property", "source.maximum"]
     assert [choice.setting.value for choice in choices] == ["5", "4", 3]
     assert (logical.operator("source").operator.maximum, logical.window_seconds) == (5, 1.0)
-
-
-def test_a_named_template_counts_in_the_layer_that_names_it():
-    site = layer({"template.heavy": {"memory_mb": 4, "vcores": 4}})
-    user = layer({"operator.keep": {"memory_mb": 8}})
-    named = layer({"operator.keep.template": "heavy"})
-    assert settled(dice(), site, user, named)[1].operator("keep").attributes["memory_mb"] == 4
-    assert settled(dice(), site, named, user)[1].operator("keep").attributes["memory_mb"] == 8
-    changed = layer({"template.heavy.vcores": 5})
-    assert settled(dice(), site, named, changed)[1].operator("keep").attributes["vcores"] == 5
-
-
-def test_of_several_templates_the_last_named_one_wins():
-    values = {"template.a": {"vcores": 1}, "template.b": {"vcores": 2}}
-    for names in ("b, a", ["b", "a"]):
-        assert vcores(layer({**values, "operator.keep.template": names})) == 1
-
-
-def test_a_template_is_for_what_fits_all_of_its_expressions():
-    values = {
-        "template.t": {"match_name": "keep|source", "match_class": "ridgeline.operators.Filter", "vcores": 3}
-    }
-    logical = settled(dice(), layer(values))[1]
-    assert [one.attributes["vcores"] for one in logical.operators] == [None, 3, None]
 
 
 def test_entries_and_wholes():
@@ -249,8 +219,7 @@ def test_a_key_that_names_nothing(key):
         ("operator.source.maximun", 5, "property or attribute `maximun` (c.yaml); did you mean `maximum`?"),
         ("operator.keep.port.dta.partition_parallel", 5, "no port `dta` (c.yaml); did you mean `data`?"),
         ("operator.keep.port.data.partition_paralel", 5, "no attribute `partition_paralel`"),
-        ("operator.keep.template", "t", "there is no template `t` (c.yaml); there are none"),
-        ("template.t.match_name", "(a", "`(a` is no regular expression that is supported"),
+        ("template.t.vcores", 1, "there is no key `template` in a configuration (c.yaml)"),
         ("operator.source.maximum", "much", "property `maximum` of `RandomEventGenerator` is 'much'"),
         ("operator.source.maximum", {"$import": "os.system"}, "`$import` names code"),
         ("operator.source.maximum", {"$env": "NO"}, "`NO` is not in the environment (c.yaml)"),
@@ -284,7 +253,6 @@ NAMES = ("source", "keep", "out")
 _SAID = st.one_of(
     st.tuples(st.just("name"), st.sampled_from(NAMES)),
     st.tuples(st.just("wild"), st.sampled_from(["*", "?ource", "k*", "[ko]*", "*e*"])),
-    st.tuples(st.just("template"), st.sampled_from([".*", "so.*", "keep|out"])),
 )
 _VALUES = st.lists(st.tuples(_SAID, st.booleans(), st.integers(1, 99)), max_size=6)
 
@@ -298,21 +266,12 @@ def test_random_layers_against_a_naive_model(layers):
         values = {}
         for position, ((how, pattern), of_application, number) in enumerate(said):
             prefix = "application.dice." if of_application else ""
-            if how == "template":
-                name = f"t{level}_{position}"
-                values[f"{prefix}template.{name}.match_name"] = pattern
-                key = f"{prefix}template.{name}.memory_mb"
-            else:
-                key = f"{prefix}operator.{pattern}.memory_mb"
+            key = f"{prefix}operator.{pattern}.memory_mb"
             values.pop(key, None)
             values[key] = number
             for name in NAMES:
-                fits = {
-                    "name": pattern == name,
-                    "wild": fnmatch.fnmatchcase(name, pattern),
-                    "template": how == "template" and re.fullmatch(pattern, name) is not None,
-                }[how]
-                rank = (level, of_application, ("template", "wild", "name").index(how), position)
+                fits = pattern == name if how == "name" else fnmatch.fnmatchcase(name, pattern)
+                rank = (level, of_application, ("wild", "name").index(how), position)
                 if fits and rank > best[name]:
                     best[name], expected[name] = rank, number
         made.append(Layer("c.yaml", str(level), values))
@@ -327,14 +286,8 @@ def test_a_package_cannot_say_how_it_is_run():
     assert "a package cannot say how it is run" in fault
 
 
-def test_more_templates_with_expressions_than_are_matched():
-    values = {f"template.t{number}.match_name": "k.*" for number in range(10_000)}
-    (fault,) = faults(dice(), layer(values))
-    assert "more than 200 templates have expressions" in fault
-
-
-def test_expressions_and_wildcards_that_would_backtrack():
-    values = {"template.t": {"match_name": "(a|a)*(a|a)*b", "vcores": 1}, f"operator.{'*a' * 200}b.vcores": 1}
+def test_wildcards_that_would_backtrack():
+    values = {f"operator.{'*a' * 200}b.vcores": 1}
     app = Application("long")
     source = app.add_operator("a" * 5_000, RandomEventGenerator())
     out = app.add_operator("out", ConsoleOutput())

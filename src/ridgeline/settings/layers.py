@@ -12,9 +12,9 @@ from ridgeline.plan.spec.values import ENVIRONMENT, IMPORT, ValueFaultError, rea
 Only = Literal["", "property", "attribute"]
 PACKAGE = "package"
 """The layer of what a package brings."""
-SECTIONS = ("application", "operator", "run", "stream", "template")
+SECTIONS = ("application", "operator", "run", "stream")
 _GUIDE = ("apex.", "dt.")
-_WITH_NAMES = ("operator", "stream", "template")
+_WITH_NAMES = ("operator", "stream")
 _REMEDY = "write `operator.NAME.PROPERTY`, `operator.NAME.ATTRIBUTE`, or `application.ATTRIBUTE`"
 
 

@@ -1,8 +1,7 @@
 """Resolve layers of configuration: one value for each property and attribute, and its source.
 
-A higher layer wins. Within a layer what is said of one application wins over what is said of all. Among
-these an operator's name wins over that of its module, and any name over a wildcard. A wildcard wins over a
-template that the operator names, and such a template over one that matches it. Else the later one wins.
+A higher layer wins. Within a layer what is said of one application wins over what is said of all. Among these
+an operator's name wins over that of its module, and any name over a wildcard. Else the later one wins.
 """
 
 from __future__ import annotations
@@ -17,104 +16,14 @@ from ridgeline.api.application import Application
 from ridgeline.api.attributes import attributes_of
 from ridgeline.api.errors import Fault, ValidationError, did_you_mean
 from ridgeline.api.support.attribute import Scope
-from ridgeline.api.support.patterns import Pattern
 from ridgeline.plan.spec.values import ValueFaultError
 from ridgeline.settings.layers import PACKAGE, Layer, Setting, configured_value, read_layers
-from ridgeline.settings.targets import TEMPLATE, AmbiguousError, Target, Targets, is_wild, matching, meaning
+from ridgeline.settings.targets import AmbiguousError, Target, Targets, is_wild, matching, meaning
 
-_NAME, _CLASS = "match_name", "match_class"
-_MATCHES = {_NAME: _NAME, _CLASS: _CLASS, "matchIdRegExp": _NAME, "matchClassNameRegExp": _CLASS}
-_MOST = 200
-
-
-@dataclass(slots=True, eq=False)
-class Template:
-    """One template: its expressions by what they match, and its values."""
-
-    matches: dict[str, Pattern] = field(default_factory=dict)
-    values: list[Setting] = field(default_factory=list)
-
-    def fits(self, target: Target) -> bool:
-        """True if it has expressions, and the target fits all of them."""
-        name, kind = self.matches.get(_NAME), self.matches.get(_CLASS)
-        return bool(self.matches) and (
-            (name is None or name.matches(target.name))
-            and (kind is None or any(map(kind.matches, target.classes)))
-        )
-
-
-class Templates:
-    """All templates by name."""
-
-    def __init__(self, templates: dict[str, Template]) -> None:
-        self._templates = templates
-
-    @classmethod
-    def of(cls, settings: Sequence[Setting], faults: list[Fault]) -> Templates:
-        """The templates that settings make; adds faults for expressions that are none."""
-        found: dict[str, Template] = {}
-        chosen: dict[tuple[str, str], tuple[Any, Setting]] = {}
-        for setting in settings:
-            name, _, key = setting.path.partition(".")
-            template = found.setdefault(name, Template())
-            if key not in _MATCHES:
-                template.values.append(setting)
-                continue
-            rank = (setting.level, bool(setting.application), setting.position)
-            before = chosen.get((name, _MATCHES[key]))
-            if before is None or before[0] < rank:
-                chosen[name, _MATCHES[key]] = rank, setting
-        matching: set[str] = set()
-        for (name, what), (_, setting) in chosen.items():
-            matching.add(name)
-            if len(matching) > _MOST:
-                several = f"more than {_MOST} templates have expressions"
-                faults.append(setting.fault(several, "use fewer, or name them in operators"))
-                break
-            try:
-                found[name].matches[what] = _pattern(setting.value)
-            except ValueError as error:
-                faults.append(setting.fault(str(error), "mend it; it must match the whole name"))
-                found[name].matches.clear()
-        return cls(found)
-
-    def names(self, setting: Setting, faults: list[Fault]) -> Sequence[str]:
-        """The templates that an operator names: one, several with commas, or a list. Adds faults."""
-        value = setting.value
-        given = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
-        names = [str(name).strip() for name in given]
-        faults += [
-            setting.fault(f"there is no template `{name}`", did_you_mean(name, self._templates))
-            for name in names
-            if name not in self._templates
-        ]
-        return [name for name in names if name in self._templates]
-
-    def of_target(self, target: Target, named: Sequence[str]) -> Iterator[tuple[int, Setting]]:
-        """The values for one target, each with a weight: 0 if it matches, 1 and more if it is named."""
-        for name, template in self._templates.items():
-            if name in named or template.fits(target):
-                weight = named.index(name) + 1 if name in named else 0
-                for setting in template.values:
-                    yield weight, setting
-
-    def values(self) -> Iterator[Setting]:
-        """All values of all templates."""
-        for template in self._templates.values():
-            yield from template.values
-
-
-def _pattern(value: object) -> Pattern:
-    """A regular expression. Raises ValueError for what is none."""
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no regular expression")  # noqa: TRY004  as of one that is wrong
-    return Pattern(value)
-
-
-_NAMED, _WILD, _TEMPLATE = 4, 3, 0
+_NAMED, _WILD = 1, 0
 _MOST_ROUNDS = 20
-CONF = "conf"
 """More than there can be modules inside each other."""
+CONF = "conf"
 Rank = tuple[Any, ...]
 Kind = str
 
@@ -226,7 +135,6 @@ class _Resolver:
             elif setting.section == "run" and setting.layer.name == PACKAGE:
                 what = "a package cannot say how it is run, since options are read before APP"
                 self._found.faults.append(setting.fault(what, "say it in a file of site or user"))
-        self._templates()
         self._take()
         return self._found
 
@@ -296,53 +204,11 @@ class _Resolver:
         for one in names:
             self._choose("attribute", f"stream.{one}.{key}", setting, _WILD if is_wild(name) else _NAMED)
 
-    def _templates(self) -> None:
-        """Apply templates to the operators that name them, or that they match."""
-        templates = Templates.of(
-            [one for one in self._settings if one.section == TEMPLATE], self._found.faults
-        )
-        named: dict[str, tuple[int, Sequence[str]]] = {}
-        for (kind, name), choices in self._found.choices.items():
-            if kind == TEMPLATE:
-                first = max(choices, key=lambda choice: choice.rank).setting
-                named[name] = first.level, templates.names(first, self._found.faults)
-        for kind, name in [key for key in self._found.choices if key[0] == TEMPLATE]:
-            del self._found.choices[kind, name]
-        used: dict[int, bool] = {}
-        for target in self._targets.targets.values():
-            level, own = named.get(target.name, (0, ()))
-            for weight, setting in templates.of_target(target, own):
-                at_level = max(level, setting.level) if weight else setting.level
-                key = setting.path.partition(".")[2]
-                used.setdefault(id(setting), False)
-                try:
-                    found = meaning(target, key, guide=setting.guide)
-                except AmbiguousError:
-                    self._ambiguous(target, key, setting)
-                    continue
-                for one in found.keys if found is not None and found.kind != TEMPLATE else ():
-                    used[id(setting)] = True
-                    rank = (at_level, bool(setting.application), _TEMPLATE + bool(weight), weight)
-                    self._add(found.kind if found else "", one, setting, rank)
-        for setting in templates.values():
-            if not used.get(id(setting), False):
-                self._template_unused(setting, tried=id(setting) in used)
-
-    def _template_unused(self, setting: Setting, *, tried: bool) -> None:
-        if tried:
-            what = "no operator of the template has such a property or attribute"
-            self._names_nothing(setting, what, "`ridgeline library --attributes` shows all attributes")
-        else:
-            self._found.unused.append(setting)
-
     # What counts --------------------------------------------------------------------------------------------
 
     def _choose(self, kind: Kind, key: str, setting: Setting, how: int, depth: int = 0) -> None:
-        self._add(kind, key, setting, (setting.level, bool(setting.application), how, depth))
-
-    def _add(self, kind: Kind, key: str, setting: Setting, rank: Rank) -> None:
-        choices = self._found.choices.setdefault((kind, key), [])
-        choices.append(Choice((*rank, setting.position), setting))
+        rank = setting.level, bool(setting.application), how, depth, setting.position
+        self._found.choices.setdefault((kind, key), []).append(Choice(rank, setting))
 
     def _take(self) -> None:
         """Take the highest priorities, without entries of what a higher layer gives as a whole."""

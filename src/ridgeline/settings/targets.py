@@ -13,31 +13,25 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.spec.values import path_of
 
 _WILD = frozenset("*?[")
-TEMPLATE = "template"
 _PORTS = {"port": "port", "inputport": "port", "outputport": "port", "unifier": "unifier"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """An operator or a module. `classes`: the names of its class, with and without the module.
-
-    `inside`: the operators that an attribute of it is for: itself, or those of a module.
-    """
+    """An operator or a module. `inside`: the operators that its attributes are for: itself, or a module's."""
 
     name: str
     properties: frozenset[str]
     inputs: frozenset[str] = frozenset()
     outputs: frozenset[str] = frozenset()
-    classes: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meaning:
-    """The meaning of a key for one operator. `kind`: "property", "attribute", or "template".
+    """The meaning of a key for one operator. `kind`: "property" or "attribute".
 
     `keys`: as the plan takes them, `sum.limit`.
     """
@@ -103,13 +97,10 @@ class Targets:
 
 def _target(name: str, thing: object, inside: tuple[str, ...] | None = None) -> Target:
     """An operator, or a module with the operators `inside`."""
-    kind = type(thing)
-    declared = operator_type(kind)
-    path = path_of(kind)
-    classes = {kind.__name__, f"{kind.__module__}.{kind.__qualname__}", *([path] if path else [])}
+    declared = operator_type(type(thing))
     properties = frozenset(declared.properties) - {"context"}
     ports = frozenset(declared.inputs), frozenset(declared.outputs)
-    return Target(name, properties, *ports, tuple(sorted(classes)), inside or (name,))
+    return Target(name, properties, *ports, inside or (name,))
 
 
 def is_wild(text: str) -> bool:
@@ -145,8 +136,6 @@ def meaning(target: Target, key: str, *, guide: bool = False) -> Meaning | None:
         return Meaning("property", (f"{target.name}.{key}",))
     if head == "prop" and rest.partition(".")[0] in target.properties:
         return Meaning("property", (f"{target.name}.{rest}",))
-    if key == TEMPLATE:
-        return Meaning(TEMPLATE, (target.name,))
     if head in _PORTS and rest:
         return _of_ports(target, head, rest, guide=guide)
     name = rest if head == "attr" else key
