@@ -87,10 +87,8 @@ function catchText(row, at) {
         ? html`${name} catches up.`
         : html`${name} will have caught up in <b>${soon(row.caughtUpAt - at)}</b>, at ${timeOfDay(row.caughtUpAt, at)}.`;
     case "holding":
-      return html`${name} will not catch up at this pace: as much arrives as is taken.`;
-    case "falling behind":
-      if (row.arrivalPerSecond == null || row.drainPerSecond == null) return html`${name} will not catch up: more arrives than is worked off.`;
-      return html`${name} will not catch up: ${rate(row.arrivalPerSecond)} arrive and ${rate(row.drainPerSecond)} are worked off a second.`;
+    case "falling behind": // of rates that are not known nothing is said, as in the sentence above
+      return html`${name} will not catch up at this pace${row.arrivalPerSecond == null || row.drainPerSecond == null ? "" : `: ${rate(row.arrivalPerSecond)} arrive and ${rate(row.drainPerSecond)} are worked off a second`}.`;
     case "stuck":
       return html`${name} is stuck: records wait, and none is taken.`;
     case "unreachable":
