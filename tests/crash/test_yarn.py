@@ -197,7 +197,9 @@ def test_a_driver_in_the_cluster_is_found_killed_and_continued_without_loss(
 
     wait_until(lambda: committed(checkpoint) >= 5, "windows")
     os.kill(parent(found["pid"]), signal.SIGKILL)  # the application master, above the driver's Python
-    wait_until(lambda: entry()["epoch"] == 2 and entry()["state"] == "running", "YARN's second attempt")
+    wait_until(
+        lambda: entry()["id"].endswith("-2") and entry()["state"] == "running", "YARN's second attempt"
+    )
     assert entry()["cluster_id"] == cluster_id
     wait_until(lambda: process_identity(found["pid"]) != found["process"], "the end of the driver before")
     before = committed(checkpoint)

@@ -97,7 +97,11 @@ def test_sealed_files_and_entries():
     sample = seal("run.json", {"format": 1, "id": "x"})
     attack("sealed", [sample], 2_000, lambda data: unseal("run.json", data, "`x`", 1), RidgelineError)
     attack(
-        "entries", [b'{"name": "a", "state": "running"}'], 500, lambda data: decoded("a", data), ValueError
+        "entries",
+        [b'{"id": "x-1", "name": "a", "state": "running"}'],
+        500,
+        lambda data: decoded("a", data),
+        ValueError,
     )
 
 

@@ -345,7 +345,7 @@ class MeasuredRun:
 
             queries_of(run)  # those of a run before: they are removed if nobody reads them
         if self._presence is not None:
-            self._presence.running(run.checkpoint.run_id, run.checkpoint.epoch, server, spark_id())
+            self._presence.running(number, server, spark_id())
         if server is not None:
             show_page(server.url)
             announced = announce(

@@ -29,20 +29,32 @@ _OVER = {"Z", "X"}
 _LONGEST = 100_000  # bytes of a file that may be an entry
 
 
+STARTING, RUNNING, ENDED, FAILED = "starting", "running", "ended", "failed"
+LIVING = frozenset({STARTING, RUNNING})
+STATES = frozenset({*LIVING, ENDED, FAILED})
+FORMAT = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A running application.
+    """An application, as its driver says, which alone writes it: here, and in a store.
 
-    `url` is where its web service answers, without a slash at the end; `token` what it asks for.
+    `id`: of its checkpoint's run and epoch; empty while it starts. `name`: by which commands find it, in a
+    store its author's is `application`. `url`: where its web service answers, without a slash at the end,
+    empty for none; `token`: what that asks for, which is in no store, as `folders` (where it was started, and
+    where its modules are) and `certificate` are not: the fingerprint of what it presents (`sha256:...`).
 
-    `process`: distinguishes the driver's process from a later one with the same `pid`; empty: not known.
-    `started`: seconds since 1970. `folders`: where it was started, and where its modules are. `certificate`:
-    the fingerprint of what it presents (`sha256:...`); empty: it speaks no TLS.
+    `process`: distinguishes the driver's process from a later one with the same `pid`, empty: not known;
+    `process_space`: where `pid` counts, as containers of one host may have the same name. `started`,
+    `heartbeat`: seconds since 1970 by the clock of its host. `start`: how often the name was started, this
+    time included. `state`: one of `STATES`, with the `reason` of an end; `final`: the application has ended,
+    and YARN is not to continue it, without it only this driver has. `cluster_id`: Spark's id of it;
+    `deploy_mode`: `cluster` if its cluster runs the driver.
     """
 
     id: str
     name: str
-    url: str
+    url: str = ""
     token: str | None = None
     pid: int = 0
     host: str = ""
@@ -52,9 +64,36 @@ class Entry:
     process: str = ""
     folders: tuple[str, ...] = ()
     certificate: str = ""
+    application: str = ""
+    start: int = 0
+    state: str = RUNNING
+    reason: str = ""
+    heartbeat: float = 0.0
+    master: str = ""
+    deploy_mode: str = "client"
+    cluster_id: str = ""
+    final: bool = False
+    process_space: str = ""
+    format: int = FORMAT
+
+    @property
+    def run(self) -> str:
+        """The run of its checkpoint; empty while it starts."""
+        return self.id.rpartition("-")[0]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its checkpoint; 0 while it starts."""
+        number = self.id.rpartition("-")[2]
+        return int(number) if number.isdigit() else 0
+
+    @property
+    def lives(self) -> bool:
+        """Whether it starts or runs, by what it says."""
+        return self.state in LIVING
 
 
-_ENTRY = pydantic.TypeAdapter(Entry)
+ENTRY = pydantic.TypeAdapter(Entry)
 
 
 class Registration:
@@ -69,33 +108,19 @@ class Registration:
             self.path.unlink()
 
 
-def own_entry(  # noqa: PLR0913  what an entry has
-    id: str,  # noqa: A002
-    name: str,
-    url: str,
-    *,
-    token: str | None,
-    started: float,
-    user: str = "",
-    checkpoint: str = "",
-    folders: Iterable[str] = (),
-    certificate: str = "",
-) -> Entry:
+def own_entry(id: str, name: str, url: str = "", *, folders: Iterable[str] = (), **said: Any) -> Entry:  # noqa: A002
     """The entry of an application that this process runs. `folders`: where its modules are."""
     pid = os.getpid()
     return Entry(
         id,
         name,
         url,
-        token,
-        pid,
-        socket.gethostname(),
-        started,
-        user,
-        checkpoint,
-        process_identity(pid) or "",
-        tuple(dict.fromkeys([os.path.realpath(Path.cwd()), *folders])),
-        certificate,
+        pid=pid,
+        host=socket.gethostname(),
+        process=process_identity(pid) or "",
+        process_space=process_space(),
+        folders=tuple(dict.fromkeys([os.path.realpath(Path.cwd()), *folders])),
+        **said,
     )
 
 
@@ -256,6 +281,14 @@ def process_identity(pid: int) -> str | None:
     return f"{boot}:{ticks}"
 
 
+def process_space() -> str:
+    """Where process ids of this process count; "" if that is not known."""
+    try:
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:
+        return ""
+
+
 def _started_by_ps(pid: int) -> str | None:
     """When a process was started, in words of `ps`, where there is no /proc."""
     try:
@@ -327,7 +360,7 @@ def _own_content(path: Path) -> bytes | None:
 
 def _decoded(data: bytes | None) -> Entry | None:
     try:
-        return _ENTRY.validate_json(data or b"", strict=True)
+        return ENTRY.validate_json(data or b"", strict=True)
     except ValueError:
         return None
 

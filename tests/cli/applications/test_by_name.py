@@ -91,8 +91,8 @@ def test_who_is_not_there_is_said_and_one_that_listens_on_another_host_only_is_n
 
     place = store / ".ridgeline" / "applications"
     place.mkdir(parents=True)
-    made = {"name": "one", "application": "one", "start": 1, "state": "running", "run": "ab", "epoch": 1}
-    made |= {"host": "elsewhere", "address": "http://127.0.0.1:9", "cluster_id": "application_1_2"}
+    made = {"id": "ab-1", "name": "one", "application": "one", "start": 1, "state": "running"}
+    made |= {"host": "elsewhere", "url": "http://127.0.0.1:9", "cluster_id": "application_1_2"}
     (place / "one.json").write_text(json.dumps(made))
     for words in (("top", "one"), ("logs", "one"), ("get-app-info", "one")):
         done = ridgeline_command(*words)

@@ -15,9 +15,10 @@ import pytest
 
 from ridgeline.api.errors import ApplicationKilledError, NameTakenError, RidgelineError
 from ridgeline.engine.files.folder_lock import FolderInUseError, FolderLock, break_lock
+from ridgeline.service.registry import Entry
 from ridgeline.service.store import folder as folder_module
 from ridgeline.service.store import presence as presence_module
-from ridgeline.service.store.folder import EntryFolder, StoreEntry
+from ridgeline.service.store.folder import EntryFolder
 from ridgeline.service.store.presence import Presence
 from ridgeline.service.store.standing import standings
 from ridgeline.testing import SteppingClock
@@ -60,7 +61,7 @@ def place(store, name):
 
 
 def entry(name, **more):
-    return replace(StoreEntry(name, name, 1, "running", run="ab", epoch=1, host="elsewhere"), **more)
+    return replace(Entry("ab-1", name, application=name, start=1, host="elsewhere"), **more)
 
 
 def states(store):
@@ -142,9 +143,9 @@ def test_the_next_attempt_of_yarn_takes_over_at_once_and_no_other_driver_does(st
         attempt(store, monkeypatch, 3).claim("x")
     second = attempt(store, monkeypatch, 2)
     second.claim("x")
-    second.running("ab", 2, None)
+    second.running("ab-2", None)
     assert (folder.read("one").entry.start, folder.read("one").entry.cluster_id) == (2, "application_1_2")
-    monkeypatch.setattr(presence_module, "process_identity", lambda _: "of another attempt")
+    monkeypatch.setattr("ridgeline.service.registry.process_identity", lambda _: "of another attempt")
     with pytest.raises(NameTakenError, match="`one` runs already"):
         attempt(store, monkeypatch, 3).claim("x")
     third = attempt(store, monkeypatch, 2)
@@ -217,8 +218,8 @@ def test_a_driver_whose_name_was_taken_is_to_end(store, presence, tmp_path):
 def test_a_driver_has_its_name_again_if_a_later_one_fails_before_it_takes_the_checkpoint(store, presence):
     first, folder = presence(), EntryFolder(store)
     first.claim("here")
-    first.running("ab", 1, None)
-    folder.write(replace(folder.read("one").entry, start=2, state="failed", epoch=0, pid=9, process="other"))
+    first.running("ab-1", None)
+    folder.write(replace(folder.read("one").entry, start=2, state="failed", id="", pid=9, process="other"))
     wait_until(lambda: folder.read("one").entry.pid == os.getpid(), "its entry")
     now = folder.read("one").entry
     assert (now.state, now.start, first.lost) == ("running", 2, "")
@@ -236,8 +237,8 @@ def test_of_two_drivers_that_take_a_name_at_once_that_one_has_it_which_gets_the_
         second._entry = replace(second._entry, process="another", started=second._entry.started - 1)
         second.claim(other)
     if other == "there":
-        second.running("cd", 1, None)
-    first.running("ab", 1, None)
+        second.running("cd-1", None)
+    first.running("ab-1", None)
     if other == "here":
         wait_until(lambda: second.lost, "the end of the other one")
         assert "`one` was taken over by the process" in second.lost
@@ -251,7 +252,7 @@ def test_of_two_drivers_that_take_a_name_at_once_that_one_has_it_which_gets_the_
 def test_a_run_that_has_ended_says_how(store, presence):
     mine = presence()
     mine.claim("x")
-    mine.running("ab", 3, None)
+    mine.running("ab-3", None)
     assert states(store) == {"one": "running"}
     mine.end("window 3 failed: password=hunter2", failed=True)
     (found,) = EntryFolder(store).entries()
@@ -294,7 +295,7 @@ def test_a_damaged_entry_is_said_and_replaced(store, presence, text, monkeypatch
 
 
 def test_an_entry_that_others_can_write_is_not_believed(store, presence):
-    EntryFolder(store).write(entry("one", address="http://127.0.0.1:9"))
+    EntryFolder(store).write(entry("one", url="http://127.0.0.1:9"))
     place(store, "one").chmod(0o666)
     (found,) = EntryFolder(store).entries()
     assert found.entry is None
@@ -308,7 +309,7 @@ def test_a_store_that_is_gone_for_a_while_ends_nothing(store, presence):
     warnings = []
     mine = presence(warn=warnings.append)
     mine.claim("x")
-    mine.running("ab", 1, None)
+    mine.running("ab-1", None)
     Path(store).rename(f"{store}-away")
     Path(store).write_text("a file")
     wait_until(lambda: warnings, "a warning")

@@ -13,7 +13,8 @@ from ridgeline.engine.spark.hadoop import HadoopStorage
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import start_context
 from ridgeline.engine.spark.submitted import active_context
-from ridgeline.service.store.folder import EntryFolder, StoreEntry
+from ridgeline.service.registry import Entry
+from ridgeline.service.store.folder import EntryFolder
 from ridgeline.service.store.presence import Presence
 from ridgeline.testing.services import SeaweedFS
 from support.jars import class_path
@@ -105,7 +106,7 @@ def names(java, uri, rounds):
     starts = []
     for number in range(rounds):
         got, made = [], [Presence(uri, f"app-{number}", "app", "local", print) for _ in range(2)]
-        EntryFolder(uri).write(StoreEntry(f"app-{number}", "app", 7, "failed", host="elsewhere"))
+        EntryFolder(uri).write(Entry("", f"app-{number}", start=7, state="failed", host="elsewhere"))
         for presence in made:
             with contextlib.suppress(NameTakenError):
                 presence.with_java("x")

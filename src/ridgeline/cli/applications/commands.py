@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
@@ -21,6 +22,8 @@ from ridgeline.cli.tables import folded
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target
+    from ridgeline.service.registry import Entry
+    from ridgeline.service.store.asking import Said
 
 _STYLES = {
     **dict.fromkeys(("dead", "failed"), "red"),
@@ -74,50 +77,32 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
         found = standings(folder, folder.entries(), tokens, token)
     known = {one.found.entry.id for one in found if one.found.entry is not None}
     others = [one for one in here if one.id not in known]
-    rows = [_row_in_store(one) for one in found]
-    rows += [_row_here(entry, said) for entry, said in zip(others, ask(others), strict=True)]
+    rows = [_row(one.found.name, one.found.entry, one.state, one.words, one.said, one.age) for one in found]
+    rows += [
+        _row(entry.name, entry, entry.state, said["sentence"] or said["problem"], said, None)
+        for entry, said in zip(others, ask(others), strict=True)
+    ]
     return sorted(rows, key=lambda row: (row["name"], row["started"] or 0))
 
 
-def _row_in_store(one: Any) -> dict[str, Any]:
-    """An application of a store as JSON values: no text of its entry can control a terminal."""
-    from ridgeline.api.support.masking import printable
-
-    entry = one.found.entry
-    texts = ("host", "address", "run", "user", "master", "deploy_mode", "checkpoint", "cluster_id")
-    said = {name: printable(getattr(entry, name)) if entry is not None else "" for name in texts}
+def _row(
+    name: str, entry: Entry | None, state: str, sentence: str, said: Said | None, age: float | None
+) -> dict[str, Any]:
+    """An application as JSON values: no text of its entry can control a terminal. `age`: in a store."""
+    texts = ("host", "run", "user", "master", "deploy_mode", "checkpoint", "cluster_id")
     return {
-        "name": one.found.name,
-        "state": one.state,
-        "sentence": printable(one.words),
-        "says": "" if one.said is None else one.said["state"],
-        **said,
-        "epoch": entry.epoch if entry is not None else None,
-        "pid": entry.pid if entry is not None else None,
-        "started": entry.started if entry is not None else None,
-        "ageSeconds": round(one.age, 1),
-        "inStore": True,
-    }
-
-
-def _row_here(entry: Any, said: Any) -> dict[str, Any]:
-    """An application of this machine that is in no store, as JSON values."""
-    run, _, epoch = entry.id.rpartition("-")
-    return {
-        "name": entry.name,
-        "state": "running",
-        "sentence": said["sentence"] or said["problem"],
-        "says": said["state"],
-        "host": entry.host,
-        "address": entry.url,
-        "run": run,
-        "user": entry.user,
-        "checkpoint": entry.checkpoint,
-        "epoch": int(epoch) if epoch.isdigit() else None,
-        "pid": entry.pid,
-        "started": entry.started,
-        "ageSeconds": None,
-        "inStore": False,
+        "name": name,
+        "state": state,
+        "sentence": printable(sentence),
+        "says": "" if said is None else said["state"],
+        "address": "" if entry is None else printable(entry.url),
+        **{one: "" if entry is None else printable(getattr(entry, one)) for one in texts},
+        **{
+            number: None if entry is None else getattr(entry, number)
+            for number in ("epoch", "pid", "started")
+        },
+        "ageSeconds": None if age is None else round(age, 1),
+        "inStore": age is not None,
     }
 
 

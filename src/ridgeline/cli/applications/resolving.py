@@ -11,7 +11,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.errors import CommandError
 from ridgeline.service import registry
 from ridgeline.service.store.folder import EntryFolder, Found, is_name
-from ridgeline.service.store.standing import Standing, reachable, registry_entry, standing
+from ridgeline.service.store.standing import Standing, reachable, standing
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -32,7 +32,7 @@ class Target:
         if self.how is not None and found is not None:
             if not self.how.lives:
                 raise CommandError(not_running(self.how))
-            if not found.address:
+            if not found.url:
                 what = "is starting" if found.state == "starting" else "runs without a web service"
                 raise CommandError(
                     f"`{found.name}` {what}, so it cannot be asked; `ridgeline ps` says how it stands"
@@ -78,7 +78,7 @@ def locate(app: str, store: str | None) -> Target:
     if found.entry is None:
         raise CommandError(f"`{app}` cannot be asked: {found.fault}")
     by_id = {one.id: one for one in here}
-    return Target(by_id.get(found.entry.id) or registry_entry(found.entry, None), how)
+    return Target(by_id.get(found.entry.id) or found.entry, how)
 
 
 def _found(folder: EntryFolder, app: str) -> Found | None:

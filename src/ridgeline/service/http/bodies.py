@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping
@@ -28,6 +29,21 @@ class AnswerError(Exception):
         self.error = error
         self.hint = hint
         self.headers = dict(headers or {})
+
+
+async def read_body(request: Request, largest: int, seconds: float) -> bytes:
+    """The body of a request, of so many bytes at most. Raises AnswerError (408, 413)."""
+    document = b""
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                document += chunk
+                if len(document) > largest:
+                    raise AnswerError(413, f"the body has more than {largest:,} bytes", "send less")
+    except TimeoutError:
+        what = f"the body was not there within {seconds:g} s"
+        raise AnswerError(408, what, "send it at once", {"connection": "close"}) from None
+    return document
 
 
 def read_object(document: bytes, media_type: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from ridgeline.observe import identity
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import IndexAnswer, PagePathAnswer
-from ridgeline.service.http.bodies import answer_error, http_error, reply, server_error
+from ridgeline.service.http.bodies import answer_error, http_error, read_body, reply, server_error
 from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoint_roles import EndpointRoles, audited, while_allowed
 from ridgeline.service.http.endpoints import ENDPOINTS
@@ -236,36 +235,13 @@ def _route(
         return result(request, {})
 
     async def act(request: Request) -> Response:
-        return await run_in_threadpool(result, request, await parsed_body(endpoint, request))
+        document = await read_body(request, _LARGEST_BODY, BODY_SECONDS)
+        body = endpoint.parse_body(document, request.headers.get("content-type", ""))
+        return await run_in_threadpool(result, request, body)
 
     if endpoint.method == "GET":
         return Route(endpoint.path, answer)
     return Route(endpoint.path, act, methods=[endpoint.method])
-
-
-async def parsed_body(endpoint: Endpoint, request: Request) -> Mapping[str, Any]:
-    """The values in the body of a request. Raises AnswerError (400, 408, 413)."""
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            document = await _document(request)
-    except TimeoutError:
-        raise AnswerError(
-            408,
-            f"the body was not there within {BODY_SECONDS:g} s",
-            "send it at once",
-            {"connection": "close"},
-        ) from None
-    return endpoint.parse_body(document, request.headers.get("content-type", ""))
-
-
-async def _document(request: Request) -> bytes:
-    """The body of a request. Raises AnswerError (413)."""
-    document = b""
-    async for chunk in request.stream():
-        document += chunk
-        if len(document) > _LARGEST_BODY:
-            raise AnswerError(413, f"the body has more than {_LARGEST_BODY:,} bytes", "send less")
-    return document
 
 
 def _index(call: Call, version: str) -> IndexAnswer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
-from ridgeline.service.http.bodies import AnswerError, read_object, to_json
+from ridgeline.service.http.bodies import AnswerError, read_body, read_object, to_json
 from ridgeline.service.http.guard import caller_of, identity_of_token, noted, role_of
 from ridgeline.service.page.assets import Assets, wants_page
 from ridgeline.service.page.session import Session, cookie_name, same_origin
@@ -71,7 +70,8 @@ def shown_rights(caller: Caller) -> dict[str, Any]:
 async def begin_session(request: Request) -> Response:
     """A session for a code or a token. Raises AnswerError (400, 403)."""
     _check_origin(request)
-    document = await _body(request)
+    body = await read_body(request, _LARGEST, _BODY_SECONDS)
+    document = read_object(body, request.headers.get("content-type", ""))
     state = request.app.state
     session, why = _session(state, document)
     if session is None:
@@ -117,25 +117,6 @@ def _is_secure(request: Request) -> bool:
 def _check_origin(request: Request) -> None:
     if not same_origin(request.scope):
         raise AnswerError(_FORBIDDEN, "a page of another site sent this request", "open the page itself")
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    """The JSON object of a small body. Raises AnswerError."""
-    document = b""
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for chunk in request.stream():
-                document += chunk
-                if len(document) > _LARGEST:
-                    raise AnswerError(413, "the body is too large", "send a code or a token")
-    except TimeoutError:
-        raise AnswerError(
-            408,
-            f"the body was not there within {_BODY_SECONDS:g} s",
-            "send it at once",
-            {"connection": "close"},
-        ) from None
-    return read_object(document, request.headers.get("content-type", ""))
 
 
 def _json(value: object) -> Response:

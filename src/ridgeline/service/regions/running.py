@@ -249,14 +249,15 @@ class _Regions:
             self._start(stop)
             if not stop.is_set():
                 checkpoint = run.checkpoint
+                number = f"{checkpoint.run_id}-{checkpoint.epoch}"
                 if self._presence is not None:
-                    self._presence.running(checkpoint.run_id, checkpoint.epoch, server, spark_id())
+                    self._presence.running(number, server, spark_id())
                 if server is not None:
                     announced = announce(
                         server,
                         self._service.token,
                         run.plan,
-                        f"{checkpoint.run_id}-{checkpoint.epoch}",
+                        number,
                         self._clock.wall(),
                         run_info("", checkpoint.storage.uri, {}),
                         self._console,

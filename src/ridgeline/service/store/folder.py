@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow.fs
-import pydantic
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, UntrustedError
@@ -22,64 +21,12 @@ from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path, resolve, s3_settings, use_s3
 from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.engine.spark.s3 import s3_settings_of, s3a_from_environment
+from ridgeline.service.registry import ENTRY, FORMAT, STATES, Entry
 
-STARTING, RUNNING, ENDED, FAILED = "starting", "running", "ended", "failed"
-LIVING = frozenset({STARTING, RUNNING})
-STATES = frozenset({*LIVING, ENDED, FAILED})
 LONGEST = 100_000
 """Bytes of a file that may be an entry."""
-_FORMAT = 1
+_NOT_STORED = ("token", "folders", "certificate")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-
-
-@dataclass(frozen=True, slots=True)
-class StoreEntry:
-    """An application in a store. It has no tokens.
-
-    `application`: its author's name for it. `start`: how often the name was started, this time included.
-    `state`: one of `STATES`, with the `reason` of an end. `final`: the application has ended, and YARN is not
-    to continue it; without it only this driver has. `run`, `epoch`: of its checkpoint.
-    `address`: of its web service, empty for none.
-    `process`: distinguishes the driver's process from a later one with the same `pid`. `process_space`: where
-    `pid` counts, as containers of one host may have the same name.
-    `started`, `heartbeat`: seconds since 1970 by the clock of its host. `cluster_id`: Spark's id of it.
-    `deploy_mode`: `cluster` if its cluster runs the driver.
-    """
-
-    name: str
-    application: str
-    start: int
-    state: str
-    reason: str = ""
-    run: str = ""
-    epoch: int = 0
-    address: str = ""
-    host: str = ""
-    pid: int = 0
-    process: str = ""
-    user: str = ""
-    started: float = 0.0
-    heartbeat: float = 0.0
-    master: str = ""
-    deploy_mode: str = "client"
-    cluster_id: str = ""
-    checkpoint: str = ""
-    final: bool = False
-    process_space: str = ""
-    format: int = _FORMAT
-
-    @property
-    def id(self) -> str:
-        """The id that the application has in other places; empty while it starts."""
-        return f"{self.run}-{self.epoch}" if self.run else ""
-
-    @property
-    def lives(self) -> bool:
-        """Whether it starts or runs, by what it says."""
-        return self.state in LIVING
-
-
-_ENTRY = pydantic.TypeAdapter(StoreEntry)
 
 
 def check_name(name: str) -> str:
@@ -97,18 +44,19 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def encoded(entry: StoreEntry) -> bytes:
-    """The file of an entry."""
-    return json.dumps(asdict(entry), indent=1).encode()
+def encoded(entry: Entry) -> bytes:
+    """The file of an entry, without what is for this machine alone."""
+    said = {name: value for name, value in asdict(entry).items() if name not in _NOT_STORED}
+    return json.dumps(said, indent=1).encode()
 
 
-def decoded(name: str, data: bytes) -> StoreEntry:
+def decoded(name: str, data: bytes) -> Entry:
     """The entry in a file. Fields of later versions are left out. Raises ValueError for what is none."""
-    found = _ENTRY.validate_json(data, strict=True)
-    if found.name != name or found.state not in STATES or found.start < 0 or found.epoch < 0:
+    found = ENTRY.validate_json(data, strict=True)
+    if found.name != name or found.state not in STATES or found.start < 0:
         raise ValueError("it is an entry of another name, or has values that no entry has")
-    if found.format > _FORMAT:
-        raise ValueError(f"it has format {found.format}, and this version reads {_FORMAT}")
+    if found.format > FORMAT:
+        raise ValueError(f"it has format {found.format}, and this version reads {FORMAT}")
     return found
 
 
@@ -129,7 +77,7 @@ class Found:
 
     name: str
     written: float
-    entry: StoreEntry | None = None
+    entry: Entry | None = None
     fault: str = ""
     trusted: bool = True
 
@@ -179,7 +127,7 @@ class EntryFolder:
                 return self._read_local(name)
             return self._remote(name)
 
-    def write(self, entry: StoreEntry) -> None:
+    def write(self, entry: Entry) -> None:
         """Write an entry in the place of the one before; no reader sees half of it."""
         with self._explained("written"):
             self._replace(f"{PLACE}/{check_name(entry.name)}{_SUFFIX}", encoded(entry))

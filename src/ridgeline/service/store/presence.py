@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,24 +17,13 @@ from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.files.folder_lock import break_lock
 from ridgeline.engine.spark.submitted import yarn_id
 from ridgeline.observe.identity import run_info
-from ridgeline.service.registry import process_identity
-from ridgeline.service.store.folder import (
-    ENDED,
-    FAILED,
-    LIVING,
-    RUNNING,
-    STARTING,
-    EntryFolder,
-    Found,
-    StoreEntry,
-    check_name,
-)
+from ridgeline.service.registry import ENDED, FAILED, LIVING, RUNNING, STARTING, Entry, own_entry
+from ridgeline.service.store.folder import EntryFolder, Found, check_name
 from ridgeline.service.store.standing import (
     BEAT_SECONDS,
     DAMAGED,
     FOREIGN,
     Standing,
-    process_space,
     standing,
 )
 
@@ -66,7 +53,7 @@ class Presence(Claim):
     ) -> None:
         self.lost = ""
         self.on_lost: Callable[[], object] = _nothing
-        self._replaces: StoreEntry | None = None
+        self._replaces: Entry | None = None
         """The entry of the attempt before this one, which its cluster takes for dead."""
         self._clock = clock or SystemClock()
         self._folder = EntryFolder(store, self._clock)
@@ -78,17 +65,12 @@ class Presence(Claim):
         self._silent = 0.0
         """When the entry was written that may be of a driver from before this host was started again."""
         self._web: WebServer | None = None
-        cluster_id = yarn_id()
-        pid, now = os.getpid(), self._clock.wall()
-        self._entry = StoreEntry(
+        cluster_id, now = yarn_id(), self._clock.wall()
+        self._entry = own_entry(
+            "",
             check_name(name),
-            application,
-            start=0,
+            application=application,
             state=STARTING,
-            host=socket.gethostname(),
-            pid=pid,
-            process=process_identity(pid) or "",
-            process_space=process_space(),
             user=run_info(master, "")["user"],
             started=now,
             heartbeat=now,
@@ -165,13 +147,13 @@ class Presence(Claim):
                 return 0 if entry is None else entry.start
         return 0
 
-    def _is_attempt_after(self, entry: StoreEntry) -> bool:
+    def _is_attempt_after(self, entry: Entry) -> bool:
         """Whether the cluster has started this driver in the place of that one, which it takes for dead."""
         mine = self._entry
         same = bool(mine.cluster_id) and mine.cluster_id == entry.cluster_id
         return same and (mine.host, mine.process) != (entry.host, entry.process)
 
-    def _refuse_ended(self, entry: StoreEntry) -> None:
+    def _refuse_ended(self, entry: Entry) -> None:
         """Raise ApplicationKilledError if a user has ended the driver that the cluster has started again."""
         if entry.final:
             why = entry.reason or "a user has ended it"
@@ -194,15 +176,14 @@ class Presence(Claim):
         self._clock.wait(1.0)
         return True
 
-    def running(self, run: str, epoch: int, web: WebServer | None, cluster_id: str = "") -> None:
+    def running(self, application_id: str, web: WebServer | None, cluster_id: str = "") -> None:
         """Say that it runs, and where its web service is."""
         self._web = web
         self._entry = replace(
             self._entry,
+            id=application_id,
             state=RUNNING,
-            run=run,
-            epoch=epoch,
-            address="" if web is None else web.url,
+            url="" if web is None else web.url,
             cluster_id=self._entry.cluster_id or cluster_id,
         )
         self._say()
@@ -231,7 +212,7 @@ class Presence(Claim):
             final = isinstance(error, ApplicationKilledError)
             self.end(str(error) or type(error).__name__, failed=True, final=final)
 
-    def _lose(self, later: StoreEntry) -> bool:
+    def _lose(self, later: Entry) -> bool:
         """Another driver has taken the name. If it has the checkpoint as well, this one is to end.
 
         False: it has ended before it took the checkpoint, so this one has the name again.
@@ -274,7 +255,7 @@ class Presence(Claim):
                 self._warn(f"{error}; the application runs on, and `ridgeline ps` may take it for dead")
 
 
-def _is_later(other: StoreEntry, own: StoreEntry) -> bool:
+def _is_later(other: Entry, own: Entry) -> bool:
     """Whether another driver's entry comes after one's own.
 
     Of two starts at once that one has the name that gets the checkpoint; where each has another one, the
@@ -316,7 +297,7 @@ def taken(how: Standing) -> str:
         return f"the name `{found.name}` is taken in this store: {found.fault}; give another name"
     does = "runs" if entry.state == RUNNING else "is starting"
     run = f", run {entry.id}" if entry.id else ""
-    address = f", at {entry.address}" if entry.address else ""
+    address = f", at {entry.url}" if entry.url else ""
     return (
         f"`{entry.name}` {does} already: process {entry.pid} on `{entry.host}`{run}{address}, last heard "
         f"{how.age:.0f} s ago; `ridgeline stop {entry.name}` ends it, or give another name"

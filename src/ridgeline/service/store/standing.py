@@ -7,13 +7,13 @@ import ipaddress
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.service import registry
+from ridgeline.service.registry import LIVING, Entry, process_identity, process_space
 from ridgeline.service.store.asking import Said, ask
-from ridgeline.service.store.folder import LIVING, EntryFolder, Found, StoreEntry
+from ridgeline.service.store.folder import EntryFolder, Found
 
 BEAT_SECONDS = 2.0
 """How often an application writes its entry."""
@@ -57,7 +57,7 @@ def standings(
         for one in found
         if one.entry is not None and one.entry.state in LIVING and reachable(one.entry)
     ]
-    answers = ask([registry_entry(entry, tokens.get(entry.id) or token) for _, entry in asked])
+    answers = ask([replace(entry, token=tokens.get(entry.id) or token) for _, entry in asked])
     by_name = {one.name: answer for (one, _), answer in zip(asked, answers, strict=True)}
     return [_standing(one, now(), by_name.get(one.name)) for one in found]
 
@@ -87,16 +87,16 @@ def _standing(found: Found, now: float, said: Said | None) -> Standing:
     return Standing(found, entry.state, age, _words(entry, said), said)
 
 
-def _silence(entry: StoreEntry, said: Said | None) -> str:
+def _silence(entry: Entry, said: Said | None) -> str:
     if said is not None:
         return "its web service does not answer"
-    return "its web service cannot be asked from here" if entry.address else "it has no web service"
+    return "its web service cannot be asked from here" if entry.url else "it has no web service"
 
 
-def _words(entry: StoreEntry, said: Said | None) -> str:
+def _words(entry: Entry, said: Said | None) -> str:
     if said is not None:
         return said["sentence"] or said["problem"]
-    if not entry.address:
+    if not entry.url:
         return "it starts" if entry.state == "starting" else "it has no web service"
     return (
         f"its web service listens for `{entry.host}` alone: ask there, or start it with `--host ADDRESS` and "
@@ -104,30 +104,22 @@ def _words(entry: StoreEntry, said: Said | None) -> str:
     )
 
 
-def process_there(entry: StoreEntry) -> bool | None:
+def process_there(entry: Entry) -> bool | None:
     """Whether its process is there; None if that is not known here, as of other hosts."""
     if entry.host != socket.gethostname() or not entry.process:
         return None
     if entry.process_space and entry.process_space != process_space():
         return None  # a container of the same name
-    own = (registry.process_identity(os.getpid()) or "").partition(":")[0]
+    own = (process_identity(os.getpid()) or "").partition(":")[0]
     if not own or own != entry.process.partition(":")[0]:
         return None  # another machine of that name, or from before it was started again
-    return registry.process_identity(entry.pid) == entry.process
+    return process_identity(entry.pid) == entry.process
 
 
-def process_space() -> str:
-    """Where process ids of this process count; "" if that is not known."""
-    try:
-        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115
-    except OSError:
-        return ""
-
-
-def reachable(entry: StoreEntry) -> bool:
+def reachable(entry: Entry) -> bool:
     """Whether its web service can be asked from here: a loopback address is another one on each host."""
     try:
-        parts = urlsplit(entry.address)
+        parts = urlsplit(entry.url)
         host = parts.hostname or ""
     except ValueError:
         return False
@@ -137,22 +129,6 @@ def reachable(entry: StoreEntry) -> bool:
     with contextlib.suppress(ValueError):
         loopback = loopback or ipaddress.ip_address(host).is_loopback
     return not loopback or entry.host == socket.gethostname()
-
-
-def registry_entry(entry: StoreEntry, token: str | None) -> registry.Entry:
-    """The application as commands know those of this machine."""
-    return registry.Entry(
-        entry.id,
-        entry.name,
-        entry.address,
-        token,
-        entry.pid,
-        entry.host,
-        entry.started,
-        entry.user,
-        entry.checkpoint,
-        entry.process,
-    )
 
 
 def _clock(folder: EntryFolder, found: Sequence[Found]) -> Callable[[], float]:
