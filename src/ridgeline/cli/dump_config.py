@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -13,9 +13,6 @@ from ridgeline.cli.configuration import Written, configuration, load_configured
 from ridgeline.cli.options import nothing_given
 from ridgeline.cli.output import write
 from ridgeline.plan.spec.form import form_of
-
-if TYPE_CHECKING:
-    from ridgeline.settings.listing import Row, SourcedValue
 
 _Rows = Sequence[Mapping[str, Any]]
 """Values as the web service answers them."""
@@ -61,7 +58,7 @@ def _of_written(context: typer.Context, written: Written) -> tuple[str, _Rows, M
         logical = validate(configured.app, resolved.properties, resolved.attributes)
     source = CODE if form_of(written.target) is None else "specification"
     found = [*run_rows(configuration(context).run), *rows(configured.app, resolved, logical, source)]
-    return logical.application, [*map(_row, found)], unused_by_layer(resolved.unused)
+    return logical.application, [row.to_json() for row in found], unused_by_layer(resolved.unused)
 
 
 def _of_running(target: str) -> tuple[str, _Rows, Mapping[str, Sequence[str]]]:
@@ -70,20 +67,6 @@ def _of_running(target: str) -> tuple[str, _Rows, Mapping[str, Sequence[str]]]:
 
     client = shared.connect(target, None, os.environ.get("RIDGELINE_TOKEN"))
     return client.get("/info")["name"], client.get("/configuration")["values"], {}
-
-
-def _row(row: Row) -> Mapping[str, Any]:
-    overridden = [*map(_value_of, row.overridden)]
-    return {
-        "key": row.key,
-        "operator": row.operator,
-        **_value_of(row.effective),
-        "insteadOf": overridden,
-    }
-
-
-def _value_of(one: SourcedValue) -> dict[str, Any]:
-    return {"value": one.value, "layer": one.layer, "place": one.place}
 
 
 def _text(found: _Rows, unused: Mapping[str, Sequence[str]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -48,6 +48,11 @@ class Row:
     effective: SourcedValue
     overridden: tuple[SourcedValue, ...] = ()
     operator: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The value, and what it stands in the place of, as the web service answers them."""
+        overridden = list(map(asdict, self.overridden))
+        return {"key": self.key, "operator": self.operator, **asdict(self.effective), "insteadOf": overridden}
 
 
 def rows(app: Application, resolved: Resolved, logical: LogicalPlan, source: str = CODE) -> Iterator[Row]:

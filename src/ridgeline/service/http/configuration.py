@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import MASK, mask
@@ -17,7 +17,7 @@ from ridgeline.service.http.endpoint import AnswerError, Call, Rows
 
 if TYPE_CHECKING:
     from ridgeline.plan.logical import LogicalOperator
-    from ridgeline.settings.listing import Row, SourcedValue
+    from ridgeline.settings.listing import Row
 
 _CHANGED = "change"
 _WHERE = "a change while it runs, or of the checkpoint"
@@ -95,13 +95,12 @@ def _is_there(row: Row, operators: Mapping[str, LogicalOperator]) -> bool:
 
 def _row(row: Row, call: Call, operators: Mapping[str, LogicalOperator]) -> ConfiguredAnswer:
     """One value; what a change has made of it comes first."""
-    others = [_value(one) for one in row.overridden]
-    effective = _value(row.effective)
+    found: Any = {**row.to_json(), "choices": []}
     now = _now(row, call, operators)
     if now is not _UNKNOWN and now != row.effective.value:
-        others.insert(0, effective)
-        effective = {"value": now, "layer": _CHANGED, "place": _WHERE}
-    return {"key": row.key, "operator": row.operator, **effective, "insteadOf": others, "choices": []}
+        found["insteadOf"].insert(0, {name: found[name] for name in ("value", "layer", "place")})
+        found |= {"value": now, "layer": _CHANGED, "place": _WHERE}
+    return cast("ConfiguredAnswer", found)
 
 
 _UNKNOWN = object()
@@ -130,10 +129,6 @@ def _now(row: Row, call: Call, operators: Mapping[str, LogicalOperator]) -> obje
 def _attribute(name: str, value: object) -> object:
     """An attribute as it is shown."""
     return plain(mask(name, getattr(value, "name", value)))
-
-
-def _value(one: SourcedValue) -> ConfiguredValueAnswer:
-    return {"value": one.value, "layer": one.layer, "place": one.place}
 
 
 def _of_plan(call: Call, without: set[str] | None = None) -> Iterator[ConfiguredAnswer]:
