@@ -22,7 +22,6 @@ _LOOK_SECONDS = 1.0
 """How often files are looked at, while clients come."""
 _FIRST = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _NOT_OTHERS = stat.S_IWGRP | stat.S_IRWXO
-"""The source of an identity that a client's certificate gives."""
 
 
 class ServedTls:
