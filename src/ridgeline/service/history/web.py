@@ -22,12 +22,11 @@ from ridgeline.service.http.endpoint import BASE, AnswerError, Endpoint
 from ridgeline.service.http.endpoints import ENDPOINTS
 from ridgeline.service.http.guard import Guard, caller_of
 from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import LIVE, STREAMED
 from ridgeline.service.page.assets import Assets, SafeHeaders
 from ridgeline.service.page.live import EVERY_MS
 from ridgeline.service.page.routes import begin_session, page_or, page_routes, shown_rights
 from ridgeline.service.page.session import Sessions
-
-_STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def serve(runs: Runs, port: int = 0) -> WebServer:
@@ -78,7 +77,8 @@ def _of_a_run(runs: Runs) -> list[Any]:
 
     async def live(request: Request) -> Response:
         run = await run_in_threadpool(runs.of, request.path_params["run"])
-        return StreamingResponse(run.pages.events(_every(request)), 200, _STREAMED, "text/event-stream")
+        every = LIVE.parse(request).get("every", EVERY_MS)
+        return StreamingResponse(run.pages.events(every), 200, STREAMED, LIVE.media_type)
 
     def index(request: Request) -> Response:
         name = runs.of(request.path_params["run"]).plan.application
@@ -90,7 +90,7 @@ def _of_a_run(runs: Runs) -> list[Any]:
         Route("/page/session", begin_session, methods=["POST"]),
         Route("/page/{path:path}", file),
         Route("/index.json", index),
-        Route(f"{BASE}/live", live),
+        Route(LIVE.path, live),
         Route(f"{BASE}/page", _refused, methods=["POST"]),
         *(_route(runs, endpoint) for endpoint in ENDPOINTS),
     ]
@@ -104,11 +104,6 @@ def _route(runs: Runs, endpoint: Endpoint) -> Route:
         return reply(answer(endpoint, run.watch, run.plan, endpoint.parse(request)))
 
     return Route(endpoint.path, _refused if endpoint.method != "GET" else get, methods=[endpoint.method])
-
-
-def _every(request: Request) -> int:
-    text = request.query_params.get("every", "")
-    return min(60_000, max(100, int(text))) if text.isascii() and text.isdigit() else EVERY_MS
 
 
 async def _rights(request: Request) -> Response:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _LARGEST_BODY = 1_000_000
 BODY_SECONDS = 30.0
 """How long the body of a request may take to come."""
-_STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
+STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
 StackOf = Callable[[str, int], str | None]
 
 _EVENTS = Endpoint(
@@ -62,7 +62,7 @@ _METRICS = Endpoint(
     media_type="text/plain",
     tag="metrics",
 )
-_LIVE = Endpoint(
+LIVE = Endpoint(
     f"{BASE}/live",
     None,
     "Server-sent events for the page: `event: whole` with all that it shows, then `event: delta` with a JSON "
@@ -130,7 +130,7 @@ def create_app(
         tag="info",
     )
     answering = (index, opened, *ENDPOINTS, described, HEALTH, READY)
-    endpoints = (*answering, _EVENTS, _LIVE, _METRICS)
+    endpoints = (*answering, _EVENTS, LIVE, _METRICS)
 
     @cache
     def document() -> dict[str, Any]:
@@ -141,16 +141,16 @@ def create_app(
 
     async def events(request: Request) -> Response:
         if request.method == "HEAD":
-            return Response(headers=_STREAMED, media_type=_EVENTS.media_type)
+            return Response(headers=STREAMED, media_type=_EVENTS.media_type)
         _EVENTS.parse(request)
         seen = request.headers.get("last-event-id")
         last_seen = _LAST_EVENT.parse(seen) if seen else None
         return _EventStream(overviews, overviews.events(last_seen if isinstance(last_seen, int) else None))
 
     async def live(request: Request) -> Response:
-        values = _LIVE.parse(request)
+        values = LIVE.parse(request)
         if request.method == "HEAD":
-            return Response(headers=_STREAMED, media_type=_LIVE.media_type)
+            return Response(headers=STREAMED, media_type=LIVE.media_type)
         return _EventStream(overviews, pages.events(values.get("every", EVERY_MS)))
 
     def metrics(request: Request) -> Response:
@@ -163,7 +163,7 @@ def create_app(
         if endpoint.handler is not None
     ]
     routes[0] = Route("/", page_or(routes[0].endpoint))
-    routes += [Route(_EVENTS.path, events), Route(_LIVE.path, live), Route(_METRICS.path, metrics)]
+    routes += [Route(_EVENTS.path, events), Route(LIVE.path, live), Route(_METRICS.path, metrics)]
     app = Starlette(
         routes=[*routes, page_routes()],
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],
@@ -193,7 +193,7 @@ class _EventStream(StreamingResponse):
     """The events for one client; 503 if there are as many clients as there may be."""
 
     def __init__(self, overviews: OverviewStream, events: AsyncIterator[bytes]) -> None:
-        super().__init__(events, headers=_STREAMED, media_type=_EVENTS.media_type)
+        super().__init__(events, headers=STREAMED, media_type=_EVENTS.media_type)
         self._overviews = overviews
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
