@@ -45,7 +45,6 @@ def read(variables):
     [
         ("operator__Sum__partitions", "Sum.partitions"),
         ("operator__sum_of-Trades__limit_", "sum_of-Trades.limit_"),
-        ("operator___x___limit_", "_x_.limit_"),
         ("operator__Sum__prop__maxRate", "Sum.maxRate"),
         ("operator__Sum__options__kafka__topic", "Sum.options.kafka.topic"),
         ("operator__Sum__port__numbers__partition_parallel", "Sum.port.numbers.partition_parallel"),
