@@ -107,6 +107,7 @@ def _recordings(call: Call) -> RecordingsAnswer:
 
 @CHANGES.request(
     "/recordings",
+    role=Role.OPERATE,
     body=(
         Parameter("operator", "string", "the name of a logical operator"),
         Parameter("port", "string", "the name of a port; default: all that are connected"),
@@ -134,6 +135,7 @@ def _start(call: Call) -> ChangeAnswer:
 @CHANGES.request(
     "/recordings/{id}/tuples",
     _RECORDING,
+    role=Role.OPERATE,
     is_noted=False,
     body=(
         Parameter("port", "string", "the name of a port; default: all"),
@@ -161,7 +163,7 @@ def _tuples(call: Call) -> RecordedTuplesAnswer:
     return {"recording": call["id"], "ports": recorded.plain(tables)}
 
 
-@CHANGES.request("/recordings/{id}/stop", _RECORDING)
+@CHANGES.request("/recordings/{id}/stop", _RECORDING, role=Role.OPERATE)
 def _stop(call: Call) -> ChangeAnswer:
     """End a recording before the next window."""
     return _ask(call, StopRecording(call["id"]))
@@ -196,6 +198,7 @@ def _noted_edits(call: Call) -> Any:
 
 @CHANGES.request(
     "/changes",
+    role=Role.OPERATE,
     noted=_noted_edits,
     body=(
         Parameter(
@@ -236,7 +239,7 @@ def _one(call: Call) -> ChangeAnswer:
     return _row(call, asked)
 
 
-@CHANGES.request("/changes/{id}/withdraw", _ID)
+@CHANGES.request("/changes/{id}/withdraw", _ID, role=Role.OPERATE)
 def _withdraw(call: Call) -> ChangeAnswer:
     """Take back a change that waits."""
     asked = _find(call, call.running.changes.withdraw)

@@ -233,16 +233,14 @@ class Rows(list[Endpoint]):
     Its answer is described by the type that the function returns, and by its docstring.
     """
 
-    def question(
-        self, path: str, *parameters: Parameter, query: tuple[Parameter, ...] = (), needs_run: bool = False
-    ) -> Callable[[Row], Row]:
-        """Add the question GET `path`, below the base path."""
-        return self._adding(path, path_parameters=parameters, query=query, needs_run=needs_run)
+    def question(self, path: str, *parameters: Parameter, **more: Any) -> Callable[[Row], Row]:
+        """Add the question GET `path`, below the base path. `more`: as of `Endpoint`."""
+        return self._adding(path, path_parameters=parameters, **more)
 
-    def request(self, path: str, *parameters: Parameter, **more: Any) -> Callable[[Row], Row]:
-        """Add the request POST `path`, below the base path. `more`: as of `Endpoint`."""
-        more = {"role": Role.OPERATE, "needs_run": True, **more}
-        return self._adding(path, path_parameters=parameters, method="POST", **more)
+    def request(self, path: str, *parameters: Parameter, role: Role, **more: Any) -> Callable[[Row], Row]:
+        """Add the request POST `path`, below the base path, for those with a role. `more`: as of `Endpoint`."""
+        more = {"needs_run": True, **more}
+        return self._adding(path, path_parameters=parameters, method="POST", role=role, **more)
 
     def _adding(self, path: str, **fields: Any) -> Callable[[Row], Row]:
         fields = {"tag": path.split("/")[1], **fields}

@@ -16,6 +16,7 @@ from ridgeline.engine.process import log_channel
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_watch import JoinedWatch
+from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import LogAnswer, LoggersAnswer, LogLineAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, found, unknown
 from ridgeline.service.http.regions import view_of
@@ -33,6 +34,7 @@ LOG = Rows()
 
 @LOG.request(
     "/log",
+    role=Role.OPERATE,
     is_noted=False,
     body=(
         Parameter("operator", "string", "the name of a logical operator; default: all lines"),
@@ -83,6 +85,7 @@ def _get_levels(_call: Call) -> LoggersAnswer:
 
 @LOG.request(
     "/loggers",
+    role=Role.OPERATE,
     tag="log",
     body=(
         Parameter(

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from ridgeline.api.errors import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.operators.sql_query import QueryResult
+from ridgeline.service.access.roles import Role
 from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows
 from ridgeline.service.queries import QueryRequest, queries_of, seconds_of
 
@@ -75,6 +76,7 @@ def _all(call: Call) -> QueriesAnswer:
 
 @QUERIES.request(
     "/queries",
+    role=Role.OPERATE,
     body=(
         Parameter("sql", "string", "a SELECT; its tables are names of streams"),
         Parameter(
@@ -112,6 +114,7 @@ def _add(call: Call) -> QueryAnswer:
 @QUERIES.request(
     "/queries/{name}/results",
     _NAME,
+    role=Role.OPERATE,
     is_noted=False,
     body=(
         Parameter("after", "integer", "the number of the last result that was read; default: 0", 0),
@@ -141,7 +144,7 @@ def _read(call: Call) -> ResultsAnswer:
     return {"results": rows, "ended": why is not None, "error": error}
 
 
-@QUERIES.request("/queries/{name}/stop", _NAME)
+@QUERIES.request("/queries/{name}/stop", _NAME, role=Role.OPERATE)
 def _stop(call: Call) -> QueriesAnswer:
     """End a query.
 

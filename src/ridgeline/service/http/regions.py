@@ -10,6 +10,7 @@ from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import state_of
 from ridgeline.regions.view import RegionView
+from ridgeline.service.access.roles import Role
 from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, unknown
 
 REGION = Parameter("region", "string", "the name of a region, from `/regions`; default: all of them")
@@ -33,7 +34,7 @@ def _all(call: Call) -> RegionsAnswer:
     return {"sentence": "", "regions": []}
 
 
-@REGIONS.request("/regions/{name}/stop", _NAME, body=(_WAIT,))
+@REGIONS.request("/regions/{name}/stop", _NAME, role=Role.OPERATE, body=(_WAIT,))
 def _stop(call: Call) -> RegionAnswer:
     """End a region after the windows under way."""
     region = view_of(call.watch, call["name"]).region
@@ -44,7 +45,7 @@ def _stop(call: Call) -> RegionAnswer:
     return _row(call.watch, region.name)
 
 
-@REGIONS.request("/regions/{name}/start", _NAME, body=(_WAIT,))
+@REGIONS.request("/regions/{name}/start", _NAME, role=Role.OPERATE, body=(_WAIT,))
 def _start(call: Call) -> RegionAnswer:
     """Start a region from its checkpoint, once it has failed or was stopped."""
     region: RegionRun = view_of(call.watch, call["name"]).region
