@@ -238,7 +238,7 @@ class Rows(list[Endpoint]):
         return self._adding(path, path_parameters=parameters, **more)
 
     def request(self, path: str, *parameters: Parameter, role: Role, **more: Any) -> Callable[[Row], Row]:
-        """Add the request POST `path`, below the base path, for those with a role. `more`: as of `Endpoint`."""
+        """Add the request POST `path`, below the base path, for a role. `more`: as of `Endpoint`."""
         more = {"needs_run": True, **more}
         return self._adding(path, path_parameters=parameters, method="POST", role=role, **more)
 
