@@ -6,11 +6,10 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from ridgeline.api.clock import SystemClock
 from ridgeline.service.registry import LIVING, Entry, process_identity, process_space
 from ridgeline.service.store.asking import Said, ask
 from ridgeline.service.store.folder import EntryFolder, Found
@@ -51,7 +50,7 @@ def standings(
 
     `tokens`: by the id of the application; `token`: for all others.
     """
-    now = _clock(folder, found)
+    now = folder.now()
     asked = [
         (one, one.entry)
         for one in found
@@ -59,12 +58,12 @@ def standings(
     ]
     answers = ask([replace(entry, token=tokens.get(entry.id) or token) for _, entry in asked])
     by_name = {one.name: answer for (one, _), answer in zip(asked, answers, strict=True)}
-    return [_standing(one, now(), by_name.get(one.name)) for one in found]
+    return [_standing(one, now, by_name.get(one.name)) for one in found]
 
 
 def standing(folder: EntryFolder, found: Found) -> Standing:
     """How one application stands. It is asked only if its entry does not decide."""
-    first = _standing(found, _clock(folder, [found])(), None)
+    first = _standing(found, folder.now(), None)
     if first.state != DEAD or found.entry is None or process_there(found.entry) is False:
         return first
     return standings(folder, [found], {})[0]
@@ -129,18 +128,3 @@ def reachable(entry: Entry) -> bool:
     with contextlib.suppress(ValueError):
         loopback = loopback or ipaddress.ip_address(host).is_loopback
     return not loopback or entry.host == socket.gethostname()
-
-
-def _clock(folder: EntryFolder, found: Sequence[Found]) -> Callable[[], float]:
-    """This machine's clock; the store's where by this one entries are too old or of the future."""
-    clock = SystemClock()
-    now = clock.wall()
-    odd = any(
-        not 0 <= now + 1 - one.written <= DEAD_SECONDS
-        for one in found
-        if one.entry is not None and one.entry.lives and process_there(one.entry) is None
-    )
-    if not odd:
-        return clock.wall
-    ahead = folder.now() - clock.wall()
-    return lambda: clock.wall() + ahead
