@@ -14,9 +14,9 @@ from typing import Any
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.secrets.providers import provided_option
 from ridgeline.cli.errors import CommandError
+from ridgeline.service import BASE
 from ridgeline.service.tls.calling import opener_of, tls_problem
 
-BASE = "/ws/v2/stram"
 TIMEOUT_SECONDS = 10.0
 _QUIET_SECONDS = 60.0  # longer than the service's keep-alive
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409, 413)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.regions.joined_watch import RegionNeededError
+from ridgeline.service import BASE
 from ridgeline.service.access.roles import UNKNOWN, Caller, Role
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["BASE", "AnswerError", "Call", "Endpoint", "Handler", "Parameter", "Rows", "found", "unknown"]
-BASE = "/ws/v2/stram"
 _FORMS: Mapping[str, tuple[type[Any], str]] = {"array": (list, "a list"), "object": (dict, "an object")}
 
 

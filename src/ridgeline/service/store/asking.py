@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
+from ridgeline.service import BASE
 from ridgeline.service.registry import Entry
 from ridgeline.service.tls.calling import opener_of, tls_problem
 
-_BASE: Final = "/ws/v2/stram"
 _ANSWER_SECONDS: Final = 3.0
 """How long one application may take for an answer, from the connection to its last byte."""
 _AT_ONCE = 100
@@ -111,7 +111,7 @@ def _sentence(entry: Entry) -> tuple[str, str]:
     headers = {"Accept": "application/json"}
     if entry.token:
         headers["Authorization"] = f"Bearer {entry.token}"
-    asked = urllib.request.Request(f"{entry.url}{_BASE}/sentence", headers=headers)  # noqa: S310
+    asked = urllib.request.Request(f"{entry.url}{BASE}/sentence", headers=headers)  # noqa: S310
     with opener_of(entry.url).open(asked, timeout=_ANSWER_SECONDS) as got:
         document = got.read(_LARGEST + 1)
     answer = json.loads(document) if len(document) <= _LARGEST else None
