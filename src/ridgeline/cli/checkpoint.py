@@ -14,6 +14,7 @@ import typer
 
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secrets.addresses import mask_addresses
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import FAILED, CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import write
@@ -24,24 +25,17 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.upkeep.contents import Description, Run
     from ridgeline.engine.driver.checkpoint.upkeep.copying import Copied
 
-Folder = Annotated[
-    str,
-    typer.Argument(metavar="DIR", help="Folder or URI that `--checkpoint` was given.", show_default=False),
-]
-Target = Annotated[
-    str, typer.Argument(metavar="TO", help="Folder or URI, which is empty.", show_default=False)
-]
+Folder = Annotated[str, argument("Folder or URI that `--checkpoint` was given.", "DIR")]
+Target = Annotated[str, argument("Folder or URI, which is empty.", "TO")]
 Moved = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "A folder of the application that lies elsewhere for the copy, such as an output's. May be repeated.",
         "--moved",
         metavar="OLD=NEW",
-        help="A folder of the application that lies elsewhere for the copy, such as an output's. May be "
-        "repeated.",
-        show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+AsJson = Annotated[bool, option("Print JSON instead of text.", "--json")]
 
 
 @dataclass(frozen=True)
@@ -238,25 +232,18 @@ def _places(texts: Sequence[str] | None) -> dict[str, str]:
 
 def prune(
     store: Store,
-    folder: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DIR]", help="Folder or URI that `--checkpoint` was given.", show_default=False
-        ),
-    ] = None,
+    folder: Annotated[str | None, argument("Folder or URI that `--checkpoint` was given.", "[DIR]")] = None,
     temporary: Annotated[
-        bool,
-        typer.Option("--temporary", help="Folders of runs without `--checkpoint`, which no process uses."),
+        bool, option("Folders of runs without `--checkpoint`, which no process uses.", "--temporary")
     ] = False,
     windows: Annotated[
         int,
-        typer.Option("--windows", min=0, metavar="N", help="Keep the newest N windows only; 0: all."),
+        option("Keep the newest N windows only; 0: all.", "--windows", min=0, metavar="N", show_default=True),
     ] = 0,
     older_than: Annotated[
-        str,
-        typer.Option("--older-than", metavar="TIME", help="Age of recordings and dumps that go."),
+        str, option("Age of recordings and dumps that go.", "--older-than", metavar="TIME", show_default=True)
     ] = "7d",
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it; else it is only said.")] = False,
+    yes: Annotated[bool, option("Remove it; else it is only said.", "--yes")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove what no run needs any more: states, old windows, recordings, unused queues.
@@ -305,18 +292,19 @@ def prune(
 
 
 Operators = Annotated[
-    list[str] | None,
-    typer.Option("--operator", metavar="NAME", help="This operator's states only. May be repeated."),
+    list[str] | None, option("This operator's states only. May be repeated.", "--operator", metavar="NAME")
 ]
 
 
 def export_state(
     folder: Folder,
     store: Store,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder that is empty, or not there.")],
+    out: Annotated[
+        Path, option("Folder that is empty, or not there.", "--out", metavar="DIR", show_default=True)
+    ],
     operator: Operators = None,
     window: Annotated[
-        int | None, typer.Option("--window", metavar="W", help="A window that is kept; else the last.")
+        int | None, option("A window that is kept; else the last.", "--window", metavar="W")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 
 from ridgeline.api.errors import Fault
 from ridgeline.cli import options
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.grouping import options_of
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 
@@ -34,57 +35,46 @@ _PANEL = "Packages and configuration"
 
 App = Annotated[
     str,
-    typer.Argument(
-        metavar="APP",
-        help="A file (its one Application, or its function `application()`), `file.py:name`, "
+    argument(
+        "A file (its one Application, or its function `application()`), `file.py:name`, "
         "`module:attribute`, a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package "
         "(`.whl`, `.zip`; of several applications `shop.whl:name`).",
-        show_default=False,
+        "APP",
     ),
 ]
 ConfSet = Annotated[
     str | None,
-    typer.Option(
-        "--conf-set",
-        metavar="NAME",
-        help="A configuration set of a package.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    option("A configuration set of a package.", "--conf-set", metavar="NAME", rich_help_panel=_PANEL),
 ]
 Properties = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Set a property of an operator: `-D payments.count=1000`; of a dictionary one entry: `-D "
+        "source.options.subscribe=trades`.",
         "-D",
         metavar="OPERATOR.PROPERTY=VALUE",
-        help="Set a property of an operator: `-D payments.count=1000`; of a dictionary one entry: `-D "
-        "source.options.subscribe=trades`.",
-        show_default=False,
     ),
 ]
 Attributes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Set an attribute of an operator, `--attribute book.partitions=3`, or of the application, "
+        "`--attribute window=1s`.",
         "--attribute",
         metavar="OPERATOR.NAME=VALUE",
-        help="Set an attribute of an operator, `--attribute book.partitions=3`, or of the application, "
-        "`--attribute window=1s`.",
-        show_default=False,
     ),
 ]
 ConfFiles = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the later one "
+        "counts more.",
         "--conf-file",
         metavar="FILE",
-        help="Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the later one "
-        "counts more.",
-        show_default=False,
     ),
 ]
 NoConfig = Annotated[
-    bool,
-    typer.Option("--no-config", help="Leave out the configuration of site and user.", rich_help_panel=_PANEL),
+    bool, option("Leave out the configuration of site and user.", "--no-config", rich_help_panel=_PANEL)
 ]
 
 
@@ -96,8 +86,7 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
 
 
 HelpAll = Annotated[
-    bool,
-    typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True),
+    bool, option("Show all options and exit.", "--help-all", callback=_show_all, is_eager=True)
 ]
 
 

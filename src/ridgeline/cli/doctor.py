@@ -25,6 +25,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
+from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import FAILED
 from ridgeline.cli.output import Output, write
 from ridgeline.cli.views.running import size
@@ -50,10 +51,9 @@ class Finding:
 
 def doctor(
     checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Folder that the run's state will be in.", show_default=False),
+        str | None, option("Folder that the run's state will be in.", metavar="DIR")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
 ) -> None:
     """Find what keeps an application from running well.
 

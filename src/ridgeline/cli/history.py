@@ -5,23 +5,20 @@ from __future__ import annotations
 import threading
 from typing import Annotated
 
-import typer
-
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 
 Logs = Annotated[
     list[str],
-    typer.Argument(
-        metavar="DIR|FILE...",
-        help="Event logs, as `ridgeline run --event-log FILE` writes them, or folders with them.",
-        show_default=False,
+    argument(
+        "Event logs, as `ridgeline run --event-log FILE` writes them, or folders with them.", "DIR|FILE..."
     ),
 ]
 Port = Annotated[
-    int, typer.Option(min=0, max=65_535, metavar="PORT", help="The port to listen on; 0: a free one.")
+    int, option("The port to listen on; 0: a free one.", min=0, max=65_535, metavar="PORT", show_default=True)
 ]
-Open = Annotated[bool, typer.Option("--open", help="Open it in the browser of this machine.")]
+Open = Annotated[bool, option("Open it in the browser of this machine.", "--open")]
 
 
 def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:

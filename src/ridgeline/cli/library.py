@@ -12,17 +12,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
 from pydantic.fields import FieldInfo
 
 from ridgeline.cli import completing
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 
 if TYPE_CHECKING:
     from ridgeline.packages.operators import FoundOperator
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+AsJson = Annotated[bool, option("Print JSON instead of text.", "--json")]
 
 
 class Entry(NamedTuple):
@@ -92,51 +92,40 @@ def connectors() -> Iterator[Entry]:
 
 
 def library(
-    search: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SEARCH]...", help="Words that all must be there.", show_default=False),
-    ] = None,
+    search: Annotated[list[str] | None, argument("Words that all must be there.", "[SEARCH]...")] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="FILE",
-            help="List the operators of a Python file or a package instead.",
-            show_default=False,
-        ),
+        option("List the operators of a Python file or a package instead.", "--from", metavar="FILE"),
     ] = None,
     describe: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Describe one: what it does, its ports and properties, and an example.",
             metavar="NAME",
-            help="Describe one: what it does, its ports and properties, and an example.",
-            show_default=False,
             autocompletion=completing.library,
         ),
     ] = None,
     package: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Show what a package (`.whl`, `.zip`) is, its applications and operators, and whether what "
+        option(
+            "Show what a package (`.whl`, `.zip`) is, its applications and operators, and whether what "
             "it requires is met here.",
-            show_default=False,
+            metavar="FILE",
         ),
     ] = None,
     attributes: Annotated[
         bool,
-        typer.Option(
+        option(
+            "List all attributes: what each can be given to, what it takes, its default, what it does.",
             "--attributes",
-            help="List all attributes: what each can be given to, what it takes, its default, what it does.",
         ),
     ] = False,
     scope: Annotated[
         str | None,
-        typer.Option(
-            metavar="SCOPE",
-            help="Only attributes of `application`, `operator`, `input-port`, `output-port`, `unifier` or "
+        option(
+            "Only attributes of `application`, `operator`, `input-port`, `output-port`, `unifier` or "
             "`stream`.",
-            show_default=False,
+            metavar="SCOPE",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -21,6 +21,7 @@ from ridgeline.cli.configuration import (
     Written,
     load_configured,
 )
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.doctor import doctor
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.grouping import command
@@ -111,10 +112,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _ridgeline(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the versions and exit.", callback=_print_version, is_eager=True
-        ),
+        bool, option("Print the versions and exit.", "--version", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options of all commands."""
@@ -148,24 +146,16 @@ class Shown:
 
     config: Annotated[
         bool,
-        typer.Option(
-            "--config",
-            help="Print every value instead, where it was said, and what it stands in the place of.",
+        option(
+            "Print every value instead, where it was said, and what it stands in the place of.", "--config"
         ),
     ] = False
     operator: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="With `--config`: only what is of this operator; `*` and `?` are wildcards.",
-            show_default=False,
-        ),
+        option("With `--config`: only what is of this operator; `*` and `?` are wildcards.", metavar="NAME"),
     ] = None
     only_set: Annotated[
-        bool,
-        typer.Option(
-            "--only-set", help="With `--config`: only what configuration sets, not defaults and code."
-        ),
+        bool, option("With `--config`: only what configuration sets, not defaults and code.", "--only-set")
     ] = False
 
 
@@ -173,23 +163,21 @@ def plan(
     context: typer.Context,
     written: Written,
     values: Shown,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-    unfold: Annotated[bool, typer.Option("--unfold", help="Show what modules are made of.")] = False,
+    as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
+    unfold: Annotated[bool, option("Show what modules are made of.", "--unfold")] = False,
     spec: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a specification instead: FILE ends in `.json`, `.yaml`, `.toml` or `.properties`. "
+        option(
+            "Write a specification instead: FILE ends in `.json`, `.yaml`, `.toml` or `.properties`. "
             "Of a running application: all changes are in it.",
-            show_default=False,
+            metavar="FILE",
         ),
     ] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "With the properties and changes that this checkpoint keeps, as `run` goes on with it.",
             metavar="DIR",
-            help="With the properties and changes that this checkpoint keeps, as `run` goes on with it.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -262,19 +250,9 @@ def _region_plans(configured: Configured, whole: Plan, checkpoint: str | None) -
 
 
 def replay(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="What `ridgeline run --event-log FILE` has written.", show_default=False
-        ),
-    ],
-    window: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Only the window of this id, in full.", show_default=False),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: the last overview, or the window.")
-    ] = False,
+    file: Annotated[str, argument("What `ridgeline run --event-log FILE` has written.", "FILE")],
+    window: Annotated[int | None, option("Only the window of this id, in full.", min=0, metavar="N")] = None,
+    as_json: Annotated[bool, option("Print JSON: the last overview, or the window.", "--json")] = False,
 ) -> None:
     """Compute a run's figures again from its log.
 

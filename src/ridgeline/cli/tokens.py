@@ -6,27 +6,15 @@ from typing import Annotated
 
 import typer
 
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import write
 
 File = Annotated[
-    str,
-    typer.Option(
-        "--file",
-        metavar="FILE",
-        help="The tokens file, as `ridgeline run --tokens` has it.",
-        show_default=False,
-    ),
+    str, option("The tokens file, as `ridgeline run --tokens` has it.", "--file", metavar="FILE")
 ]
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        help="Name of a person or program, or `user:NAME`, `group:NAME`.",
-        show_default=False,
-    ),
-]
+Name = Annotated[str, argument("Name of a person or program, or `user:NAME`, `group:NAME`.", "NAME")]
 
 group = typer.Typer(
     help="Say who may read, operate and administer.",
@@ -37,31 +25,21 @@ group = typer.Typer(
 def add(
     name: Name,
     role: Annotated[
-        str,
-        typer.Option(
-            "--role",
-            metavar="ROLE",
-            help="`read`, `operate` or `admin`; see docs/roles.md.",
-            show_default=False,
-        ),
+        str, option("`read`, `operate` or `admin`; see docs/roles.md.", "--role", metavar="ROLE")
     ],
     file: File,
     application: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Only for applications of this name; `*` and `?` are wildcards. May be repeated.",
             "--application",
             metavar="GLOB",
-            help="Only for applications of this name; `*` and `?` are wildcards. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(
-            "--expires",
-            metavar="TIME",
-            help="A time from now (`90d`), or a date (`2027-01-01`). Default: never.",
-            show_default=False,
+        option(
+            "A time from now (`90d`), or a date (`2027-01-01`). Default: never.", "--expires", metavar="TIME"
         ),
     ] = None,
 ) -> None:

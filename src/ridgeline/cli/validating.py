@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ridgeline.cli.configuration import Configured, Written, load_configured
+from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import NOT_VALID, CommandError
 from ridgeline.cli.options import assignments
 from ridgeline.cli.output import write
@@ -27,22 +28,19 @@ def validate(
     written: Written,
     against: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Say what would become of each state of this checkpoint if the application started with it. "
+        option(
+            "Say what would become of each state of this checkpoint if the application started with it. "
             "An application may run with it meanwhile.",
-            show_default=False,
+            metavar="DIR",
         ),
     ] = None,
     drop_state: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="As `run` takes it, with `--against`.", show_default=False),
+        list[str] | None, option("As `run` takes it, with `--against`.", metavar="NAME")
     ] = None,
     rename: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="As `run` takes it, with `--against`.", show_default=False),
+        list[str] | None, option("As `run` takes it, with `--against`.", metavar="OLD=NEW")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
 ) -> None:
     """Check an application without starting anything.
 

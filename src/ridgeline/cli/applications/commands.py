@@ -15,6 +15,7 @@ from rich.text import Text
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
+from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
@@ -35,7 +36,7 @@ _LIVING = {"starting", "running"}
 
 def ps(
     running: Annotated[
-        bool, typer.Option("--running", help="Leave out those that have ended, failed or are dead.")
+        bool, option("Leave out those that have ended, failed or are dead.", "--running")
     ] = False,
     store: Store = None,
     token: Token = None,
@@ -139,9 +140,9 @@ _POLL_SECONDS = 0.1
 def stop(
     remote: Change,
     now: Annotated[
-        bool, typer.Option("--now", help="At once, after a question; the windows under way are void.")
+        bool, option("At once, after a question; the windows under way are void.", "--now")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False,
 ) -> None:
     """End an application after the windows under way.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
 from ridgeline.cli import completing
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.remote.options import Named
 from ridgeline.cli.tables import folded
@@ -25,7 +25,8 @@ _SHOWN_BLAME = 4
 def advise(
     remote: Named,
     seconds: Annotated[
-        float, typer.Option("--for", min=0, help="Watch for so long, in seconds; 0: by what is known.")
+        float,
+        option("Watch for so long, in seconds; 0: by what is known.", "--for", min=0, show_default=True),
     ] = 10.0,
 ) -> None:
     """Say what would help, by how much.
@@ -106,14 +107,14 @@ def keys(
     remote: Named,
     operator: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[OPERATOR]",
-            help="Of this operator; without it of all that are divided by key.",
+        argument(
+            "Of this operator; without it of all that are divided by key.",
+            "[OPERATOR]",
             autocompletion=completing.operators,
         ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--for", min=0, help="Watch the application for so long, in seconds.")
+        float, option("Watch the application for so long, in seconds.", "--for", min=0, show_default=True)
     ] = 5.0,
 ) -> None:
     """Say how tuples are spread over keys.

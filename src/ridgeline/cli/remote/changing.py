@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Change, Named
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+DryRun = Annotated[bool, option("Only show what would change.", "--dry-run")]
 
 
 def change(
@@ -21,19 +22,17 @@ def change(
     remote: Change,
     spec: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="The specification that the application is to have: `.json`, `.yaml`, `.toml`, "
+        option(
+            "The specification that the application is to have: `.json`, `.yaml`, `.toml`, "
             "`.properties`. The difference is worked out.",
-            show_default=False,
+            metavar="FILE",
         ),
     ] = None,
     edits: Annotated[
         str | None,
-        typer.Option(
+        option(
+            'A JSON list of edits: `[{"do": "remove-operator", "name": "audit"}]`; `-`: standard input.',
             metavar="FILE",
-            help='A JSON list of edits: `[{"do": "remove-operator", "name": "audit"}]`; `-`: standard input.',
-            show_default=False,
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -76,12 +75,9 @@ def _by_commands(context: typer.Context, remote: Change) -> None:
 
 def changes(
     remote: Named,
-    withdraw: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="ID", help="Take back this one, which waits.", show_default=False),
-    ] = None,
+    withdraw: Annotated[int | None, option("Take back this one, which waits.", min=1, metavar="ID")] = None,
     decisions: Annotated[
-        bool, typer.Option("--decisions", help="List what policies and listeners have decided, and why.")
+        bool, option("List what policies and listeners have decided, and why.", "--decisions")
     ] = False,
 ) -> None:
     """List the changes of this run and their outcome.

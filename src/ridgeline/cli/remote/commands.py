@@ -8,31 +8,25 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-import typer
 from rich.text import Text
 
 from ridgeline.cli import completing
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.remote.options import Nearest
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Watching = Annotated[bool, typer.Option("--watch", help="Go on, with every window, until Ctrl-C.")]
+Watching = Annotated[bool, option("Go on, with every window, until Ctrl-C.", "--watch")]
 
 
 def operators(
     remote: Nearest,
     pattern: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PATTERN]",
-            help="Only those whose title or id matches: `quote*`, `7`.",
-            show_default=False,
-        ),
+        str | None, argument("Only those whose title or id matches: `quote*`, `7`.", "[PATTERN]")
     ] = None,
     containers: Annotated[
-        bool,
-        typer.Option("--containers", help="List the containers instead: host, heartbeat, operators."),
+        bool, option("List the containers instead: host, heartbeat, operators.", "--containers")
     ] = False,
 ) -> None:
     """List operators, or containers: where they run.
@@ -103,9 +97,9 @@ def record_age(
     remote: Nearest,
     watermarks: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Show event time instead: how far it is, which input holds it back, what came too late.",
             "--watermarks",
-            help="Show event time instead: how far it is, which input holds it back, what came too late.",
         ),
     ] = False,
 ) -> None:
@@ -158,16 +152,14 @@ def lines(
     remote: Nearest,
     operator: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[OPERATOR]",
-            help="Only of this operator; with `--stack` the id of a container.",
-            show_default=False,
+        argument(
+            "Only of this operator; with `--stack` the id of a container.",
+            "[OPERATOR]",
             autocompletion=completing.operators,
         ),
     ] = None,
     stack: Annotated[
-        bool,
-        typer.Option("--stack", help="Show where the thread of a container is: now, or when last heard of."),
+        bool, option("Show where the thread of a container is: now, or when last heard of.", "--stack")
     ] = False,
 ) -> None:
     """Show the lines where Python spends its time.
@@ -195,22 +187,17 @@ def lines(
 def metrics(
     remote: Nearest,
     pattern: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PATTERN]",
-            help="Only of such operators, or such metrics: `parse`, `parse.bad*`.",
-            show_default=False,
-        ),
+        str | None, argument("Only of such operators, or such metrics: `parse`, `parse.bad*`.", "[PATTERN]")
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(
-            metavar="PERIOD",
-            help="One metric over time, such as `parse.bad`: by `windows`, `minutes` or `hours`.",
-            show_default=False,
+        option(
+            "One metric over time, such as `parse.bad`: by `windows`, `minutes` or `hours`.", metavar="PERIOD"
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="With `--by`: only the last N.")] = 20,
+    limit: Annotated[
+        int, option("With `--by`: only the last N.", min=1, metavar="N", show_default=True)
+    ] = 20,
     watch: Watching = False,
 ) -> None:
     """List the metrics that operators declare.
@@ -252,7 +239,7 @@ def metrics(
 
 def windows(
     remote: Nearest,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Only the last N windows.")] = 20,
+    limit: Annotated[int, option("Only the last N windows.", min=1, metavar="N", show_default=True)] = 20,
 ) -> None:
     """List the last windows, their latency and path.
 
@@ -271,7 +258,7 @@ def windows(
 
 def page(
     remote: Nearest,
-    browser: Annotated[bool, typer.Option("--open", help="Open it in the browser of this machine.")] = False,
+    browser: Annotated[bool, option("Open it in the browser of this machine.", "--open")] = False,
 ) -> None:
     """Print an address that opens the page, once.
 
@@ -319,8 +306,7 @@ def escape(pattern: str) -> str:
 def status(
     remote: Nearest,
     info: Annotated[
-        bool,
-        typer.Option("--info", help="Show the application as a whole: state, windows, latency, containers."),
+        bool, option("Show the application as a whole: state, windows, latency, containers.", "--info")
     ] = False,
 ) -> None:
     """Say whether it keeps up, who is slow, what helps.
@@ -354,19 +340,11 @@ def regions(
     remote: Nearest,
     start: Annotated[
         str | None,
-        typer.Option(
-            metavar="REGION",
-            help="Start this one from its checkpoint, once it has failed or was stopped.",
-            show_default=False,
-        ),
+        option("Start this one from its checkpoint, once it has failed or was stopped.", metavar="REGION"),
     ] = None,
     stop: Annotated[
         str | None,
-        typer.Option(
-            metavar="REGION",
-            help="End this one after the windows under way; queues keep what comes for it.",
-            show_default=False,
-        ),
+        option("End this one after the windows under way; queues keep what comes for it.", metavar="REGION"),
     ] = None,
 ) -> None:
     """List the regions and the queues between them.

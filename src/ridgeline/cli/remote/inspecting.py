@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import typer
 from rich.text import Text
 
 from ridgeline.cli import completing
+from ridgeline.cli.declaring import argument
 from ridgeline.cli.remote.options import Named
 
 
@@ -16,11 +16,7 @@ def kill_container(
     remote: Named,
     containers: Annotated[
         list[str],
-        typer.Argument(
-            metavar="CONTAINER...",
-            help="Ids; see `operators --containers`.",
-            autocompletion=completing.containers,
-        ),
+        argument("Ids; see `operators --containers`.", "CONTAINER...", autocompletion=completing.containers),
     ],
 ) -> None:
     """End containers at once; others take their place.

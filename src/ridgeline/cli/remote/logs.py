@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli import completing
+from ridgeline.cli.declaring import option
 from ridgeline.cli.remote.options import Nearest
 from ridgeline.engine.process.log_channel import LogLevel
 
@@ -37,44 +37,32 @@ class _Level(StrEnum):
 def logs(
     remote: Nearest,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until its end or Ctrl-C.")
+        bool, option("Go on with what comes, until its end or Ctrl-C.", "--follow", "-f")
     ] = False,
     operator: Annotated[
-        str | None,
-        typer.Option(
-            "--operator", metavar="NAME", help="Only this operator, or this module's.", show_default=False
-        ),
+        str | None, option("Only this operator, or this module's.", "--operator", metavar="NAME")
     ] = None,
     partition: Annotated[
-        int | None,
-        typer.Option("--partition", min=0, metavar="N", help="Only this partition.", show_default=False),
+        int | None, option("Only this partition.", "--partition", min=0, metavar="N")
     ] = None,
     container: Annotated[
-        int | None,
-        typer.Option(
-            "--container",
-            min=0,
-            metavar="ID",
-            help="Only this container and its process.",
-            show_default=False,
-        ),
+        int | None, option("Only this container and its process.", "--container", min=0, metavar="ID")
     ] = None,
-    region: Annotated[
-        str | None,
-        typer.Option("--region", metavar="NAME", help="Only this region, of several.", show_default=False),
-    ] = None,
+    region: Annotated[str | None, option("Only this region, of several.", "--region", metavar="NAME")] = None,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=1, max=_MOST, metavar="N", help="How many of the last lines.")
+        int,
+        option(
+            "How many of the last lines.", "--lines", "-n", min=1, max=_MOST, metavar="N", show_default=True
+        ),
     ] = 100,
     level: Annotated[
         tuple[str, _Level] | None,
-        typer.Option(
+        option(
+            "Set the level of a logger and of those below it, in driver and slots, until the driver "
+            "ends: DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.",
             "--level",
             metavar="LOGGER LEVEL",
             case_sensitive=False,
-            help="Set the level of a logger and of those below it, in driver and slots, until the driver "
-            "ends: DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.",
-            show_default=False,
             autocompletion=completing.loggers,
         ),
     ] = None,

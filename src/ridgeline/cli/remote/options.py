@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ridgeline.cli import completing
+from ridgeline.cli.declaring import argument, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,49 +18,35 @@ if TYPE_CHECKING:
 
 Url = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL",
-        help="Address of its web service, for one that runs elsewhere: `http://host:port`.",
-        show_default=False,
-    ),
+    option("Address of its web service, for one that runs elsewhere: `http://host:port`.", metavar="URL"),
 ]
 Token = Annotated[
     str | None,
-    typer.Option(
-        metavar="TOKEN",
-        envvar="RIDGELINE_TOKEN",
-        help="Bearer token, as shown when the application was started.",
-        show_default=False,
+    option(
+        "Bearer token, as shown when the application was started.", metavar="TOKEN", envvar="RIDGELINE_TOKEN"
     ),
 ]
 Ca = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Authorities (PEM) whose certificates are accepted at an `https` address. Applications of yours "
+        "need none.",
         metavar="FILE",
         envvar="RIDGELINE_CA",
-        help="Authorities (PEM) whose certificates are accepted at an `https` address. Applications of yours "
-        "need none.",
-        show_default=False,
     ),
 ]
 Store = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "The store that applications were started with, to find one by its name on any host.",
         metavar="URL",
         envvar="RIDGELINE_STORE",
-        help="The store that applications were started with, to find one by its name on any host.",
-        show_default=False,
     ),
 ]
 Operator = Annotated[
-    str,
-    typer.Argument(
-        metavar="OPERATOR",
-        help="Name of an operator, as in the plan.",
-        autocompletion=completing.operators,
-    ),
+    str, argument("Name of an operator, as in the plan.", "OPERATOR", autocompletion=completing.operators)
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the web service answers it.")]
+AsJson = Annotated[bool, option("Print JSON, as the web service answers it.", "--json")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +58,9 @@ class Nearest:
 
     app: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[APP]",
-            help="Name, id or URL of a running application. Not needed if only one runs; see `ps`.",
-            show_default=False,
+        argument(
+            "Name, id or URL of a running application. Not needed if only one runs; see `ps`.",
+            "[APP]",
             autocompletion=completing.applications,
         ),
     ] = None
@@ -105,11 +89,7 @@ class Named(Nearest):
 
     app: Annotated[
         str,
-        typer.Argument(
-            metavar="APP",
-            help="Name, id or URL of a running application.",
-            autocompletion=completing.applications,
-        ),
+        argument("Name, id or URL of a running application.", "APP", autocompletion=completing.applications),
     ] = field()
 
     def connect(self) -> Client:
@@ -124,20 +104,18 @@ class Named(Nearest):
 class Change(Named):
     """A running application that is asked for a change: why, and how long the command waits for it."""
 
-    note: Annotated[
-        str,
-        typer.Option("--note", metavar="TEXT", help="Why; it is kept beside the change.", show_default=False),
-    ] = ""
+    note: Annotated[str, option("Why; it is kept beside the change.", "--note", metavar="TEXT")] = ""
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return once the change is in the queue, before it is made.")
+        bool, option("Return once the change is in the queue, before it is made.", "--no-wait")
     ] = False
     timeout: Annotated[
         float,
-        typer.Option(
+        option(
+            "Wait so long for the change; it stays in the queue after that.",
             "--timeout",
             min=0,
             metavar="SECONDS",
-            help="Wait so long for the change; it stays in the queue after that.",
+            show_default=True,
         ),
     ] = 60.0
 

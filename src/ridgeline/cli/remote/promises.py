@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
+from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Nearest
 from ridgeline.cli.tables import folded
@@ -26,15 +26,18 @@ def promises(
     remote: Nearest,
     alert_rules: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Write alert rules for Prometheus instead, as YAML. APP may be a file with an application.",
             "--alert-rules",
-            help="Write alert rules for Prometheus instead, as YAML. APP may be a file with an application.",
         ),
     ] = False,
     wait: Annotated[
         str,
-        typer.Option(
-            "--for", metavar="TIME", help="How long something has to be so before such an alert fires."
+        option(
+            "How long something has to be so before such an alert fires.",
+            "--for",
+            metavar="TIME",
+            show_default=True,
         ),
     ] = "1m",
 ) -> None:

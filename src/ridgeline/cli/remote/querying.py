@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Named
 from ridgeline.cli.tables import folded
@@ -25,26 +25,25 @@ _PATIENCE_SECONDS = 40.0
 
 def query(  # noqa: PLR0913, PLR0917  options
     remote: Named,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="A SELECT; its tables are the names of streams.")],
+    sql: Annotated[str, argument("A SELECT; its tables are the names of streams.", "SQL")],
     every: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long a period is: `10s`; 0: a window.")
+        str, option("How long a period is: `10s`; 0: a window.", metavar="DURATION", show_default=True)
     ] = "0",
-    lasting: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="End after so long.", show_default=False)
-    ] = None,
-    times: Annotated[int, typer.Option(min=0, metavar="N", help="End after N results; 0: until Ctrl-C.")] = 0,
+    lasting: Annotated[str | None, option("End after so long.", "--for", metavar="DURATION")] = None,
+    times: Annotated[
+        int, option("End after N results; 0: until Ctrl-C.", min=0, metavar="N", show_default=True)
+    ] = 0,
     rows: Annotated[
-        int, typer.Option(min=1, max=100_000, metavar="N", help="The most rows a result.")
+        int, option("The most rows a result.", min=1, max=100_000, metavar="N", show_default=True)
     ] = 1000,
     seconds: Annotated[
-        int, typer.Option(min=1, max=30, metavar="SECONDS", help="The longest that the SQL may take.")
+        int, option("The longest that the SQL may take.", min=1, max=30, metavar="SECONDS", show_default=True)
     ] = 1,
-    memory_mb: Annotated[int, typer.Option(min=32, metavar="MB", help="The most memory it may take.")] = 256,
+    memory_mb: Annotated[
+        int, option("The most memory it may take.", min=32, metavar="MB", show_default=True)
+    ] = 256,
     into: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Write the rows to a file, `.jsonl` or `.csv`, too.", show_default=False
-        ),
+        str | None, option("Write the rows to a file, `.jsonl` or `.csv`, too.", metavar="FILE")
     ] = None,
 ) -> None:
     """Run SQL over streams, and show its results.

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli import completing
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.remote.options import Named, Operator
@@ -19,20 +20,12 @@ from ridgeline.cli.tables import folded
 
 Port = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[PORT]",
-        help="One of its ports. Default: all that are connected.",
-        show_default=False,
-        autocompletion=completing.ports,
-    ),
+    argument("One of its ports. Default: all that are connected.", "[PORT]", autocompletion=completing.ports),
 ]
-Windows = Annotated[int, typer.Option(min=1, metavar="N", help="End after N windows.")]
-MaxMb = Annotated[int, typer.Option(min=1, metavar="MB", help="End before it has more megabytes.")]
+Windows = Annotated[int, option("End after N windows.", min=1, metavar="N", show_default=True)]
+MaxMb = Annotated[int, option("End before it has more megabytes.", min=1, metavar="MB", show_default=True)]
 RecordingId = Annotated[
-    str,
-    typer.Argument(
-        metavar="RECORDING", help="Its id; see `record list`.", autocompletion=completing.recordings
-    ),
+    str, argument("Its id; see `record list`.", "RECORDING", autocompletion=completing.recordings)
 ]
 
 
@@ -42,9 +35,9 @@ class Recorded(Named):
 
     app: Annotated[
         str,
-        typer.Argument(
-            metavar="APP",
-            help="Name, id or URL of a running application, or a checkpoint folder.",
+        argument(
+            "Name, id or URL of a running application, or a checkpoint folder.",
+            "APP",
             autocompletion=completing.applications,
         ),
     ] = field()
@@ -98,7 +91,9 @@ def show(
     remote: Recorded,
     recording: RecordingId,
     port: Port = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Only the last N tuples of a port.")] = 20,
+    limit: Annotated[
+        int, option("Only the last N tuples of a port.", min=1, metavar="N", show_default=True)
+    ] = 20,
 ) -> None:
     """Show the tuples of a recording; each with its window, partition and position there.
 

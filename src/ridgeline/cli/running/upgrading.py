@@ -14,6 +14,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import local_path
 from ridgeline.cli import completing
 from ridgeline.cli.configuration import configuration, load_configured
+from ridgeline.cli.declaring import argument
 from ridgeline.cli.errors import NOT_VALID, CommandError
 from ridgeline.cli.output import write
 from ridgeline.cli.settings import RunSettings
@@ -31,12 +32,7 @@ def upgrade(
     context: typer.Context,
     running: Annotated[
         str,
-        typer.Argument(
-            metavar="RUNNING",
-            help="Name or id of the running application.",
-            show_default=False,
-            autocompletion=completing.applications,
-        ),
+        argument("Name or id of the running application.", "RUNNING", autocompletion=completing.applications),
     ],
     settings: RunSettings,
 ) -> None:

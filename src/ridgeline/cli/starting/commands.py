@@ -12,10 +12,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import did_you_mean
+from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 
@@ -33,17 +32,17 @@ _BROKEN = 1_000
 
 def init(
     folder: Annotated[
-        str,
-        typer.Argument(metavar="[DIR]", help="The folder, which is made; its name is the application's."),
+        str, argument("The folder, which is made; its name is the application's.", "[DIR]")
     ] = ".",
     template: Annotated[
         str,
-        typer.Option(metavar="NAME", help="; ".join(f"`{name}`: {what}" for name, what in TEMPLATES.items())),
+        option(
+            "; ".join(f"`{name}`: {what}" for name, what in TEMPLATES.items()),
+            metavar="NAME",
+            show_default=True,
+        ),
     ] = "orders",
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Another name for the application.", show_default=False),
-    ] = None,
+    name: Annotated[str | None, option("Another name for the application.", metavar="NAME")] = None,
 ) -> None:
     """Make a project that runs at once.
 
