@@ -237,11 +237,10 @@ def prune(
         bool, option("Folders of runs without `--checkpoint`, which no process uses.", "--temporary")
     ] = False,
     windows: Annotated[
-        int,
-        option("Keep the newest N windows only; 0: all.", "--windows", min=0, metavar="N", show_default=True),
+        int, option("Keep the newest N windows only; 0: all.", "--windows", min=0, metavar="N")
     ] = 0,
     older_than: Annotated[
-        str, option("Age of recordings and dumps that go.", "--older-than", metavar="TIME", show_default=True)
+        str, option("Age of recordings and dumps that go.", "--older-than", metavar="TIME")
     ] = "7d",
     yes: Annotated[bool, option("Remove it; else it is only said.", "--yes")] = False,
     as_json: AsJson = False,
@@ -299,9 +298,7 @@ Operators = Annotated[
 def export_state(
     folder: Folder,
     store: Store,
-    out: Annotated[
-        Path, option("Folder that is empty, or not there.", "--out", metavar="DIR", show_default=True)
-    ],
+    out: Annotated[Path, option("Folder that is empty, or not there.", "--out", metavar="DIR")],
     operator: Operators = None,
     window: Annotated[
         int | None, option("A window that is kept; else the last.", "--window", metavar="W")

@@ -7,11 +7,11 @@ from typing import Any
 import typer
 
 
-def option(help: str, *flags: str, show_default: bool = False, **more: Any) -> Any:  # noqa: A002
+def option(help: str, *flags: str, **more: Any) -> Any:  # noqa: A002
     """An option. `flags`: its names, where they are not the parameter's. `more`: as of `typer.Option`."""
-    return typer.Option(*flags, help=help, show_default=show_default, **more)
+    return typer.Option(*flags, help=help, **more)
 
 
 def argument(help: str, metavar: str, **more: Any) -> Any:  # noqa: A002
     """An argument. `more`: as of `typer.Argument`."""
-    return typer.Argument(help=help, metavar=metavar, show_default=False, **more)
+    return typer.Argument(help=help, metavar=metavar, **more)

@@ -15,9 +15,7 @@ Logs = Annotated[
         "Event logs, as `ridgeline run --event-log FILE` writes them, or folders with them.", "DIR|FILE..."
     ),
 ]
-Port = Annotated[
-    int, option("The port to listen on; 0: a free one.", min=0, max=65_535, metavar="PORT", show_default=True)
-]
+Port = Annotated[int, option("The port to listen on; 0: a free one.", min=0, max=65_535, metavar="PORT")]
 Open = Annotated[bool, option("Open it in the browser of this machine.", "--open")]
 
 

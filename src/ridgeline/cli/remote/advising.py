@@ -25,8 +25,7 @@ _SHOWN_BLAME = 4
 def advise(
     remote: Named,
     seconds: Annotated[
-        float,
-        option("Watch for so long, in seconds; 0: by what is known.", "--for", min=0, show_default=True),
+        float, option("Watch for so long, in seconds; 0: by what is known.", "--for", min=0)
     ] = 10.0,
 ) -> None:
     """Say what would help, by how much.
@@ -113,9 +112,7 @@ def keys(
             autocompletion=completing.operators,
         ),
     ] = None,
-    seconds: Annotated[
-        float, option("Watch the application for so long, in seconds.", "--for", min=0, show_default=True)
-    ] = 5.0,
+    seconds: Annotated[float, option("Watch the application for so long, in seconds.", "--for", min=0)] = 5.0,
 ) -> None:
     """Say how tuples are spread over keys.
 

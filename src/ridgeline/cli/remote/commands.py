@@ -195,9 +195,7 @@ def metrics(
             "One metric over time, such as `parse.bad`: by `windows`, `minutes` or `hours`.", metavar="PERIOD"
         ),
     ] = None,
-    limit: Annotated[
-        int, option("With `--by`: only the last N.", min=1, metavar="N", show_default=True)
-    ] = 20,
+    limit: Annotated[int, option("With `--by`: only the last N.", min=1, metavar="N")] = 20,
     watch: Watching = False,
 ) -> None:
     """List the metrics that operators declare.
@@ -239,7 +237,7 @@ def metrics(
 
 def windows(
     remote: Nearest,
-    limit: Annotated[int, option("Only the last N windows.", min=1, metavar="N", show_default=True)] = 20,
+    limit: Annotated[int, option("Only the last N windows.", min=1, metavar="N")] = 20,
 ) -> None:
     """List the last windows, their latency and path.
 

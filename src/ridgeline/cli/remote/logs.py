@@ -50,10 +50,7 @@ def logs(
     ] = None,
     region: Annotated[str | None, option("Only this region, of several.", "--region", metavar="NAME")] = None,
     lines: Annotated[
-        int,
-        option(
-            "How many of the last lines.", "--lines", "-n", min=1, max=_MOST, metavar="N", show_default=True
-        ),
+        int, option("How many of the last lines.", "--lines", "-n", min=1, max=_MOST, metavar="N")
     ] = 100,
     level: Annotated[
         tuple[str, _Level] | None,

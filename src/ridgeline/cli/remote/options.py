@@ -115,7 +115,6 @@ class Change(Named):
             "--timeout",
             min=0,
             metavar="SECONDS",
-            show_default=True,
         ),
     ] = 60.0
 

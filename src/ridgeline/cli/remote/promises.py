@@ -32,13 +32,7 @@ def promises(
         ),
     ] = False,
     wait: Annotated[
-        str,
-        option(
-            "How long something has to be so before such an alert fires.",
-            "--for",
-            metavar="TIME",
-            show_default=True,
-        ),
+        str, option("How long something has to be so before such an alert fires.", "--for", metavar="TIME")
     ] = "1m",
 ) -> None:
     """Show promises: kept or broken; write alert rules.

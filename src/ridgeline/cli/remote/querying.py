@@ -26,22 +26,14 @@ _PATIENCE_SECONDS = 40.0
 def query(  # noqa: PLR0913, PLR0917  options
     remote: Named,
     sql: Annotated[str, argument("A SELECT; its tables are the names of streams.", "SQL")],
-    every: Annotated[
-        str, option("How long a period is: `10s`; 0: a window.", metavar="DURATION", show_default=True)
-    ] = "0",
+    every: Annotated[str, option("How long a period is: `10s`; 0: a window.", metavar="DURATION")] = "0",
     lasting: Annotated[str | None, option("End after so long.", "--for", metavar="DURATION")] = None,
-    times: Annotated[
-        int, option("End after N results; 0: until Ctrl-C.", min=0, metavar="N", show_default=True)
-    ] = 0,
-    rows: Annotated[
-        int, option("The most rows a result.", min=1, max=100_000, metavar="N", show_default=True)
-    ] = 1000,
+    times: Annotated[int, option("End after N results; 0: until Ctrl-C.", min=0, metavar="N")] = 0,
+    rows: Annotated[int, option("The most rows a result.", min=1, max=100_000, metavar="N")] = 1000,
     seconds: Annotated[
-        int, option("The longest that the SQL may take.", min=1, max=30, metavar="SECONDS", show_default=True)
+        int, option("The longest that the SQL may take.", min=1, max=30, metavar="SECONDS")
     ] = 1,
-    memory_mb: Annotated[
-        int, option("The most memory it may take.", min=32, metavar="MB", show_default=True)
-    ] = 256,
+    memory_mb: Annotated[int, option("The most memory it may take.", min=32, metavar="MB")] = 256,
     into: Annotated[
         str | None, option("Write the rows to a file, `.jsonl` or `.csv`, too.", metavar="FILE")
     ] = None,

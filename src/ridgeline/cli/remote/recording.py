@@ -22,8 +22,8 @@ Port = Annotated[
     str | None,
     argument("One of its ports. Default: all that are connected.", "[PORT]", autocompletion=completing.ports),
 ]
-Windows = Annotated[int, option("End after N windows.", min=1, metavar="N", show_default=True)]
-MaxMb = Annotated[int, option("End before it has more megabytes.", min=1, metavar="MB", show_default=True)]
+Windows = Annotated[int, option("End after N windows.", min=1, metavar="N")]
+MaxMb = Annotated[int, option("End before it has more megabytes.", min=1, metavar="MB")]
 RecordingId = Annotated[
     str, argument("Its id; see `record list`.", "RECORDING", autocompletion=completing.recordings)
 ]
@@ -91,9 +91,7 @@ def show(
     remote: Recorded,
     recording: RecordingId,
     port: Port = None,
-    limit: Annotated[
-        int, option("Only the last N tuples of a port.", min=1, metavar="N", show_default=True)
-    ] = 20,
+    limit: Annotated[int, option("Only the last N tuples of a port.", min=1, metavar="N")] = 20,
 ) -> None:
     """Show the tuples of a recording; each with its window, partition and position there.
 

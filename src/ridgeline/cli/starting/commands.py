@@ -35,12 +35,7 @@ def init(
         str, argument("The folder, which is made; its name is the application's.", "[DIR]")
     ] = ".",
     template: Annotated[
-        str,
-        option(
-            "; ".join(f"`{name}`: {what}" for name, what in TEMPLATES.items()),
-            metavar="NAME",
-            show_default=True,
-        ),
+        str, option("; ".join(f"`{name}`: {what}" for name, what in TEMPLATES.items()), metavar="NAME")
     ] = "orders",
     name: Annotated[str | None, option("Another name for the application.", metavar="NAME")] = None,
 ) -> None:
