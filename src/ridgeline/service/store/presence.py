@@ -64,7 +64,6 @@ class Presence(Claim):
         self._failed = False
         self._silent = 0.0
         """When the entry was written that may be of a driver from before this host was started again."""
-        self._web: WebServer | None = None
         cluster_id, now = yarn_id(), self._clock.wall()
         self._entry = own_entry(
             "",
@@ -178,7 +177,6 @@ class Presence(Claim):
 
     def running(self, application_id: str, web: WebServer | None, cluster_id: str = "") -> None:
         """Say that it runs, and where its web service is."""
-        self._web = web
         self._entry = replace(
             self._entry,
             id=application_id,
