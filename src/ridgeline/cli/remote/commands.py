@@ -56,10 +56,7 @@ def operators(
     remote.show(answer, lambda width: [operators_list(answer["operators"], width)])
 
 
-def critical_path(
-    remote: Nearest,
-    watch: Watching = False,
-) -> None:
+def critical_path(remote: Nearest, watch: Watching = False) -> None:
     """Show which operators make up a window's latency.
 
     Also how much slower the others may become, and what else the window waited for.
@@ -127,10 +124,7 @@ def record_age(
     remote.show(answer, lambda width: [draw(rows, width) if rows else none])
 
 
-def progress(
-    remote: Nearest,
-    watch: Watching = False,
-) -> None:
+def progress(remote: Nearest, watch: Watching = False) -> None:
     """Show how far a long window is, and what waits.
 
     At the sources, and when that will be worked off.

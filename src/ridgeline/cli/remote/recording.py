@@ -61,10 +61,7 @@ def start_recording(
     remote.show(answer, lambda _width: [_changed(answer, "is recorded from")])
 
 
-def stop_recording(
-    remote: Named,
-    recording: RecordingId,
-) -> None:
+def stop_recording(remote: Named, recording: RecordingId) -> None:
     """End a recording before the next window.
 
     Example: `ridgeline record stop quotes 1-1`

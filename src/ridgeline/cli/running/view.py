@@ -286,13 +286,7 @@ class StderrCapture:
 class LiveView(View):
     """A screen that is redrawn four times a second, from figures that are read at most twice a second."""
 
-    def __init__(
-        self,
-        console: Console,
-        clock: Clock,
-        application: str,
-        settings: RunSettings,
-    ) -> None:
+    def __init__(self, console: Console, clock: Clock, application: str, settings: RunSettings) -> None:
         self._console = console
         self._clock = clock
         self._application = application

@@ -35,13 +35,7 @@ class ServedTls:
         RidgelineError: If the files cannot be read or do not belong together, or others can read the key.
     """
 
-    def __init__(
-        self,
-        certificate: str | Path,
-        key: str | Path,
-        *,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, certificate: str | Path, key: str | Path, *, clock: Clock | None = None) -> None:
         self.on_renewed: Callable[[str], None] | None = None
         """Called with the new fingerprint, before the first client sees the new certificate."""
         self._certificate, self._key = certificate, key
