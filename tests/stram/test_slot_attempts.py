@@ -20,7 +20,7 @@ def failed(window, attempt=0):
 
 def running(*windows):
     """Attempts 0 at these windows are told, the first one with states."""
-    flight = SlotAttempts({0, 1})
+    flight = SlotAttempts({0: 0, 1: 0})
     for number, window in enumerate(windows):
         asked = request(window, states=not number)
         assert list(flight.begin(asked, complete=True)) == [asked]
@@ -29,10 +29,11 @@ def running(*windows):
 
 def test_a_window_is_over_once_each_container_has_reported():
     flight = running(4, 5)
-    assert not flight.reported(4, 0, 0)
-    assert not flight.reported(4, 0, 0)
-    assert not flight.reported(5, 0, 0)
-    assert flight.reported(4, 0, 1)
+    assert flight.reported(4, 0, 0, 1.0) is not None
+    assert flight.reported(4, 0, 0, 2.0) is None
+    assert flight.reported(5, 0, 0, 3.0) is not None
+    assert flight.runs(4, 0)
+    assert flight.reported(4, 0, 1, 4.0) is not None
     assert not flight.runs(4, 0)
     assert flight.runs(5, 0)
 
@@ -40,14 +41,12 @@ def test_a_window_is_over_once_each_container_has_reported():
 def test_reports_of_other_attempts_count_for_nothing():
     flight = running(4)
     assert list(flight.begin(request(4, 1, states=True), complete=True)) == [request(4, 1, states=True)]
-    assert not flight.reported(4, 0, 0)
-    assert not flight.reported(4, 0, 1)
-    assert not flight.reported(3, 0, 1)
+    assert [flight.reported(*one, 0.0) for one in ((4, 0, 0), (4, 0, 1), (3, 0, 1))] == [None] * 3
     assert flight.runs(4, 1)
 
 
 def test_requests_wait_for_all_slots_in_their_order():
-    flight = SlotAttempts({0, 1})
+    flight = SlotAttempts({0: 0, 1: 0})
     asked = [request(4, states=True), request(5), request(6)]
     for one in asked:
         assert not flight.begin(one, complete=False)
@@ -75,8 +74,8 @@ def test_after_a_loss_nothing_runs_until_a_request_has_states():
 
 def test_a_slot_that_is_lost_between_windows_fails_the_next_one():
     flight = running(4)
-    flight.reported(4, 0, 0)
-    flight.reported(4, 0, 1)
+    flight.reported(4, 0, 0, 0.0)
+    flight.reported(4, 0, 1, 0.0)
     assert flight.failed(LOST) is None
     assert flight.begin(request(5), complete=True) == (failed(5),)
     assert list(flight.begin(request(5, 1, states=True), complete=True)) == [request(5, 1, states=True)]
@@ -84,8 +83,8 @@ def test_a_slot_that_is_lost_between_windows_fails_the_next_one():
 
 def test_one_loss_is_one_failure_however_many_windows_begin_before_it_is_heard_of():
     flight = running(4)
-    flight.reported(4, 0, 0)
-    flight.reported(4, 0, 1)
+    flight.reported(4, 0, 0, 0.0)
+    flight.reported(4, 0, 1, 0.0)
     assert flight.failed(LOST) is None
     begun = [flight.begin(request(window), complete=True) for window in (5, 6, 7, 8)]
     assert begun == [(failed(5),), (), (), ()]

@@ -1,6 +1,7 @@
 """Which slot is late by its own past, and what follows for slots and windows."""
 
 import math
+from functools import partial
 
 import pytest
 
@@ -27,41 +28,63 @@ def planned(**attributes):
     return plan_application(app, {}, {"speculation": "0.9", **attributes})
 
 
+def attempts_of(plan):
+    return SlotAttempts({container.id: container.stage for container in plan.execution.containers})
+
+
+def send(attempts, window_id, now, *, restores=False):
+    """Have slots run a window."""
+    request = WindowRequest(window_id, 0, 1, states={} if restores else None)
+    attempts.begin(request, complete=True)
+    return attempts.sent(request, now)
+
+
 class Story:
     """Windows of three stages; each container takes a second of the clock, if nothing else is said."""
 
     def __init__(self, **attributes):
         self.plan = planned(**attributes)
         self.speculation = Speculation(self.plan)
+        self.attempts = attempts_of(self.plan)
         self.now = 0.0
         self.stages = [
             [container.id for container in stage.containers] for stage in self.plan.execution.stages
         ]
         self.home = {container: index for stage in self.stages for index, container in enumerate(stage)}
 
+    def begin(self, window_id, *, restores=False):
+        self.speculation.sent(send(self.attempts, window_id, self.now, restores=restores), self.now)
+
+    def ended(self, window_id, container, now):
+        took = self.attempts.reported(window_id, 0, container, now)
+        self.speculation.ended(container, took, now, over=not self.attempts.runs(window_id, 0))
+
     def window(self, window_id, seconds=1.0, *, slower=0.0, restores=False):
         """Run a window; each stage takes so much longer than the one before."""
-        self.speculation.begin(window_id, self.now, restores=restores)
+        self.begin(window_id, restores=restores)
         for number, stage in enumerate(self.stages):
             self.now += seconds + slower * number
             for container in stage:
-                self.speculation.ended(window_id, container, self.now)
+                self.ended(window_id, container, self.now)
 
     def past(self, windows=LEAST_WINDOWS, **options):
         for window_id in range(windows):
             self.window(window_id, **options)
         return windows
 
+    def looks(self):
+        return self.speculation.look(self.now, self.home, self.attempts)
+
     def late(self, seconds):
         self.now += seconds
-        found = self.speculation.look(self.now, self.home)
+        found = self.looks()
         return found[0] if len(found) == 1 else None
 
 
 def test_a_slot_is_late_by_the_multiple_of_its_own_past():
     story = Story(speculation_multiplier="3")
-    story.speculation.begin(story.past(), story.now, restores=False)
-    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now + 0.5)
+    story.begin(story.past())
+    story.ended(LEAST_WINDOWS, story.stages[0][1], story.now + 0.5)
     assert story.late(2.9) is None
     assert story.speculation.due == pytest.approx(story.now + 0.1)
     found = story.late(0.2)
@@ -73,7 +96,7 @@ def test_nobody_is_late_who_has_little_past_or_no_window():
     story = Story()
     assert story.late(100.0) is None
     assert story.speculation.due == math.inf
-    story.speculation.begin(story.past(LEAST_WINDOWS - 1), story.now, restores=False)
+    story.begin(story.past(LEAST_WINDOWS - 1))
     assert story.late(100.0) is None
 
 
@@ -83,52 +106,51 @@ def test_only_slots_with_an_operator_that_has_it_are_late():
     totals = {one.id for one in plan.physical.operators if one.name == "total"}
     watched = {box.id for box in plan.execution.containers if totals.intersection(box.operators)}
     window = story.past()
-    story.speculation.begin(window, story.now, restores=False)
+    story.begin(window)
     for stage in story.stages:
-        late = {one.container for one in story.speculation.look(story.now + 50.0, story.home)}
-        assert late == watched & set(stage)
         story.now += 50.0
+        assert {one.container for one in story.looks()} == watched & set(stage)
         for container in stage:
-            story.speculation.ended(window, container, story.now)
+            story.ended(window, container, story.now)
 
 
 def test_short_windows_are_late_by_a_tenth_of_a_second_at_least():
     story = Story()
-    story.speculation.begin(story.past(seconds=0.001), story.now, restores=False)
-    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
+    story.begin(story.past(seconds=0.001))
+    story.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
     assert story.late(0.09) is None
     assert story.late(0.02).limit_seconds == pytest.approx(0.1)
 
 
 def test_all_slots_that_are_late_are_told():
     story = Story()
-    story.speculation.begin(story.past(), story.now, restores=False)
-    assert [one.slot for one in story.speculation.look(story.now + 50.0, story.home)] == [0, 1]
+    story.begin(story.past())
     story.now += 50.0
-    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
+    assert [one.slot for one in story.looks()] == [0, 1]
+    story.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
     assert story.late(0.0).slot == 0
 
 
 def test_who_waits_for_an_earlier_stage_is_not_late():
     story = Story()
-    story.speculation.begin(story.past(), story.now, restores=False)
+    story.begin(story.past())
     story.now += 50.0
     for container in story.stages[0]:
-        story.speculation.ended(LEAST_WINDOWS, container, story.now)
+        story.ended(LEAST_WINDOWS, container, story.now)
     assert story.late(1.9) is None
 
 
 def test_what_is_begun_again_restores_states_and_may_take_longer_unless_all_windows_do():
     story = Story()
-    story.speculation.begin(story.past(), story.now, restores=True)
-    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
+    story.begin(story.past(), restores=True)
+    story.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
     assert story.late(14.9) is None
     found = story.late(0.2)
     assert found.limit_seconds == pytest.approx(15.0)
     story = Story()
     windows = story.past(LEAST_WINDOWS + 1, restores=True)
-    story.speculation.begin(windows, story.now, restores=True)
-    story.speculation.ended(windows, story.stages[0][1], story.now)
+    story.begin(windows, restores=True)
+    story.ended(windows, story.stages[0][1], story.now)
     assert story.late(1.6) is not None
 
 
@@ -136,11 +158,12 @@ def test_an_attempt_after_one_that_was_late_may_take_longer_until_a_window_has_e
     story = Story()
     window, limits = story.past(), []
     for _ in range(4):
-        story.speculation.begin(window, story.now, restores=True)
-        story.speculation.ended(window, story.stages[0][1], story.now)
+        story.begin(window, restores=True)
+        story.ended(window, story.stages[0][1], story.now)
         found = story.late(1_000.0)
         limits.append(found.limit_seconds)
         story.speculation.swapped(found._replace(seconds=1.0))
+        story.attempts.moved()
     assert limits == pytest.approx([15.0, 30.0, 60.0, 120.0])
 
 
@@ -150,12 +173,12 @@ def test_a_container_that_a_change_of_the_plan_has_made_may_take_longer_than_any
     limits = [past.limit(0.9, 1.5) for past in story.speculation.pasts.values()]
     assert (min(limits), max(limits)) == pytest.approx((1.5, 4.5))
     story.plan = planned(**{"total.partitions": "3"})
-    story.speculation = Speculation(story.plan, story.speculation)
+    story.speculation, story.attempts = Speculation(story.plan, story.speculation), attempts_of(story.plan)
     [one, other, new] = story.stages[1] = [one.id for one in story.plan.execution.stages[1].containers]
     story.home[new] = 7
-    story.speculation.begin(window, story.now, restores=True)
+    story.begin(window, restores=True)
     for container in (*story.stages[0], one, other):
-        story.speculation.ended(window, container, story.now)
+        story.ended(window, container, story.now)
     assert story.late(44.9) is None
     found = story.late(0.2)
     assert (found.slot, found.limit_seconds) == (7, pytest.approx(45.0))
@@ -165,13 +188,14 @@ def test_windows_that_take_longer_for_good_are_late_no_more():
     story = Story()
     window, hedges = story.past(), 0
     for _ in range(50):
-        story.speculation.begin(window, story.now, restores=False)
-        story.speculation.ended(window, story.stages[0][1], story.now)
+        story.begin(window)
+        story.ended(window, story.stages[0][1], story.now)
         found = story.late(10.0)
         window += 1
         if found:
             hedges += 1
             story.speculation.swapped(found)
+            story.attempts.moved()
             story.window(window, 10.0, restores=True)
             window += 1
     assert 0 < hedges < 20
@@ -285,7 +309,7 @@ def test_a_failure_that_waits_for_windows_that_begin_again_waits_no_longer():
 
 
 def test_attempts_that_are_begun_before_stram_hears_of_it_are_void():
-    flight = SlotAttempts({0, 1})
+    flight = SlotAttempts({0: 0, 1: 0})
     flight.begin(WindowRequest(0, 0, 1, states={}), complete=True)
     flight.moved()
     assert not flight.runs(0, 0)
@@ -322,11 +346,11 @@ def test_it_is_fixed_from_the_start_of_a_run():
 
 
 def overdue(**attributes):
-    """Two containers that read, then others; windows of 1 s. Returns it and the containers by stage."""
+    """Two containers that read, then others; windows of 1 s. Returns `look`, attempts, containers by stage."""
     plan = plan_application(two_stages(Sum()), {}, {"window": "1s", **attributes})
-    made = Overdue(plan)
-    made.begin(7, 100.0)
-    return made, [stage.containers for stage in plan.execution.stages]
+    made, attempts = Overdue(plan), attempts_of(plan)
+    send(attempts, 7, 100.0)
+    return partial(made.look, attempts), attempts, [stage.containers for stage in plan.execution.stages]
 
 
 def ids(containers):
@@ -338,41 +362,37 @@ ONE_WINDOW = {f"{name}.timeout_window_count": "1" for name in ("numbers", "total
 
 @pytest.mark.parametrize(("counts", "limit"), [({}, 120.0), (ONE_WINDOW, 60.0)])
 def test_nothing_is_late_before_its_time_which_is_a_minute_at_least(counts, limit):
-    made, _ = overdue(**counts)
-    assert made.look(99.0 + limit, 0.0) is None
-    assert made.look(100.0 + limit, 0.0).limit_seconds == limit
+    look, *_ = overdue(**counts)
+    assert look(99.0 + limit, 0.0) is None
+    assert look(100.0 + limit, 0.0).limit_seconds == limit
 
 
 def test_who_waits_for_others_is_not_to_blame():
-    made, stages = overdue()
+    look, attempts, stages = overdue()
     first, *others = ids(stages[0])
     for container in others:
-        made.ended(7, container, 101.0)
-    late = made.look(300.0, 0.0)
+        attempts.reported(7, 0, container, 101.0)
+    late = look(300.0, 0.0)
     assert (late.container, late.window_id, late.seconds) == (first, 7, 199.0)
 
 
 def test_the_first_window_under_way_counts_and_time_begins_with_the_window_before():
-    made, stages = overdue()
-    made.begin(8, 100.0)
+    look, attempts, stages = overdue()
+    send(attempts, 8, 100.0)
     for containers in stages:
         for container in ids(containers):
-            made.ended(7, container, 150.0)
-    made.over(7)
-    assert made.look(269.0, 0.0) is None
-    assert made.look(270.0, 0.0).window_id == 8
+            attempts.reported(7, 0, container, 150.0)
+    assert look(269.0, 0.0) is None
+    assert look(270.0, 0.0).window_id == 8
 
 
-def test_nothing_is_late_while_a_slot_works_or_while_nobody_could_hear():
-    made, _ = overdue()
-    made.works(250.0)
-    assert made.look(369.0, 0.0) is None
-    assert made.look(370.0, 300.0) is None
-    assert made.look(420.0, 300.0).seconds == 120.0
+def test_no_time_counts_in_which_a_slot_worked_or_nobody_could_hear():
+    look, *_ = overdue()
+    assert look(370.0, 300.0) is None
+    assert look(420.0, 300.0).seconds == 120.0
 
 
 def test_nothing_is_late_once_attempts_are_void():
-    made, _ = overdue()
-    made.over()
-    assert made.look(1_000.0, 0.0) is None
-    assert Overdue(plan_application(two_stages(Sum()))).look(1_000.0, 0.0) is None
+    look, attempts, _ = overdue()
+    attempts.moved()
+    assert look(1_000.0, 0.0) is None

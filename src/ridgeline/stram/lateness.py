@@ -7,8 +7,7 @@ earlier stages have ended this one.
 `Overdue`: which container keeps a window from its end although no slot works. It has lost what it waits for.
 A slot that works is not hung, however long it takes.
 
-No clock: times are given, seconds of one. Each has a table of its own, as two threads look. The watchdog's
-must see it when that of windows hangs.
+No clock: times are given, seconds of one. What is under way, and who owes it, is told by `SlotAttempts`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ridgeline.plan.execution import Plan
+from ridgeline.stram.slot_attempts import SlotAttempt, SlotAttempts
 
 LEAST_SECONDS = 0.1
 """No container is late before, however short its windows are."""
@@ -55,29 +55,16 @@ class _Past:
         self.taken.append(seconds)
         bisect.insort(self.ordered, seconds)
 
-    def limit(self, quantile: float | None, multiplier: float) -> float:
-        """How long a window may take; for ever as long as too little is known, and without a quantile."""
-        if quantile is None or len(self.ordered) < LEAST_WINDOWS:
+    def limit(self, quantile: float, multiplier: float) -> float:
+        """How long a window may take; for ever as long as too little is known."""
+        if len(self.ordered) < LEAST_WINDOWS:
             return math.inf
         place = max(0, math.ceil(len(self.ordered) * quantile) - 1)
         return max(LEAST_SECONDS, multiplier * self.ordered[place])
 
 
-@dataclass(slots=True)
-class _Window:
-    """A window under way: when it was sent to slots, who has not ended it, when each stage did.
-
-    `times`: so many times as long as others it may take.
-    """
-
-    begun: float
-    awaited: set[int]
-    times: float
-    stage_ended: dict[int, float] = field(default_factory=dict)
-
-
 class Speculation:
-    """The windows under way, and how long containers took for those before.
+    """How long containers took for the windows before, and who is late by it.
 
     Only the oldest window is looked at: a late slot keeps it from its end.
     """
@@ -86,95 +73,78 @@ class Speculation:
         """`before`: that of the plan before. Containers that stay keep their past."""
         self._quantiles = _quantiles(plan)
         self._multiplier = float(plan.logical.attributes["speculation_multiplier"])
-        self._stages = {container.id: container.stage for container in plan.execution.containers}
         pasts: Mapping[int, _Past] = {} if before is None else before.pasts
-        self.pasts: dict[int, _Past] = {one: pasts.get(one) or _Past() for one in self._stages}
-        """The past of each container."""
+        self.pasts: dict[int, _Past] = {one: pasts.get(one) or _Past() for one in self._quantiles}
+        """The past of each container that may be late."""
         self.longest = math.inf
         """How long a container may take that has no past, since a change of the plan has made it."""
         if before is not None:
             limits = list(map(before.own_limit, pasts))
             known = [limit for limit in limits if limit < math.inf]
             self.longest = _RESTORING * max(known) if known else before.longest
-        self._windows: dict[int, _Window] = {}
-        self._ended: dict[int, float] = {}
-        """When each container has ended its last window."""
         self._restored = False
         """The window before was begun with states."""
         self._times = _RESTORING
         self.due = math.inf
         """No slot is late before."""
 
-    def begin(self, window_id: int, now: float, *, restores: bool) -> None:
-        """An attempt is sent to slots. `restores`: the states are named, so all attempts before are void.
+    def sent(self, attempt: SlotAttempt, now: float) -> None:
+        """An attempt is sent to slots; one that names the states has longer time, as these may be read.
 
         Where each window names them, that is in their past.
         """
-        if restores:
-            self._windows.clear()
-            self._ended.clear()
-        times = self._times if restores and not self._restored else 1.0
-        self._windows[window_id] = _Window(now, set(self._stages), times)
+        restores = attempt.request.states is not None
+        if restores and not self._restored:
+            attempt.times = self._times
         self._restored = restores
-        self.due = now
+        self._look_at(now)
 
-    def ended(self, window_id: int, container: int, now: float) -> None:
-        """A container has ended a window."""
-        window = self._windows.get(window_id)
-        if window is None or container not in window.awaited:
-            return
-        window.awaited.discard(container)
-        self.pasts[container].add(max(0.0, now - self._ready(window, container)))
-        self._ended[container] = window.stage_ended[self._stages[container]] = now
-        if not window.awaited:
-            del self._windows[window_id]
+    def ended(self, container: int, took: float, now: float, *, over: bool) -> None:
+        """A container has ended a window, which may be `over` with it."""
+        if (past := self.pasts.get(container)) is not None:
+            past.add(took)
+        if over:
             self._times = _RESTORING
-        self.due = now
+        self._look_at(now)
+
+    def _look_at(self, now: float) -> None:
+        self.due = now if self._quantiles else math.inf
 
     def void(self) -> None:
         """All attempts are void."""
-        self._windows.clear()
-        self._ended.clear()
         self._restored = False
         self.due = math.inf
 
-    def _ready(self, window: _Window, container: int) -> float:
-        """When a container could begin a window."""
-        stage = self._stages[container]
-        earlier = (at for done, at in window.stage_ended.items() if done < stage)
-        return max(window.begun, self._ended.get(container, window.begun), *earlier)
-
     def own_limit(self, container: int) -> float:
         """How long a container may take by its own past."""
-        return self.pasts[container].limit(self._quantiles.get(container), self._multiplier)
+        return self.pasts[container].limit(self._quantiles[container], self._multiplier)
 
-    def _limit(self, container: int, window: _Window) -> float:
+    def _limit(self, container: int, times: float) -> float:
         """How long a container may take for a window."""
+        if container not in self._quantiles:
+            return math.inf
         limit = self.own_limit(container)
-        if limit < math.inf or container not in self._quantiles:
-            return limit * window.times
-        return self.longest * max(1.0, window.times / _RESTORING)
+        return limit * times if limit < math.inf else self.longest * max(1.0, times / _RESTORING)
 
-    def look(self, now: float, home: Mapping[int, int]) -> Sequence[LateSlot]:
+    def look(self, now: float, home: Mapping[int, int], attempts: SlotAttempts) -> Sequence[LateSlot]:
         """The slots that are late. `home`: the slot of each container. Sets `due`."""
         if now < self.due:
             return ()
         self.due = math.inf
-        window_id = min(self._windows, default=None)
-        if window_id is None:
+        oldest = attempts.oldest
+        if oldest is None:
             return ()
-        window = self._windows[window_id]
-        stage = min(map(self._stages.__getitem__, window.awaited))
+        stage = min(attempts.stages[one] for one in oldest.owed)
         late: dict[int, LateSlot] = {}
-        for container in window.awaited:
-            if self._stages[container] != stage:
+        for container in oldest.owed:
+            if attempts.stages[container] != stage:
                 continue
-            limit = self._limit(container, window)
-            seconds, slot = now - self._ready(window, container), home.get(container, -1)
+            limit = self._limit(container, oldest.times)
+            seconds, slot = now - attempts.ready(oldest, container), home.get(container, -1)
             if seconds < limit:
                 self.due = min(self.due, now + limit - seconds)
             elif slot not in late or seconds > late[slot].seconds:
-                late[slot] = LateSlot(slot, container, window_id, seconds, limit)
+                late[slot] = LateSlot(slot, container, oldest.request.window_id, seconds, limit)
         return list(late.values())
 
     def swapped(self, late: LateSlot) -> None:
@@ -213,10 +183,9 @@ class Late(NamedTuple):
 
 
 class Overdue:
-    """The windows under way, by what each container has ended of them."""
+    """How long each container of a plan may keep a window from its end while no slot works."""
 
     def __init__(self, plan: Plan) -> None:
-        self._stages = {container.id: container.stage for container in plan.execution.containers}
         width = plan.logical.window_seconds
         counts = {
             operator.id: operator.attributes["timeout_window_count"] for operator in plan.physical.operators
@@ -225,41 +194,16 @@ class Overdue:
             container.id: max(STUCK_SECONDS, width * max(map(counts.__getitem__, container.operators)))
             for container in plan.execution.containers
         }
-        self._awaited: dict[int, set[int]] = {}
-        self._worked = 0.0
-        """When a slot was last known to work, or got something to do."""
 
-    def begin(self, window_id: int, now: float) -> None:
-        """An attempt at a window is sent to slots."""
-        self._awaited[window_id] = set(self._stages)
-        self.works(now)
-
-    def ended(self, window_id: int, container: int, now: float) -> None:
-        """A container has ended a window."""
-        if (awaited := self._awaited.get(window_id)) is not None:
-            awaited.discard(container)
-            self.works(now)
-
-    def works(self, now: float) -> None:
-        """A slot works."""
-        self._worked = now
-
-    def over(self, window_id: int | None = None) -> None:
-        """The attempt at a window is over; None: all are."""
-        if window_id is None:
-            self._awaited.clear()
-        else:
-            self._awaited.pop(window_id, None)
-
-    def look(self, now: float, since: float) -> Late | None:
+    def look(self, attempts: SlotAttempts, now: float, since: float) -> Late | None:
         """The container that is to blame, None if none is. No time before `since` counts.
 
         It is one of the first stage that is not done, of the first window under way: others wait for it.
         """
-        window_id = min(self._awaited, default=None)
-        if window_id is None or not self._awaited[window_id]:
+        oldest = attempts.oldest
+        owed = () if oldest is None else tuple(oldest.owed)
+        if oldest is None or not owed:
             return None
-        awaited = self._awaited[window_id]
-        container = min(awaited, key=lambda one: (self._stages[one], self._limits[one], one))
-        seconds, limit = now - max(since, self._worked), self._limits[container]
-        return Late(container, window_id, seconds, limit) if seconds >= limit else None
+        container = min(owed, key=lambda one: (attempts.stages[one], self._limits[one], one))
+        seconds, limit = now - max(since, attempts.active_at), self._limits[container]
+        return Late(container, oldest.request.window_id, seconds, limit) if seconds >= limit else None

@@ -1,26 +1,51 @@
-"""The attempts that slots run: which are sent, which wait for a slot, and which are void.
+"""The attempts that slots run: which are sent, which wait for a slot, who owes a report, and which are void.
 
 Containers in slots keep their state from window to window. A slot that is lost loses it. Then all attempts in
-flight are void, and so is what the other slots hold: the next request must have states. No I/O, no clock.
+flight are void, and so is what the other slots hold: the next request must have states. No I/O, no clock:
+times are given, seconds of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.control import AttemptFailed
 
 
-class SlotAttempts:
-    """The attempts that were begun, by window. `containers`: those that report each."""
+@dataclass(slots=True)
+class SlotAttempt:
+    """An attempt in flight: `sent` to slots when, None while it waits for one; `owed`: who has not reported.
 
-    def __init__(self, containers: Collection[int]) -> None:
-        self._containers = frozenset(containers)
-        self._requests: dict[int, WindowRequest] = {}
-        self._awaited: dict[int, set[int]] = {}
+    `stage_ended`: when the last container so far of each stage has. `times`: so many times as long as others
+    it may take.
+    """
+
+    request: WindowRequest
+    owed: set[int]
+    sent: float | None = None
+    stage_ended: dict[int, float] = field(default_factory=dict)
+    times: float = 1.0
+
+
+class SlotAttempts:
+    """The attempts that were begun, by window: what lateness, hangs and speculation are told from.
+
+    `stages`: of the containers that report each. The thread of windows changes it, the watchdog's looks: what
+    it reads are copies, so no lock can let a thread of windows that hangs hold the watchdog, too.
+    """
+
+    def __init__(self, stages: Mapping[int, int]) -> None:
+        self.stages = stages
+        self.busy_since = 0.0
+        """When an attempt was last sent while no other one was under way."""
+        self.active_at = 0.0
+        """When an attempt was last sent, or a container has last ended a window."""
+        self._flight: dict[int, SlotAttempt] = {}
+        self._ended: dict[int, float] = {}
+        """When each container has ended its last window."""
         self._waiting: list[WindowRequest] | None = None
         self._void = False
         """True from a loss on until a request has states: nothing runs."""
@@ -34,8 +59,7 @@ class SlotAttempts:
         `complete`: all slots are there. One with states waits for that, and so do those after it.
         """
         if request.states is not None:
-            self._requests.clear()
-            self._awaited.clear()
+            self._clear()
             self._void, self._unreported = False, None
             self._waiting = None if complete else []
         elif self._void:
@@ -44,44 +68,73 @@ class SlotAttempts:
                 return ()
             failure = replace(failure, window_id=request.window_id)
             return (AttemptFailed(request.window_id, request.attempt, failure),)
-        self._requests[request.window_id] = request
-        self._awaited[request.window_id] = set(self._containers)
+        self._flight[request.window_id] = SlotAttempt(request, set(self.stages))
         if self._waiting is None:
             return (request,)
         self._waiting.append(request)
         return ()
+
+    def _clear(self) -> None:
+        """No attempt begun so far counts."""
+        self._flight.clear()
+        self._ended.clear()
 
     def all_there(self) -> Sequence[WindowRequest]:
         """All slots are there again: the requests to send now."""
         waiting, self._waiting = self._waiting or (), None
         return waiting
 
+    def sent(self, request: WindowRequest, now: float) -> SlotAttempt | None:
+        """An attempt is about to be sent to slots; None if it is void."""
+        attempt = self._flight.get(request.window_id)
+        if attempt is None or attempt.request is not request:
+            return None
+        if self.oldest is None:
+            self.busy_since = now
+        attempt.sent = self.active_at = now
+        return attempt
+
     def runs(self, window_id: int, attempt: int) -> bool:
-        """True if this attempt is in flight."""
-        request = self._requests.get(window_id)
-        return request is not None and request.attempt == attempt
+        """True if this attempt is in flight. From any thread."""
+        known = self._flight.get(window_id)
+        return known is not None and known.request.attempt == attempt
 
     @property
-    def oldest(self) -> int:
-        """The first window in flight, -1 if there is none."""
-        return min(self._requests, default=-1)
+    def oldest(self) -> SlotAttempt | None:
+        """The attempt at the first window under way, None if none was sent. From any thread."""
+        sent = [one for one in list(self._flight.values()) if one.sent is not None]
+        return min(sent, key=lambda one: one.request.window_id, default=None)
 
-    def reported(self, window_id: int, attempt: int, container: int) -> bool:
-        """A container has reported; True if it was the last one of the attempt, which is over then."""
-        if not self.runs(window_id, attempt):
-            return False
-        awaited = self._awaited[window_id]
-        awaited.discard(container)
-        if awaited:
-            return False
-        del self._requests[window_id], self._awaited[window_id]
-        return True
+    @property
+    def first_window(self) -> int:
+        """The first window that was begun, sent or not; -1 if there is none."""
+        return min(self._flight, default=-1)
+
+    def reported(self, window_id: int, attempt: int, container: int, now: float) -> float | None:
+        """A container has reported: how long it took, None if it owes nothing. The last one ends the attempt.
+
+        `now`: when that was heard.
+        """
+        if not self.runs(window_id, attempt) or container not in self._flight[window_id].owed:
+            return None
+        known = self._flight[window_id]
+        took = max(0.0, now - self.ready(known, container))
+        known.owed.discard(container)
+        self._ended[container] = known.stage_ended[self.stages[container]] = self.active_at = now
+        if not known.owed:
+            del self._flight[window_id]
+        return took
+
+    def ready(self, attempt: SlotAttempt, container: int) -> float:
+        """When a container could begin its part of an attempt that was sent."""
+        stage, sent = self.stages[container], attempt.sent or 0.0
+        earlier = (at for done, at in attempt.stage_ended.items() if done < stage)
+        return max(sent, self._ended.get(container, sent), *earlier)
 
     def moved(self) -> None:
         """Containers live in another slot, without their states. STRAM gets a report; nothing has failed."""
         self._void, self._unreported = True, None
-        self._requests.clear()
-        self._awaited.clear()
+        self._clear()
 
     @property
     def waits(self) -> bool:
@@ -95,13 +148,12 @@ class SlotAttempts:
         """
         if self._waiting is not None:
             return None  # nothing was told yet, and the first request has states
-        if not self._requests:
+        if not self._flight:
             if not self._void or self._unreported is not None:
                 self._void, self._unreported = True, failure
             return None
         self._void, self._unreported = True, None
-        window = failure.window_id if failure.window_id in self._requests else min(self._requests)
-        attempt = self._requests[window].attempt
-        self._requests.clear()
-        self._awaited.clear()
+        window = failure.window_id if failure.window_id in self._flight else self.first_window
+        attempt = self._flight[window].request.attempt
+        self._clear()
         return AttemptFailed(window, attempt, replace(failure, window_id=window))

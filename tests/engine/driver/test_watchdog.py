@@ -14,20 +14,40 @@ from ridgeline.engine.process import black_box
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, StateWarning
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.slot_attempts import SlotAttempts
 from support.engine.applications import Number, Sum, sum_application
 from support.engine.in_slots import two_stages
 from support.engine.slot_platform import run_in_processes
 from support.waiting import wait_until
 
 REQUEST = WindowRequest(7, 1, 3)
+AGAIN = WindowRequest(7, 1, 3, states={})
 CLOCK_ONLY = ContainerHeartbeat(0.0, -1, "worker-1", 11, 0.0)
 ENDED = "its worker process 11 on `worker-1` was silent for {} s and was ended"
 
 
+def watching(plan, process):
+    """Hangs of a plan whose containers all live in one process; its `attempts` are those of slots."""
+    attempts = SlotAttempts({container.id: container.stage for container in plan.execution.containers})
+    made = Hangs(plan, "run-1", attempts, lambda _container: process)
+    made.attempts = attempts
+    return made
+
+
+def begin(made, request, now):
+    made.attempts.begin(request, complete=True)
+    made.attempts.sent(request, now)
+
+
+def end(made, window_id, attempt, now=0.0):
+    for container in made.attempts.stages:
+        made.attempts.reported(window_id, attempt, container, now)
+
+
 def hangs(**attributes):
     plan = plan_application(sum_application(), attributes={"heartbeat_timeout": "10s", **attributes})
-    made = Hangs(plan, "run-1", lambda _container: None)
-    made.begin(REQUEST, 100.0)
+    made = watching(plan, None)
+    begin(made, REQUEST, 100.0)
     return made, {operator.name: operator.id for operator in plan.physical.operators}
 
 
@@ -104,29 +124,29 @@ def test_the_operator_of_a_worker_on_this_host_that_never_reported_it_is_read_fr
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
     assert stuck.failure.operator == "total"
     box.idle()
-    made.begin(REQUEST, 100.0)
+    begin(made, AGAIN, 100.0)
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
     assert stuck.failure.operator == ""
 
 
 def test_of_several_windows_in_flight_the_one_that_the_worker_is_in_is_named():
     made, ids = hangs()
-    made.begin(WindowRequest(8, 0, 3), 100.0)
+    begin(made, WindowRequest(8, 0, 3), 100.0)
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, beat(ids["total"], 8, 0))], 101, 111)
     assert (stuck.failure.operator, stuck.failure.window_id) == ("total", 8)
-    made.end(8)
+    end(made, 8, 0)
     assert made.look([Worker(12.0, beat(ids["total"], 8, 0))], 112.0).failure.window_id == 7
-    made.end(7)
+    end(made, 7, 1)
     assert made.look([Worker(13.0, beat(ids["total"], 8, 0))], 113.0) is None
 
 
 def test_windows_that_follow_each_other_without_a_gap_give_a_silent_worker_no_further_time():
     made, _ = hangs()
-    made.end()
+    end(made, 7, 1)
     found = []
     for second in range(100, 112):
-        made.begin(WindowRequest(second, 0, 3), float(second))
-        made.end(second - 1)
+        begin(made, WindowRequest(second, 0, 3), float(second))
+        end(made, second - 1, 0)
         found.append(made.look([Worker(second - 100.0, CLOCK_ONLY)], float(second)))
     assert found[:10] == [None] * 10
     assert found[10].failure.error.startswith(ENDED.format(10))
@@ -156,9 +176,9 @@ def test_a_callback_that_goes_on_is_left_alone(progress):
 def in_slots(**attributes):
     """Hangs that knows where containers live, with an attempt at window 7 told at 100; operators by name."""
     plan = plan_application(sum_application(), {}, {"window": "1s", "heartbeat_timeout": "10s", **attributes})
-    made = Hangs(plan, "run-1", lambda _container: ("worker-1", 11))
+    made = watching(plan, ("worker-1", 11))
     made.all_read(100.0, rows_come=False)
-    made.begin(REQUEST, 100.0)
+    begin(made, REQUEST, 100.0)
     return made, {operator.name: operator.id for operator in plan.physical.operators}
 
 

@@ -28,8 +28,8 @@ from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
 from ridgeline.measure.wording.units import duration, plural
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.lateness import Overdue
+from ridgeline.stram.slot_attempts import SlotAttempts
 
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 5.0
@@ -67,6 +67,7 @@ class Hangs:
         self,
         plan: Plan,
         run_id: str,
+        attempts: SlotAttempts,
         process_of: Callable[[int], Process | None],
         look_seconds: float = _LOOK_SECONDS,
         *,
@@ -77,47 +78,20 @@ class Hangs:
         self._look_seconds = look_seconds
         self._application = plan.logical.application
         self._run_id = run_id
-        self._requests: dict[int, WindowRequest] = {}
-        self._since = self._looked = 0.0
+        self._attempts = attempts
+        self._busy_since = -1.0
+        self._since = self._looked = self._worked = 0.0
         self._progress: dict[Process, tuple[object, float]] = {}
         self._process_of = process_of
         self._read = self._counts_from = 0.0
         self._said: dict[Process, float] = {}
         """After how long in its callback a process is named next."""
-        self._plan(plan)
-
-    def follow(self, plan: Plan) -> None:
-        """The containers are those of another plan from now on; no attempt is under way."""
-        self._plan(plan)
-        self.end()
-
-    def _plan(self, plan: Plan) -> None:
         self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self._operators = {operator.id: operator for operator in plan.physical.operators}
         self._overdue = Overdue(plan)
         self._first_operators = {
             container.id: container.operators[0] for container in plan.execution.containers
         }
-
-    def begin(self, request: WindowRequest, now: float) -> None:
-        """An attempt is given to the workers, perhaps while they have others."""
-        self._overdue.begin(request.window_id, now)
-        if not self._requests.keys() - {request.window_id}:
-            self._progress = {}
-            self._since = self._looked = now
-        self._requests[request.window_id] = request
-
-    def end(self, window_id: int | None = None) -> None:
-        """The attempt at a window is over; None: all are."""
-        self._overdue.over(window_id)
-        if window_id is None:
-            self._requests.clear()
-        else:
-            self._requests.pop(window_id, None)
-
-    def ended(self, window_id: int, container: int, now: float) -> None:
-        """A container in a slot has ended a window."""
-        self._overdue.ended(window_id, container, now)
 
     def all_read(self, now: float, *, rows_come: bool) -> None:
         """All that slots have sent is read. `rows_come`: containers may still wait for rows of Spark.
@@ -130,8 +104,12 @@ class Hangs:
 
     def look(self, workers: Sequence[Worker], now: float) -> Stuck | None:
         """The first worker that hangs now, None if none does."""
-        if not self._requests:
+        attempt = self._attempts.oldest
+        if attempt is None:
             return None
+        if self._busy_since != self._attempts.busy_since:
+            self._busy_since = self._since = self._looked = self._attempts.busy_since
+            self._progress = {}
         if (
             now - self._looked > self.timeout / 2 + self._look_seconds
         ):  # this process was stopped: heartbeats may lie unread
@@ -139,10 +117,10 @@ class Hangs:
             self._progress = {}
         self._looked = now
         if any(worker.beat.at_work for worker in workers):
-            self._overdue.works(now)
+            self._worked = now
         for worker in workers:
             if min(worker.silent_seconds, now - self._since) >= self.timeout:
-                return self._silent(worker)
+                return self._silent(worker, attempt.request.window_id)
             stuck = self._blocked(worker.beat, now)
             if stuck is not None:
                 return stuck
@@ -165,7 +143,7 @@ class Hangs:
         """The slot of a container that does not end a window, with the operator that is in turn there."""
         if now - self._read > _DEAF_SECONDS or not self._hears:
             return None  # what they have ended may lie unread, and nobody knows who works
-        late = self._overdue.look(now, max(self._since, self._counts_from))
+        late = self._overdue.look(self._attempts, now, max(self._since, self._counts_from, self._worked))
         process = None if late is None else self._process_of(late.container)
         if late is None or process is None:
             return None
@@ -182,12 +160,12 @@ class Hangs:
             beat, late.window_id, operator, f"{what}; {limit} windows, at least {late.limit_seconds:g} s"
         )
 
-    def _silent(self, worker: Worker) -> Stuck:
-        """A worker that sends nothing, with the operator of its last heartbeat."""
+    def _silent(self, worker: Worker, oldest: int) -> Stuck:
+        """A worker that sends nothing, with the operator of its last heartbeat. `oldest`: window."""
         beat = worker.beat
         operator, window_id = self._running(beat), beat.window_id
         if operator is None:
-            window_id = min(self._requests)
+            window_id = oldest
             turn = self._turn_of(beat.host, beat.pid)
             if turn is not None:
                 operator, window_id = self._operators.get(turn.operator), turn.window_id
@@ -220,7 +198,9 @@ class Hangs:
     def _turn_of(self, host: str, pid: int) -> Turn | None:
         """The operator in turn in a process of this host, if it belongs to an attempt under way."""
         turn = turn_of(pid) if host == _HOST else None
-        if turn is None or turn.run_id != self._run_id or not self._runs(turn.window_id, turn.attempt):
+        if turn is None or turn.run_id != self._run_id:
+            return None
+        if not self._attempts.runs(turn.window_id, turn.attempt):
             return None
         return turn
 
@@ -228,12 +208,8 @@ class Hangs:
         turn = self._turn_of(host, pid)
         return None if turn is None else self._operators.get(turn.operator)
 
-    def _runs(self, window_id: int, attempt: int) -> bool:
-        request = self._requests.get(window_id)
-        return request is not None and request.attempt == attempt
-
     def _running(self, beat: ContainerHeartbeat) -> PhysicalOperator | None:
-        if beat.container < 0 or not self._runs(beat.window_id, beat.attempt):
+        if beat.container < 0 or not self._attempts.runs(beat.window_id, beat.attempt):
             return None
         return next(
             (
@@ -301,29 +277,14 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="ridgeline-watchdog", daemon=True)
         self._thread.start()
 
-    def follow(self, plan: Plan) -> None:
+    def watch(self, hangs: Hangs) -> None:
         """Watch the containers of another plan from now on."""
         with self._busy:
-            self._hangs.follow(plan)
-
-    def begin(self, request: WindowRequest) -> None:
-        """An attempt is given to the slots, perhaps while they run others."""
-        with self._busy:
-            self._hangs.begin(request, self._clock.monotonic())
-
-    def ended(self, window_id: int, container: int) -> None:
-        """A container in a slot has ended a window."""
-        with self._busy:
-            self._hangs.ended(window_id, container, self._clock.monotonic())
+            self._hangs = hangs
 
     def all_read(self, *, rows_come: bool) -> None:
         """As `Hangs.all_read`; to be called again and again."""
         self._hangs.all_read(self._clock.monotonic(), rows_come=rows_come)
-
-    def end(self, window_id: int | None = None) -> None:
-        """The attempt at a window is over; None: all are."""
-        with self._busy:
-            self._hangs.end(window_id)
 
     def take(self, host: str, pid: int) -> Failure | None:
         """Why a process was ended, if it was; once. It looks again from then on."""

@@ -331,7 +331,7 @@ class _Sent(NamedTuple):
 class SlotContents:
     """The plan that runs, as the slots host it. The thread of windows changes it.
 
-    `slots`: where each container lives; set when the slots are started. `containers`: the operators of each.
+    `slots`: where each container lives; set when the slots are started. `containers`: the operators of each; `stages`.
     `home`: the slot of each container. `files`: the plan file of each slot. `needs`: what each slot needs.
     """
 
@@ -358,6 +358,7 @@ class SlotContents:
         self.plan = plan
         self.operators = {operator.id: operator for operator in plan.physical.operators}
         self.containers = {container.id: container.operators for container in plan.execution.containers}
+        self.stages = {container.id: container.stage for container in plan.execution.containers}
         self._partners = container_partners(plan)
         self._sent, self._file_of = {}, {}
 

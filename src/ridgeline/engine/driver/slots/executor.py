@@ -172,7 +172,7 @@ class SlotExecutor:
         self._group: SlotGroup | None = None
         self._slots: Slots
         self._events: deque[ExecutorEvent] = deque()
-        self._attempts = SlotAttempts(self._contents.containers)
+        self._attempts = SlotAttempts(self._contents.stages)
         self._given_up: Failure | None = None
         """Why no slot can take a place: the end, once what else has failed is known."""
         self._woken = False
@@ -185,6 +185,7 @@ class SlotExecutor:
         self._health = SlotHealth(
             platform,
             self._contents,
+            self._attempts,
             heartbeats,
             clock,
             observe,
@@ -342,8 +343,8 @@ class SlotExecutor:
 
     def _take_plan(self, plan: Plan) -> None:
         self._contents.follow(plan)
-        self._attempts = SlotAttempts(self._contents.containers)
-        self._health.watchdog.follow(plan)
+        self._attempts = SlotAttempts(self._contents.stages)
+        self._health.follow(self._attempts)
         self._spare.follow(plan)
         self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
 
@@ -392,11 +393,12 @@ class SlotExecutor:
                 self._send(group, one)
 
     def _send(self, group: SlotGroup, request: WindowRequest) -> None:
-        """Send an attempt to all slots."""
-        if request.states is not None:
-            self._health.watchdog.end()  # all attempts begun before are void
-        self._health.watchdog.begin(request)
-        self._spare.begin(request)
+        """Send an attempt to all slots, unless it is void by now."""
+        now = self._clock.monotonic()
+        attempt = self._attempts.sent(request, now)
+        if attempt is None:
+            return
+        self._spare.speculation.sent(attempt, now)
         try:
             self._sender.send(group, request)
         except FeedError as error:
@@ -482,18 +484,18 @@ class SlotExecutor:
         window.received = self._clock.wall()
         self._events.append(ContainerReported(report))
         self._sharing.reported(window.window_id, window.bytes_out)
-        if self._attempts.runs(window.window_id, window.attempt):
-            own = (one.window for one in report.operators)
-            self._slots.worked(
-                window.container, sum(one.compute_seconds + one.transfer_seconds for one in own)
-            )
-            self._health.watchdog.ended(window.window_id, window.container)
-            self._spare.ended(window.window_id, window.container)
-        if self._attempts.reported(window.window_id, window.attempt, window.container):
+        now = self._clock.monotonic()
+        took = self._attempts.reported(window.window_id, window.attempt, window.container, now)
+        if took is None:
+            return
+        own = (one.window for one in report.operators)
+        self._slots.worked(window.container, sum(one.compute_seconds + one.transfer_seconds for one in own))
+        over = not self._attempts.runs(window.window_id, window.attempt)
+        self._spare.speculation.ended(window.container, took, now, over=over)
+        if over:
             self._slots.window_ran()
             self._patience.window_ran()
             self._feeds.over(window.window_id)
-            self._health.watchdog.end(window.window_id)
 
     # What is lost -------------------------------------------------------------------------------------------
 
@@ -501,13 +503,13 @@ class SlotExecutor:
         """No attempt that was begun counts any more."""
         self._feeds.stop()
         self._sharing.void()
-        self._health.watchdog.end()
         self._spare.void()
 
     def _hedge(self, group: SlotGroup) -> None:
         """Have the spare slot run what a late one is late with, if there is one."""
         contents = self._contents
         late = self._spare.late(
+            self._attempts,
             contents.home,
             lambda slot: group.send(slot, Prepare(contents.storage.uri, contents.files[slot])),
         )
@@ -521,7 +523,7 @@ class SlotExecutor:
             or not self._swap_with_spare(group, late.slot)
         ):
             return
-        self._spare.swapped(late)
+        self._spare.speculation.swapped(late)
         where = late.slot, spare, member.host, member.pid
         self._observe(slot_events.SlotSpeculated(self._clock.wall(), *where, *late[2:]))
 
@@ -560,7 +562,7 @@ class SlotExecutor:
 
     def _give_up(self, what: str, where: str = "the slots") -> None:
         """No slot can take a place: the application ends."""
-        self._given_up = Failure(self._contents.application, "", 0, self._attempts.oldest, where, what)
+        self._given_up = Failure(self._contents.application, "", 0, self._attempts.first_window, where, what)
 
     def _end_stuck(self, stuck: Stuck) -> None:
         """Have Spark end a process that hangs. Called by the watchdog's thread."""

@@ -196,6 +196,7 @@ class SlotHealth:
         self,
         platform: SlotPlatform,
         contents: SlotContents,
+        attempts: SlotAttempts,
         heartbeats: Heartbeats,
         clock: Clock,
         observe: Callable[[RunEvent], None],
@@ -207,6 +208,8 @@ class SlotHealth:
         self._platform = platform
         self._contents = contents
         self._clock = clock
+        self._process_of = process_of
+        self._hears = hears
         self._check_at = 0.0
         self._observe = observe
         self._deaths = Deaths(contents.application, contents.run_id)
@@ -214,9 +217,16 @@ class SlotHealth:
         """The slots that another one could not reach, and what it means if they are not lost in time."""
         self.heartbeats = heartbeats
         self.reach = Reach(platform.silent_seconds, clock, observe)
-        hangs = Hangs(contents.plan, contents.run_id, process_of, hears=hears)
         # Last: its thread calls `_workers` at once.
-        self.watchdog = Watchdog(hangs, self._workers, end_stuck, clock, self._say)
+        self.watchdog = Watchdog(self._hangs(attempts), self._workers, end_stuck, clock, self._say)
+
+    def _hangs(self, attempts: SlotAttempts) -> Hangs:
+        contents = self._contents
+        return Hangs(contents.plan, contents.run_id, attempts, self._process_of, hears=self._hears)
+
+    def follow(self, attempts: SlotAttempts) -> None:
+        """Other containers live in the slots from now on: these attempts are theirs."""
+        self.watchdog.watch(self._hangs(attempts))
 
     def _say(self, operator: int, text: str) -> None:
         self._observe(StateWarning(self._clock.wall(), operator, text))

@@ -16,8 +16,8 @@ from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.process.plan_distribution import PlanFile
 from ridgeline.engine.slot.messages import Awake, Failed, FromSlot, Prepare, Prepared, Reported, Unreachable
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.lateness import LateSlot, Speculation
+from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slots import Slots
 
 _ANSWER_SECONDS = 0.25
@@ -33,7 +33,7 @@ class SpareSlot:
     def __init__(self, plan: Plan, clock: Clock, warn: Callable[[str], None]) -> None:
         self._clock = clock
         self._warn = warn
-        self._speculation: Speculation | None = None
+        self.speculation = Speculation(plan)
         self._timeout = math.inf
         self._asked: Peer | None = None
         """The process of the spare that was sent the plan."""
@@ -49,7 +49,7 @@ class SpareSlot:
 
     def follow(self, plan: Plan) -> None:
         """The containers are those of another plan from now on: the spare must read it, too."""
-        self._speculation = Speculation(plan, self._speculation) if plan.logical.speculates else None
+        self.speculation = Speculation(plan, self.speculation)
         self._timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self.changed()
 
@@ -62,37 +62,24 @@ class SpareSlot:
     @property
     def seconds(self) -> float:
         """How long no slot can be late yet."""
-        if self._speculation is None or self._speculation.due == math.inf:
-            return math.inf
-        return max(0.0, self._speculation.due - self._clock.monotonic())
-
-    def begin(self, request: WindowRequest) -> None:
-        """An attempt is sent to slots."""
-        if self._speculation is not None:
-            restores = request.states is not None
-            self._speculation.begin(request.window_id, self._clock.monotonic(), restores=restores)
-
-    def ended(self, window_id: int, container: int) -> None:
-        """A container has ended an attempt that counts."""
-        if self._speculation is not None:
-            self._speculation.ended(window_id, container, self._clock.monotonic())
+        due = self.speculation.due
+        return math.inf if due == math.inf else max(0.0, due - self._clock.monotonic())
 
     def void(self) -> None:
         """All attempts are void."""
         self._silent = None
-        if self._speculation is not None:
-            self._speculation.void()
+        self.speculation.void()
 
-    def late(self, home: Mapping[int, int], ask: Callable[[int], None]) -> LateSlot | None:
+    def late(
+        self, attempts: SlotAttempts, home: Mapping[int, int], ask: Callable[[int], None]
+    ) -> LateSlot | None:
         """The slot that is late, if the spare is ready for what it hosts. `home`: of each container.
 
         Of several, others may wait for the one: they cannot send to it. `ask(slot)` sends a `Prepare`; it is
         the one that does not answer. If there are several of these, another slot would not help.
         """
-        if self._speculation is None:
-            return None
         now = self._clock.monotonic()
-        late = self._speculation.look(now, home)
+        late = self.speculation.look(now, home, attempts)
         if not late or not self._ready:
             return None
         if len(late) == 1:
@@ -106,13 +93,8 @@ class SpareSlot:
             if len(found) == 1:
                 return found[0]
             self._silent = None
-        self._speculation.due = now + _ANSWER_SECONDS
+        self.speculation.due = now + _ANSWER_SECONDS
         return None
-
-    def swapped(self, late: LateSlot) -> None:
-        """The slot has changed places with the spare."""
-        if self._speculation is not None:
-            self._speculation.swapped(late)
 
     # The spare ----------------------------------------------------------------------------------------------
 
@@ -151,8 +133,8 @@ class SpareSlot:
             self._warn(f"`speculation` has no effect: {fault}")
             return
         self._ready = True
-        if self._speculation is not None and self._speculation.due == math.inf:
-            self._speculation.due = self._clock.monotonic()  # a slot may be late already
+        if self.speculation.due == math.inf:
+            self.speculation.due = self._clock.monotonic()  # a slot may be late already
 
 
 def is_of_windows(message: FromSlot) -> bool:
