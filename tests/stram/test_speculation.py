@@ -346,7 +346,7 @@ def test_it_is_fixed_from_the_start_of_a_run():
 
 
 def overdue(**attributes):
-    """Two containers that read, then others; windows of 1 s. Returns `look`, attempts, containers by stage."""
+    """Two containers read, then others; windows of 1 s. Returns `look`, attempts, containers by stage."""
     plan = plan_application(two_stages(Sum()), {}, {"window": "1s", **attributes})
     made, attempts = Overdue(plan), attempts_of(plan)
     send(attempts, 7, 100.0)

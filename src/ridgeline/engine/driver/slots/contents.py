@@ -69,29 +69,23 @@ class Following:
 class SlotChanging:
     """The plan that follows, if there is one. The thread of windows calls it.
 
-    `distribute(plan, placement)` writes the plan files, in a thread. `follow` carries instructions about
-    slots out. `needs()`: what each slot needs; those that are started are added.
+    `follow` carries instructions about slots out. Plan files are written in a thread.
     """
 
     def __init__(
         self,
         platform: SlotPlatform,
-        slots: Slots,
+        contents: SlotContents,
         group: SlotGroup,
-        checkpoint: str,
         clock: Clock,
-        distribute: Callable[[Plan, Placement], Files],
         follow: Callable[[Iterable[SlotInstruction]], None],
-        needs: Callable[[], dict[int, Need]],
     ) -> None:
         self._platform = platform
-        self._slots = slots
+        self._contents = contents
+        self._slots = contents.slots
         self._group = group
-        self._checkpoint = checkpoint
         self._clock = clock
-        self._distribute = distribute
         self._follow = follow
-        self._needs = needs
         self._writer = ThreadPoolExecutor(1, "ridgeline-plan-files")
         self.next: Following | None = None
 
@@ -115,7 +109,7 @@ class SlotChanging:
 
         `without`: hosts that do not answer. False if there is nothing that could be started.
         """
-        active, needs = list(self._slots.active), self._needs()
+        active, needs = list(self._slots.active), self._contents.needs
         vcores = max(needs[slot].vcores for slot in active)
         claimed = self._platform.claim_more((wanted - len(active)) * vcores, without)
         following = None if claimed < vcores else self._spread(plan, claimed // vcores, without)
@@ -229,7 +223,7 @@ class SlotChanging:
             peer = self._group.peer(slot)
             if peer is not None and following.asked.get(slot) != peer:
                 following.asked[slot] = peer
-                self._group.send(slot, Prepare(self._checkpoint, files[slot]))
+                self._group.send(slot, Prepare(self._contents.storage.uri, files[slot]))
 
     def close(self) -> None:
         """The application ends."""
@@ -249,7 +243,7 @@ class SlotChanging:
                 break
             self._platform.release(claimed)
             count = min(count - 1, claimed)
-        self._needs().update((slot, following.needs[slot]) for slot in following.fresh)
+        self._contents.needs.update((slot, following.needs[slot]) for slot in following.fresh)
         self._follow(self._slots.reserve(following.fresh, preferences))
         following.based_on = self._slots.placement
         return self._writing(following)
@@ -285,7 +279,7 @@ class SlotChanging:
         needs = list(needs_of(plan, placement, self._platform.given))
         for slot, hosted in enumerate(before):
             if hosted and placement[slot]:
-                needs[slot] = self._needs()[slot]  # its job runs with that
+                needs[slot] = self._contents.needs[slot]  # its job runs with that
         used = tuple(slot for slot in fresh if placement[slot])
         return Following(plan, placement, used, needs, before, spreads=spreads)
 
@@ -300,7 +294,7 @@ class SlotChanging:
 
     def _writing(self, following: Following) -> Following:
         following.since = self._clock.monotonic()
-        files = self._writer.submit(self._distribute, following.plan, following.placement)
+        files = self._writer.submit(self._contents.distribute, following.plan, following.placement)
         files.add_done_callback(lambda _: self._group.wake())
         following.files = files
         return following
@@ -331,7 +325,8 @@ class _Sent(NamedTuple):
 class SlotContents:
     """The plan that runs, as the slots host it. The thread of windows changes it.
 
-    `slots`: where each container lives; set when the slots are started. `containers`: the operators of each; `stages`.
+    `slots`: where each container lives; set when the slots are started. `containers`: the operators of each.
+    `stages`: the stage of each. `hears`: heartbeats come.
     `home`: the slot of each container. `files`: the plan file of each slot. `needs`: what each slot needs.
     """
 
@@ -344,6 +339,7 @@ class SlotContents:
         self.run_id = run_id
         self.storage = storage
         self.epoch = epoch
+        self.hears = heartbeat_seconds is not None
         self._heartbeat_seconds = heartbeat_seconds
         self.needs: dict[int, Need] = {}
         self.home: dict[int, int] = {}

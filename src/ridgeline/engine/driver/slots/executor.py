@@ -16,14 +16,10 @@ from ridgeline.engine.driver.slots.group import (
     AllThere,
     GroupEvent,
     HostAnswers,
-    RuleGivenUp,
-    SlotGivenUp,
     SlotGone,
     SlotGroup,
     SlotJoined,
     SlotMessage,
-    SlotMisplaced,
-    SlotMoved,
 )
 from ridgeline.engine.driver.slots.health import SUSPICION_SECONDS, SlotHealth
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
@@ -65,7 +61,15 @@ from ridgeline.stram.placement import most_slots
 from ridgeline.stram.rules import PlanRules, describe_given_up
 from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slot_resources import needs_of
-from ridgeline.stram.slots import RetireSlot, SlotInstruction, Slots
+from ridgeline.stram.slots import (
+    GiveUpRule,
+    GiveUpSlot,
+    Misplaced,
+    MoveSlot,
+    RetireSlot,
+    SlotInstruction,
+    Slots,
+)
 
 # Sends attempts and commits to the slots.
 
@@ -191,7 +195,6 @@ class SlotExecutor:
             observe,
             self._process_of,
             self._end_stuck,
-            hears=interval is not None,
         )
 
     # Windows ------------------------------------------------------------------------------------------------
@@ -361,25 +364,8 @@ class SlotExecutor:
         )
         contents.place(needs)
         self._shortage.wait()
-        self._group = SlotGroup(
-            self._platform,
-            self._slots,
-            contents.assignments,
-            contents.emptied,
-            contents.describe,
-            contents.need,
-            self._clock,
-        )
-        self._changing = SlotChanging(
-            self._platform,
-            self._slots,
-            self._group,
-            contents.storage.uri,
-            self._clock,
-            contents.distribute,
-            self._follow,
-            lambda: contents.needs,
-        )
+        self._group = SlotGroup(self._platform, contents, self._clock)
+        self._changing = SlotChanging(self._platform, contents, self._group, self._clock, self._follow)
         self._size()
         return self._group
 
@@ -432,13 +418,13 @@ class SlotExecutor:
                 self._fail(failure or self._health.failure(event, self._attempts))
                 if slot not in self._slots.members:
                     self._swap_with_spare(group, slot)
-            case SlotMoved(slot, hosts) | SlotMisplaced(slot, _, hosts):
-                host = event.host if isinstance(event, SlotMisplaced) else ""
+            case MoveSlot(slot, hosts) | Misplaced(slot, _, hosts):
+                host = event.host if isinstance(event, Misplaced) else ""
                 self._observe(slot_events.SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
-            case SlotGivenUp(slot, reason, jobs):
+            case GiveUpSlot(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 self._give_up(what, f"slot {slot} ({self._contents.names(slot)})")
-            case RuleGivenUp(rule, hosts, slots):
+            case GiveUpRule(rule, hosts, slots):
                 text = describe_given_up(rule, hosts, slots)
                 if rule.relax:
                     self._warn(text)

@@ -8,9 +8,9 @@ that it exchanges blocks with.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
@@ -28,12 +28,10 @@ from ridgeline.engine.exchange.network import (
 )
 from ridgeline.engine.slot import task as slot_task
 from ridgeline.engine.slot.messages import (
-    Address,
     End,
     Ended,
     Frame,
     FromSlot,
-    Host,
     Joined,
     MalformedError,
     ToSlot,
@@ -41,8 +39,6 @@ from ridgeline.engine.slot.messages import (
     encode,
     encode_hosts,
 )
-from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.stram.slot_resources import Need
 from ridgeline.stram.slots import (
     AskHosts,
     EmptySlot,
@@ -55,9 +51,11 @@ from ridgeline.stram.slots import (
     RetireSlot,
     SendAssignments,
     SlotInstruction,
-    Slots,
     StartSlot,
 )
+
+if TYPE_CHECKING:
+    from ridgeline.engine.driver.slots.contents import SlotContents
 
 _ATTEMPTS_OF_A_JOB = 100 * slot_task.JOINS
 """The attempts of a job's peers begin here times its number: Spark tries its task less often."""
@@ -108,41 +106,6 @@ class HostAnswers:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotMoved:
-    """A slot is on the wrong host: Spark is asked for it on one of `hosts`."""
-
-    slot: int
-    hosts: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class SlotMisplaced:
-    """Spark has put a slot onto another host than `hosts`, each time that it was asked."""
-
-    slot: int
-    host: str
-    hosts: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class SlotGivenUp:
-    """A slot was lost too often: the application ends."""
-
-    slot: int
-    reason: str
-    jobs: int
-
-
-@dataclass(frozen=True, slots=True)
-class RuleGivenUp:
-    """An affinity rule is not kept any more; if it is strict, the application ends. As `GiveUpRule`."""
-
-    rule: PlacementRule
-    hosts: Sequence[str]
-    slots: int
-
-
-@dataclass(frozen=True, slots=True)
 class SlotMessage:
     """A message of a slot that is there."""
 
@@ -155,36 +118,22 @@ GroupEvent: TypeAlias = (
     | SlotJoined
     | SlotGone
     | HostAnswers
-    | SlotMoved
-    | SlotMisplaced
-    | SlotGivenUp
-    | RuleGivenUp
     | SlotMessage
+    | MoveSlot
+    | Misplaced
+    | GiveUpSlot
+    | GiveUpRule
 )
+"""What has happened to slots; of STRAM's decisions those that are carried out here or are the end."""
 
 
 class SlotGroup:
-    """Starts the slots of a run and keeps them. One thread calls all but `wake`.
+    """Starts the slots of a run and keeps them. One thread calls all but `wake`."""
 
-    `assign(ways)`: the messages that slots get once all are there, of those that need one. `ways`: who each
-    slot is, and where it is reached. `empty(slot)`: the one for a slot that hosts nothing any more.
-    `describe(slot)` is what Spark's UI shows. `need(slot)`: what the slot needs beyond one core.
-    """
-
-    def __init__(
-        self,
-        platform: SlotPlatform,
-        slots: Slots,
-        assign: Callable[[Mapping[int, tuple[Peer, Address]]], Iterable[tuple[int, Host]]],
-        empty: Callable[[int], Host],
-        describe: Callable[[int], str],
-        need: Callable[[int], Need],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, platform: SlotPlatform, contents: SlotContents, clock: Clock) -> None:
         self._platform = platform
-        self._slots = slots
-        self._assign = assign
-        self._empty = empty
+        self._slots = contents.slots
+        self._contents = contents
         self._clock = clock
         self.secret = secrets.token_bytes(_SECRET_BYTES)
         """The application's."""
@@ -201,8 +150,8 @@ class SlotGroup:
         """Slots that are ending while the application runs."""
         self._left: list[Failure] = []
         """Failures in their `teardown`."""
-        self._jobs = platform.open_jobs(self._task, describe, need, self._network.wake)
-        self.follow(slots.start())
+        self._jobs = platform.open_jobs(self._task, contents.describe, contents.need, self._network.wake)
+        self.follow(self._slots.start())
 
     @property
     def complete(self) -> bool:
@@ -358,22 +307,20 @@ class SlotGroup:
                     self._start(instruction)
                 case AskHosts():
                     events += self.follow(self._slots.hosts_changed(self._platform.capacities()))
-                case MoveSlot(slot, hosts):
+                case MoveSlot(slot):
                     self._end_job(slot)
-                    events.append(SlotMoved(slot, hosts))
+                    events.append(instruction)
                 case ReplaceSlot(slot) if slot not in self._delayed:
                     self._end_job(slot)
                 case ReplaceSlot():
                     pass  # it is about to be started anyway
-                case Misplaced(slot, host, hosts):
-                    events.append(SlotMisplaced(slot, host, hosts))
-                case GiveUpRule(rule, hosts, slots):
-                    events.append(RuleGivenUp(rule, hosts, slots))
+                case Misplaced() | GiveUpRule() | GiveUpSlot():
+                    events.append(instruction)
                 case SendAssignments():
                     self._send_assignments()
                     events.append(AllThere())
                 case EmptySlot(slot):
-                    self.send(slot, self._empty(slot))
+                    self.send(slot, self._contents.emptied(slot))
                 case RetireSlot(slot) if slot in self._delayed:
                     del self._delayed[slot]  # it has no job that could end
                     events += self.follow(self._slots.job_ended(slot, ""))
@@ -381,8 +328,6 @@ class SlotGroup:
                     self._retire(slot)
                 case RetireSlot(slot):
                     self._end_job(slot)
-                case GiveUpSlot(slot, reason, jobs):
-                    events.append(SlotGivenUp(slot, reason, jobs))
         return events
 
     def _start(self, instruction: StartSlot) -> None:
@@ -455,7 +400,7 @@ class SlotGroup:
         members = self._slots.members
         ways = {slot: (self._peers[slot], str(members[slot].address)) for slot in self._slots.active}
         encoded = encode_hosts()
-        for slot, host in self._assign(ways):
+        for slot, host in self._contents.assignments(ways):
             self.send_frame(slot, encoded(host))
 
     def _lost(

@@ -202,14 +202,11 @@ class SlotHealth:
         observe: Callable[[RunEvent], None],
         process_of: Callable[[int], Process | None],
         end_stuck: Callable[[Stuck], None],
-        *,
-        hears: bool,
     ) -> None:
         self._platform = platform
         self._contents = contents
         self._clock = clock
         self._process_of = process_of
-        self._hears = hears
         self._check_at = 0.0
         self._observe = observe
         self._deaths = Deaths(contents.application, contents.run_id)
@@ -222,7 +219,7 @@ class SlotHealth:
 
     def _hangs(self, attempts: SlotAttempts) -> Hangs:
         contents = self._contents
-        return Hangs(contents.plan, contents.run_id, attempts, self._process_of, hears=self._hears)
+        return Hangs(contents.plan, contents.run_id, attempts, self._process_of, hears=contents.hears)
 
     def follow(self, attempts: SlotAttempts) -> None:
         """Other containers live in the slots from now on: these attempts are theirs."""
