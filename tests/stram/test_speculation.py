@@ -212,7 +212,7 @@ def slots_with(*nodes, binding=None):
     )
     assert found.start() == [StartSlot(number, 0) for number in range(len(nodes))]
     if binding:
-        found._preferences[0] = HostPreference(binding, binding=True)
+        found._rows[0].wants = HostPreference(binding, binding=True)
     for slot, node in enumerate(nodes):
         found.joined(slot, Member("host", slot, "address", node))
     return found

@@ -6,7 +6,7 @@ No I/O, no clock of its own: `now` is the caller's monotonic clock.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import EXCHANGE, STORE
@@ -112,67 +112,3 @@ class Absence:
             return f"{what}, {PATIENCES} times the patience; {kept}; {longer}", True
         self._look_at = now + min(_SAID_SECONDS, left)
         return f"{what}: the run waits for an executor, and ends after {left:.0f} s more", False
-
-
-@dataclass(slots=True)
-class _SlotJobs:
-    """The jobs of one slot that have ended: `ended` in all, `failed` in a row, the first one at `since`.
-
-    `reason`: why the slot was lost the last time. `blamed`: an operator's code was the reason.
-    """
-
-    ended: int = 0
-    failed: int = 0
-    since: float = 0.0
-    reason: str = ""
-    blamed: bool = False
-
-
-class SlotFailures:
-    """How often the job of each slot has failed in a row, and whether that is too often."""
-
-    def __init__(self, slots: int, recovery_attempts: int, patience_seconds: float) -> None:
-        """`patience_seconds`: failures count only if they last so long, unless an operator is to blame."""
-        self.recovery_attempts = recovery_attempts
-        self._patience_seconds = patience_seconds
-        self._slots = [_SlotJobs() for _ in range(slots)]
-
-    def add(self, slots: int) -> None:
-        """There are so many more slots."""
-        self._slots.extend(_SlotJobs() for _ in range(slots))
-
-    def jobs(self, slot: int) -> int:
-        """How many jobs of the slot have ended."""
-        return self._slots[slot].ended
-
-    def reason(self, slot: int) -> str:
-        """Why the slot was lost the last time, "" if it never was."""
-        return self._slots[slot].reason
-
-    def lost(self, slot: int, reason: str, *, blamed: bool) -> None:
-        """The connection to the slot is lost. `blamed`: an operator's code is the reason."""
-        self._slots[slot].reason, self._slots[slot].blamed = reason, blamed
-
-    def ended(self, slot: int) -> None:
-        """A job of the slot has ended."""
-        self._slots[slot].ended += 1
-
-    def failed(self, slot: int, now: float) -> tuple[int, bool]:
-        """Count the job that has ended as a failure; returns how many in a row, and whether to give up.
-
-        `now`: a monotonic clock.
-        """
-        jobs = self._slots[slot]
-        jobs.since = jobs.since if jobs.failed else now
-        jobs.failed += 1
-        lasts = jobs.blamed or now - jobs.since >= self._patience_seconds
-        return jobs.failed, jobs.failed > self.recovery_attempts and lasts
-
-    def forget(self, slot: int) -> None:
-        """Failures of the slot before do not count."""
-        self._slots[slot].failed = 0
-
-    def forget_all(self) -> None:
-        """All containers have run a window: no slot has failed in a row."""
-        for jobs in self._slots:
-            jobs.failed = 0

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from types import MappingProxyType
 
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.stram.patience import SlotFailures, back_off
+from ridgeline.stram.patience import back_off
 from ridgeline.stram.placement import HostCapacities, HostPreference, Placement
 from ridgeline.stram.rules import PlanRules
+from ridgeline.stram.windows import IllegalTransitionError
 
 _NEWEST = 0.1
 """The weight of the newest window in the load of a container."""
@@ -136,6 +138,67 @@ class Member:
     node: str = ""
 
 
+# Phases -----------------------------------------------------------------------------------------------------
+
+
+class SlotPhase(Enum):
+    """Where a slot stands."""
+
+    FREE = "free"
+    """It hosts nothing, and its jobs have ended: it can be started."""
+    ASKED = "asked"
+    """Spark is asked for it, and no process of that job has joined."""
+    JOINED = "joined"
+    """A process is the slot; it has no containers yet, or no more."""
+    READY = "ready"
+    """It is the spare, and can have any container at once."""
+    HOSTING = "hosting"
+    """It was sent its containers."""
+    LOST = "lost"
+    """Its process is gone. Spark's retry brings it back, or its job ends."""
+    MOVING = "moving"
+    """Its job is ended since it must be on another host; another job follows, which is no failure."""
+    RETIRING = "retiring"
+    """Its job is ended, and none follows."""
+
+
+_THERE = frozenset({SlotPhase.JOINED, SlotPhase.READY, SlotPhase.HOSTING})
+_GONE = frozenset({SlotPhase.LOST, SlotPhase.MOVING, SlotPhase.RETIRING})
+SLOT_TRANSITIONS: Mapping[SlotPhase, frozenset[SlotPhase]] = {
+    SlotPhase.FREE: frozenset({SlotPhase.ASKED}),
+    SlotPhase.ASKED: frozenset({SlotPhase.JOINED, SlotPhase.FREE, SlotPhase.MOVING, SlotPhase.RETIRING}),
+    SlotPhase.JOINED: frozenset({SlotPhase.READY, SlotPhase.HOSTING}) | _GONE,
+    SlotPhase.READY: frozenset({SlotPhase.JOINED, SlotPhase.HOSTING}) | _GONE,
+    SlotPhase.HOSTING: frozenset({SlotPhase.JOINED}) | _GONE,
+    SlotPhase.LOST: frozenset(SlotPhase) - {SlotPhase.READY, SlotPhase.HOSTING},
+    SlotPhase.MOVING: frozenset({SlotPhase.ASKED, SlotPhase.JOINED, SlotPhase.FREE, SlotPhase.RETIRING}),
+    SlotPhase.RETIRING: frozenset({SlotPhase.FREE}),
+}
+"""The phases that may follow each phase. A process that joins may replace one that is there."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """One slot. Only `Slots` changes its `phase`.
+
+    `wants`: where it should run, None if nothing is known. `asks`: how often Spark was asked for it on
+    another host. `stays`: it was said that it stays on a wrong one. `joined`: it was there before. `jobs`:
+    how many have ended; `failed`: so many in a row, the first one at `since`. `reason`: why it was lost the
+    last time; `blamed`: that was an operator's code.
+    """
+
+    phase: SlotPhase = SlotPhase.FREE
+    wants: HostPreference | None = None
+    asks: int = 0
+    stays: bool = False
+    joined: bool = False
+    jobs: int = 0
+    failed: int = 0
+    since: float = 0.0
+    reason: str = ""
+    blamed: bool = False
+
+
 # While the application runs ---------------------------------------------------------------------------------
 
 
@@ -167,7 +230,9 @@ class Slots:
         spare: bool = False,
         patience_seconds: float = 0.0,
     ) -> None:
+        self._rows = [_Row(SlotPhase.ASKED) for _ in placement]
         self._members: dict[int, Member] = {}
+        """The processes of rows whose phases say that one is there."""
         self.placement = placement
         self.loads: dict[int, float] = {}
         """How many seconds each container works in a window, averaged."""
@@ -177,20 +242,13 @@ class Slots:
         """How many jobs of the spare have ended since one was there."""
         self._rules = rules
         self._capacities = capacities
-        self._preferences = dict(rules.host_preferences(placement, capacities, {}))
+        self._prefer(rules.host_preferences(placement, capacities, {}))
         self._reported_rules: set[str] = set()
         """The relaxed rules that were given up."""
-        self._asks = [0] * len(placement)
-        self._moving: set[int] = set()
-        self._misplaced: set[int] = set()
         self._known = {"", *capacities}
         """The hosts that preferences were made of."""
-        self._failures = SlotFailures(len(placement), recovery_attempts, patience_seconds)
-        self._ever_joined: set[int] = set()
-        self._ending: set[int] = set()
-        """Slots that were retired, whose jobs have not ended yet."""
-        self._free: set[int] = set()
-        """Slots that host nothing and whose jobs have ended: they can be started again."""
+        self._recovery_attempts = recovery_attempts
+        self._patience_seconds = patience_seconds
 
     # Who is there -------------------------------------------------------------------------------------------
 
@@ -205,16 +263,39 @@ class Slots:
         self._active = [slot for slot, hosted in enumerate(placement) if hosted]
         self._absent = set(self._active) - self._members.keys()
 
-    def _come(self, slot: int, member: Member) -> None:
-        """A process is this slot now."""
-        self._members[slot] = member
-        self._absent.discard(slot)
+    def _enter(self, slot: int, phase: SlotPhase, member: Member | None = None) -> None:
+        """A slot is in another phase. Raises IllegalTransitionError if that cannot follow.
 
-    def _go(self, slot: int) -> Member | None:
-        """No process is this slot any more; what it was."""
-        if self._placement[slot]:
+        `member`: the process that has joined.
+        """
+        row = self._rows[slot]
+        if phase is not row.phase and phase not in SLOT_TRANSITIONS[row.phase]:
+            raise IllegalTransitionError(f"slot {slot}", row.phase, phase, row.reason or "as STRAM decided")
+        row.phase = phase
+        if member is not None:
+            self._members[slot] = member
+        elif phase not in _THERE:
+            self._members.pop(slot, None)
+        if slot in self._members or not self._placement[slot]:
+            self._absent.discard(slot)
+        else:
             self._absent.add(slot)
-        return self._members.pop(slot, None)
+
+    def _in(self, *phases: SlotPhase) -> list[int]:
+        """The slots in one of these phases."""
+        return [slot for slot, row in enumerate(self._rows) if row.phase in phases]
+
+    def _wants(self, slot: int) -> HostPreference:
+        return self._rows[slot].wants or HostPreference()
+
+    @property
+    def _preferences(self) -> dict[int, HostPreference]:
+        """Where slots should run of which that is known."""
+        return {slot: row.wants for slot, row in enumerate(self._rows) if row.wants is not None}
+
+    def _prefer(self, preferences: Mapping[int, HostPreference]) -> None:
+        for slot, preference in preferences.items():
+            self._rows[slot].wants = preference
 
     @property
     def members(self) -> Mapping[int, Member]:
@@ -240,8 +321,8 @@ class Slots:
 
     def numbers(self, count: int) -> Sequence[int]:
         """The numbers of so many slots that could be started beside those that there are."""
-        known = sorted(self._free)[:count]
-        return [*known, *range(len(self.placement), len(self.placement) + count - len(known))]
+        known = self._in(SlotPhase.FREE)[:count]
+        return [*known, *range(len(self._rows), len(self._rows) + count - len(known))]
 
     def reserve(
         self, numbers: Sequence[int], preferences: Mapping[int, HostPreference]
@@ -249,25 +330,19 @@ class Slots:
         """Start slots of these `numbers`, which host nothing before `change`."""
         self._know(max(numbers, default=-1) + 1)
         for slot in numbers:
-            self._asks[slot] = 0
-            self._failures.forget(slot)
-            self._preferences[slot] = preferences.get(slot, HostPreference())
-        self._free.difference_update(numbers)
+            row = self._rows[slot]
+            row.asks = row.failed = 0
+            row.wants = preferences.get(slot, HostPreference())
         return [self._start(slot) for slot in numbers]
 
     def _know(self, count: int) -> None:
         """There are so many numbers; those that are new are of slots that were never started."""
-        first = len(self.placement)
-        more = max(0, count - first)
-        self.placement = (*self.placement, *((),) * more)
-        self._asks.extend([0] * more)
-        self._failures.add(more)
-        self._free.update(range(first, first + more))
+        self._rows.extend(_Row() for _ in range(len(self._rows), count))
+        self.placement = (*self.placement, *((),) * (count - len(self.placement)))
 
     def give_back(self, numbers: Sequence[int]) -> Sequence[SlotInstruction]:
         """End slots that were reserved, and are not needed after all. The others do not notice."""
-        unused = (slot for slot in numbers if not self.placement[slot])
-        return self._retire([slot for slot in unused if slot not in self._free | self._ending])
+        return self._retire([slot for slot in numbers if not self.placement[slot]])
 
     def change(
         self,
@@ -280,17 +355,34 @@ class Slots:
 
         `preferences`: of slots that have others from now on.
         """
-        self._preferences.update(preferences)
         self._know(len(placement))
+        self._prefer(preferences)
         self.placement, self._rules = placement, rules
         self.loads = {one: self.loads[one] for hosted in placement for one in hosted if one in self.loads}
         if recovery_attempts is not None:
-            self._failures.recovery_attempts = recovery_attempts
-        empty = {slot for slot, hosted in enumerate(placement) if not hosted}
-        retired = self._retire(sorted(empty - self._free - self._ending - {self.spare}))
-        started = [self._start(slot) for slot in self.active if slot in self._free]
-        self._free &= empty
+            self._recovery_attempts = recovery_attempts
+        self._unready()
+        empty = [slot for slot, hosted in enumerate(placement) if not hosted and slot != self.spare]
+        retired = self._retire(empty)
+        started = [self._start(slot) for slot in self._in(SlotPhase.FREE) if placement[slot]]
         return *retired, *started, *self._assign()
+
+    # The spare ----------------------------------------------------------------------------------------------
+
+    @property
+    def spare_is_ready(self) -> bool:
+        """True if there is a spare that can have any container at once."""
+        return self.spare is not None and self._rows[self.spare].phase is SlotPhase.READY
+
+    def ready(self) -> None:
+        """The spare has read the plan."""
+        if self.spare is not None:
+            self._enter(self.spare, SlotPhase.READY)
+
+    def _unready(self) -> None:
+        """What the spare has read is out of date."""
+        if self.spare is not None and self.spare_is_ready:
+            self._enter(self.spare, SlotPhase.JOINED)
 
     def swap_with_spare(self, late: int) -> Sequence[SlotInstruction]:
         """The spare hosts what a slot does from now on, and that one is the spare.
@@ -299,7 +391,7 @@ class Slots:
         """
         spare = self.spare
         member = None if spare is None else self._members.get(spare)
-        preference = self._preferences.get(late, HostPreference())
+        preference = self._wants(late)
         if spare is None or member is None or (preference.binding and member.node not in preference.hosts):
             return ()
         placement = list(self.placement)
@@ -308,18 +400,20 @@ class Slots:
         if self._strict(tuple(placement), where):
             return ()
         self.placement, self.spare = tuple(placement), late
-        self._preferences[spare] = (
-            preference if preference.binding else HostPreference((member.node,) if member.node else ())
-        )
-        self._preferences.pop(late, None)
+        here = HostPreference((member.node,) if member.node else ())
+        self._rows[spare].wants, self._rows[late].wants = preference if preference.binding else here, None
+        if late in self._members:
+            self._enter(late, SlotPhase.JOINED)
         return EmptySlot(late), *self._assign()
 
-    def _retire(self, slots: Sequence[int]) -> Sequence[RetireSlot]:
-        for slot in slots:
-            self._go(slot)
-            self._preferences.pop(slot, None)
-        self._ending.update(slots)
-        return [RetireSlot(slot, orderly=True) for slot in slots]
+    def _retire(self, slots: Sequence[int], *, orderly: bool = True) -> Sequence[RetireSlot]:
+        """End those of these slots that have a job."""
+        ended = {SlotPhase.FREE, SlotPhase.RETIRING}
+        retired = [slot for slot in slots if self._rows[slot].phase not in ended]
+        for slot in retired:
+            self._enter(slot, SlotPhase.RETIRING)
+            self._rows[slot].wants = None
+        return [RetireSlot(slot, orderly) for slot in retired]
 
     def start(self) -> Sequence[SlotInstruction]:
         """The run begins."""
@@ -327,8 +421,8 @@ class Slots:
 
     def joined(self, slot: int, member: Member) -> Sequence[SlotInstruction]:
         """A process has joined as this slot; it replaces one that was there."""
-        self._come(slot, member)
-        self._ever_joined.add(slot)
+        self._enter(slot, SlotPhase.JOINED, member)
+        self._rows[slot].joined = True
         self._stillborn = 0 if slot == self.spare else self._stillborn
         return self._assign() if self.placement[slot] else ()
 
@@ -336,8 +430,7 @@ class Slots:
         """The instructions once all slots are there."""
         if not self.complete:
             return ()
-        asked = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
-        if asked or any(one.node not in self._known for one in self._members.values()):
+        if self._to_move() or any(one.node not in self._known for one in self._members.values()):
             return (AskHosts(),)
         return self._send_assignments()
 
@@ -351,18 +444,17 @@ class Slots:
         if homeless:
             self._prefer_again(homeless)
         self._known.update(capacities, (member.node for member in self._members.values()))
-        moved = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
+        moved = self._to_move()
         for slot in moved:
-            self._asks[slot] += 1
-            self._moving.add(slot)
-            self._go(slot)
+            self._rows[slot].asks += 1
+            self._enter(slot, SlotPhase.MOVING)
         if moved:
-            return [MoveSlot(slot, self._preferences[slot].hosts) for slot in moved]
+            return [MoveSlot(slot, self._wants(slot).hosts) for slot in moved]
         return () if self.missing else self._send_assignments()
 
     def _is_homeless(self, slot: int) -> bool:
         """True if a slot has no preference, or must be on hosts that are all gone."""
-        preference = self._preferences.get(slot)
+        preference = self._rows[slot].wants
         return preference is None or (
             preference.binding and not self._capacities.keys() & set(preference.hosts)
         )
@@ -370,8 +462,8 @@ class Slots:
     def _prefer_again(self, homeless: Sequence[int]) -> None:
         """Wishes for slots without a host; if strict rules need it, for all. If nothing helps, they wait."""
         without = set(homeless)
-        others = [slot for slot in self.active if slot not in without and slot in self._preferences]
-        stay = {slot: self._host_of(slot) for slot in others if self._preferences[slot].binding}
+        others = [slot for slot in self.active if slot not in without]
+        stay = {slot: self._host_of(slot) for slot in others if self._wants(slot).binding}
         near = self._rules.host_preferences(self.placement, self._capacities, stay)
         for new, moved in (
             (near, homeless),
@@ -379,11 +471,12 @@ class Slots:
         ):
             wanted = {**self._preferences, **{slot: new.get(slot, HostPreference()) for slot in moved}}
             if not self._strict(self.placement, self._hosts_of(wanted)):
-                self._preferences = wanted
+                self._prefer(wanted)
                 return
         for slot in homeless:
-            if slot not in self._preferences or self._asks[slot] >= _ASKS:
-                self._preferences[slot] = near.get(slot, HostPreference())
+            row = self._rows[slot]
+            if row.wants is None or row.asks >= _ASKS:
+                row.wants = near.get(slot, HostPreference())
 
     def _hosts_of(self, preferences: Mapping[int, HostPreference]) -> Mapping[int, str]:
         """The hosts that slots would be on; the only one that there is, or unlike all others, if unknown."""
@@ -393,7 +486,7 @@ class Slots:
 
     def _host_of(self, slot: int) -> str:
         """The host of a slot that must be on some: where it is, if that is one of them."""
-        member, hosts = self._members.get(slot), self._preferences[slot].hosts
+        member, hosts = self._members.get(slot), self._wants(slot).hosts
         return member.node if member is not None and member.node in hosts else hosts[0]
 
     def _strict(self, placement: Placement, where: Mapping[int, str]) -> Sequence[PlacementRule]:
@@ -404,15 +497,16 @@ class Slots:
 
     def _strays(self) -> Sequence[int]:
         """The slots that are on another host than they must be."""
-        preferences = (
-            (slot, member, self._preferences.get(slot, HostPreference()))
-            for slot, member in self._members.items()
-        )
+        preferences = ((slot, member, self._wants(slot)) for slot, member in self._members.items())
         return [
             slot
             for slot, member, preference in preferences
             if preference.binding and member.node not in preference.hosts
         ]
+
+    def _to_move(self) -> Sequence[int]:
+        """Those of them that Spark is to be asked for again."""
+        return [slot for slot in self._strays() if self._rows[slot].asks < _ASKS]
 
     def _send_assignments(self) -> Sequence[SlotInstruction]:
         """All slots are there. Those without a preference stay where they are; strays are reported once.
@@ -422,17 +516,18 @@ class Slots:
         given_up = self._give_up()
         if any(not one.rule.relax for one in given_up):
             return given_up
+        strays, misplaced = set(self._strays()), []
         for slot, member in self._members.items():
-            if member.node and not self._preferences.get(slot, HostPreference()).binding:
-                self._preferences[slot] = HostPreference((member.node,))
-        strays = self._strays()
-        reported = [slot for slot in strays if slot not in self._misplaced]
-        self._misplaced.update(reported)
-        for slot in self._members.keys() - set(strays):
-            self._asks[slot] = 0
-        misplaced = [
-            Misplaced(slot, self._members[slot].host, self._preferences[slot].hosts) for slot in reported
-        ]
+            row = self._rows[slot]
+            if member.node and not self._wants(slot).binding:
+                row.wants = HostPreference((member.node,))
+            if slot not in strays:
+                row.asks = 0
+            elif not row.stays:
+                row.stays = True
+                misplaced.append(Misplaced(slot, member.host, self._wants(slot).hosts))
+        for slot in self.active:
+            self._enter(slot, SlotPhase.HOSTING)
         return *misplaced, *given_up, SendAssignments()
 
     def _give_up(self) -> Sequence[GiveUpRule]:
@@ -450,49 +545,54 @@ class Slots:
 
     def has_joined_before(self, slot: int) -> bool:
         """True if the slot was there before: it is a restart."""
-        return slot in self._ever_joined
+        return self._rows[slot].joined
 
     def lost(self, slot: int, reason: str, *, blamed: bool = False) -> Member | None:
         """The connection to a slot is lost; Spark's retry brings it back, or its job ends.
 
         Returns what it was, None if it was not there. `blamed`: an operator's code is the reason.
         """
-        self._failures.lost(slot, reason, blamed=blamed)
-        return self._go(slot)
+        row, member = self._rows[slot], self._members.get(slot)
+        row.reason, row.blamed = reason, blamed
+        if member is not None:
+            self._enter(slot, SlotPhase.LOST)
+        return member
 
     def job_ended(self, slot: int, reason: str, now: float = 0.0) -> Sequence[SlotInstruction]:
         """Spark's job of a slot has ended; the process, if there still is one, does not count any more.
 
         Nothing follows for a slot that was retired. `now`: a monotonic clock.
         """
-        self._go(slot)
-        self._failures.ended(slot)
+        row = self._rows[slot]
+        row.jobs += 1
+        if slot in self._members:
+            self._enter(slot, SlotPhase.LOST)
         if slot == self.spare:
             return self._spare_ended(slot)
         if not self.placement[slot]:
-            self._ending.discard(slot)
-            self._moving.discard(slot)
-            self._free.add(slot)
+            self._enter(slot, SlotPhase.FREE)
             return ()
-        if slot in self._moving:
-            self._moving.discard(slot)
+        if row.phase is SlotPhase.MOVING:
             return (self._start(slot),)
-        failed, too_many = self._failures.failed(slot, now)
-        if too_many:
-            return (GiveUpSlot(slot, reason or self._failures.reason(slot), failed),)
-        return (replace(self._start(slot), wait_seconds=back_off(failed)),)
+        row.since = row.since if row.failed else now
+        row.failed += 1
+        lasts = row.blamed or now - row.since >= self._patience_seconds
+        if row.failed > self._recovery_attempts and lasts:
+            return (GiveUpSlot(slot, reason or row.reason, row.failed),)
+        return (replace(self._start(slot), wait_seconds=back_off(row.failed)),)
 
     def _spare_ended(self, slot: int) -> Sequence[SlotInstruction]:
         """Start the spare again, unless it never gets as far as to join."""
         self._stillborn += 1
-        if self._stillborn > self._failures.recovery_attempts:
+        if self._stillborn > self._recovery_attempts:
             self.spare = None
-            self._free.add(slot)
+            self._enter(slot, SlotPhase.FREE)
             return ()
         return (self._start(slot),)
 
     def _start(self, slot: int) -> StartSlot:
-        return StartSlot(slot, self._failures.jobs(slot), self._preferences.get(slot, HostPreference()).hosts)
+        self._enter(slot, SlotPhase.ASKED)
+        return StartSlot(slot, self._rows[slot].jobs, self._wants(slot).hosts)
 
     def elsewhere(self, capacities: HostCapacities) -> Sequence[SlotInstruction]:
         """The slots that are missing are started on these hosts; where they were, nothing answers."""
@@ -502,9 +602,9 @@ class Slots:
         if homeless:
             self._prefer_again(homeless)
         for slot in missing:
-            if not self._preferences.get(slot, HostPreference()).binding:
-                self._preferences[slot] = HostPreference(tuple(capacities))
-        self._moving.update(missing)
+            if not self._wants(slot).binding:
+                self._rows[slot].wants = HostPreference(tuple(capacities))
+            self._enter(slot, SlotPhase.MOVING)
         return [ReplaceSlot(slot) for slot in missing]
 
     def without(self, capacities: HostCapacities) -> None:
@@ -529,20 +629,19 @@ class Slots:
                 break
         else:
             return [GiveUpRule(rule, tuple(sorted(self._capacities)), places) for rule in strict]
-        retired = [slot for slot in self.active if not placement[slot]]
-        self.placement, self._preferences = placement, dict(preferences)
-        for slot in retired:
-            self._go(slot)
-        self._ending.update(retired)
-        return *map(RetireSlot, retired), *self._assign()
+        fewer = [slot for slot in self.active if not placement[slot]]
+        self.placement = placement
+        for slot, row in enumerate(self._rows):
+            row.wants = preferences.get(slot)
+        self._unready()
+        return *self._retire(fewer, orderly=False), *self._assign()
 
     def _arrangements(self, places: int) -> Iterator[tuple[Placement, Mapping[int, HostPreference]]]:
         """Placements in so many slots, with the hosts of these: first those that move the fewest."""
         preferences = dict(self._preferences)
         for slot, member in self._members.items():
             if member.node:
-                binding = self._preferences.get(slot, HostPreference()).binding
-                preferences[slot] = HostPreference((member.node,), binding=binding)
+                preferences[slot] = HostPreference((member.node,), binding=self._wants(slot).binding)
         where = self._hosts_of(preferences)
         order = sorted(self.active, key=lambda slot: slot not in self._members)
         yield self._rules.move(self.placement, sorted(order[:places]), where, self.loads), preferences
@@ -559,4 +658,5 @@ class Slots:
 
     def window_ran(self) -> None:
         """All containers have run a window: no slot has failed in a row."""
-        self._failures.forget_all()
+        for row in self._rows:
+            row.failed = 0

@@ -43,10 +43,10 @@ _VALID = frozenset({WindowPhase.RUNNING, WindowPhase.COMPLETE, WindowPhase.HELD}
 
 
 class IllegalTransitionError(RuntimeError):
-    """A fault of STRAM itself: a window was to enter a phase that cannot follow the one it is in."""
+    """A fault of STRAM itself: a window, or a slot, was to enter a phase that cannot follow its own."""
 
-    def __init__(self, window_id: int, phase: WindowPhase, following: WindowPhase, event: str) -> None:
-        super().__init__(f"window {window_id} cannot go from {phase.name} to {following.name}: {event}")
+    def __init__(self, what: str, phase: Enum, following: Enum, event: str) -> None:
+        super().__init__(f"{what} cannot go from {phase.name} to {following.name}: {event}")
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class InFlightWindow:
     def _enter(self, following: WindowPhase, event: str) -> None:
         """Raises IllegalTransitionError if the phase cannot follow."""
         if following not in TRANSITIONS[self.phase]:
-            raise IllegalTransitionError(self.window_id, self.phase, following, event)
+            raise IllegalTransitionError(f"window {self.window_id}", self.phase, following, event)
         self.phase = following
 
     @property

@@ -417,7 +417,7 @@ class SlotExecutor:
                 self._shortage.wait()
                 self._fail(failure or self._health.failure(event, self._attempts))
                 if slot not in self._slots.members:
-                    self._swap_with_spare(group, slot)
+                    self._swap_with_spare(slot)
             case MoveSlot(slot, hosts) | Misplaced(slot, _, hosts):
                 host = event.host if isinstance(event, Misplaced) else ""
                 self._observe(slot_events.SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
@@ -495,6 +495,7 @@ class SlotExecutor:
         """Have the spare slot run what a late one is late with, if there is one."""
         contents = self._contents
         late = self._spare.late(
+            self._slots,
             self._attempts,
             contents.home,
             lambda slot: group.send(slot, Prepare(contents.storage.uri, contents.files[slot])),
@@ -502,21 +503,16 @@ class SlotExecutor:
         if late is None:
             return
         spare, member = self._slots.spare, self._slots.members.get(late.slot)
-        if (
-            spare is None
-            or member is None
-            or not group.complete
-            or not self._swap_with_spare(group, late.slot)
-        ):
+        if spare is None or member is None or not group.complete or not self._swap_with_spare(late.slot):
             return
         self._spare.speculation.swapped(late)
         where = late.slot, spare, member.host, member.pid
         self._observe(slot_events.SlotSpeculated(self._clock.wall(), *where, *late[2:]))
 
-    def _swap_with_spare(self, group: SlotGroup, slot: int) -> bool:
+    def _swap_with_spare(self, slot: int) -> bool:
         """Let the spare host what a slot does, if it can: all that is under way begins again."""
         spare = self._slots.spare
-        if spare is None or not self._spare.ready(self._slots, group):
+        if spare is None or not self._slots.spare_is_ready:
             return False
         instructions = self._slots.swap_with_spare(slot)
         if not instructions:

@@ -38,7 +38,6 @@ class SpareSlot:
         self._asked: Peer | None = None
         """The process of the spare that was sent the plan."""
         self._since = 0.0
-        self._ready = False
         self._had = False
         """There was a spare."""
         self._called = 0.0
@@ -55,7 +54,7 @@ class SpareSlot:
 
     def changed(self) -> None:
         """Another slot is the spare, or it is to read another plan."""
-        self._asked, self._ready = None, False
+        self._asked = None
 
     # Windows ------------------------------------------------------------------------------------------------
 
@@ -71,7 +70,7 @@ class SpareSlot:
         self.speculation.void()
 
     def late(
-        self, attempts: SlotAttempts, home: Mapping[int, int], ask: Callable[[int], None]
+        self, slots: Slots, attempts: SlotAttempts, home: Mapping[int, int], ask: Callable[[int], None]
     ) -> LateSlot | None:
         """The slot that is late, if the spare is ready for what it hosts. `home`: of each container.
 
@@ -80,7 +79,7 @@ class SpareSlot:
         """
         now = self._clock.monotonic()
         late = self.speculation.look(now, home, attempts)
-        if not late or not self._ready:
+        if not late or not slots.spare_is_ready:
             return None
         if len(late) == 1:
             return late[0]
@@ -98,10 +97,6 @@ class SpareSlot:
 
     # The spare ----------------------------------------------------------------------------------------------
 
-    def ready(self, slots: Slots, group: SlotGroup) -> bool:
-        """True if the spare is there and can have any container at once."""
-        return self._ready and slots.spare is not None and group.peer(slots.spare) == self._asked
-
     def look(self, slots: Slots, group: SlotGroup, checkpoint: str, plans: Sequence[PlanFile]) -> None:
         """Have a spare that has come read the plan, and one that stays away for long ended."""
         self._had |= slots.spare is not None
@@ -113,9 +108,9 @@ class SpareSlot:
         if peer is None or slots.spare is None:
             self.changed()
         elif peer != self._asked:
-            self._asked, self._ready, self._since = peer, False, now
+            self._asked, self._since = peer, now
             group.send(slots.spare, Prepare(checkpoint, plans[slots.spare]))
-        elif not self._ready and now - self._since > self._timeout:
+        elif not slots.spare_is_ready and now - self._since > self._timeout:
             self._since = now
             member = slots.members[slots.spare]
             group.end_process(member.host, member.pid)
@@ -132,7 +127,7 @@ class SpareSlot:
             fault = f"the spare slot cannot be used: {message.failure.error}"
             self._warn(f"`speculation` has no effect: {fault}")
             return
-        self._ready = True
+        slots.ready()
         if self.speculation.due == math.inf:
             self.speculation.due = self._clock.monotonic()  # a slot may be late already
 
