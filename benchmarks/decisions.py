@@ -44,9 +44,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.export.prometheus import Exposition
 from ridgeline.service.http.bodies import to_json
-from ridgeline.stram.following import place_spread
-from ridgeline.stram.placement import HostCapacity, host_preferences, place
-from ridgeline.stram.rules import PlanRules
+from ridgeline.stram.placement import HostCapacity, PlanRules, host_preferences, place, place_spread
 from ridgeline.stram.slots import Member, Slots
 
 _T = TypeVar("_T")

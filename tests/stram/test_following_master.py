@@ -35,10 +35,15 @@ from ridgeline.stram.control import (
     RunWindow,
     WindowDue,
 )
-from ridgeline.stram.following import place_following, place_spread, strict_rules_broken
 from ridgeline.stram.master import Master
-from ridgeline.stram.placement import HostCapacity, host_preferences, place
-from ridgeline.stram.rules import PlanRules
+from ridgeline.stram.placement import (
+    HostCapacity,
+    PlanRules,
+    host_preferences,
+    place,
+    place_following,
+    place_spread,
+)
 from ridgeline.stram.slots import Member, RetireSlot, SendAssignments, Slots, StartSlot
 from support.depth import deep
 from support.engine.applications import Sum
@@ -282,8 +287,8 @@ def test_strict_rules_that_cannot_be_kept_are_found_before():
     capacities, where = {"one": HostCapacity(4), "two": HostCapacity(4)}, {0: "one", 1: "two"}
     new = changed(app, old, Repartition("step", 3))
     placement = place_following(new, place(old, 2), [])
-    assert strict_rules_broken(new, placement, capacities, where, {})
-    assert not strict_rules_broken(new, placement, {}, where, {})
+    assert PlanRules(new).strict_broken(placement, where, capacities)
+    assert not PlanRules(new).strict_broken(placement, where, {})
 
 
 def two_slots():

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from ridgeline import AffinityRule, Application
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.notes import find_notes
-from ridgeline.stram.placement import HostCapacity, HostPreference, place
-from ridgeline.stram.rules import PlanRules, describe_given_up
+from ridgeline.stram.placement import HostCapacity, HostPreference, PlanRules, place
+from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import NEEDS, Need, needs_of, not_given, place_within
 from ridgeline.stram.slots import (
     AskHosts,

@@ -1,120 +1,35 @@
-"""STRAM's decisions before slots start: how many, which containers live in which, and on which hosts.
+"""STRAM's decisions about places: how many slots, which containers live in which, and on which hosts.
 
-No Spark, no sockets, no clock, no threads.
+At the start, for a plan that follows, and while slots come and go. No Spark, no sockets, no clock, no
+threads.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations, groupby
 from types import MappingProxyType
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.graphs import Sets
 from ridgeline.plan.placement_rule import PlacementRule, limits_of
-from ridgeline.stram.anti_affinity import (
+from ridgeline.stram.rules import (
+    ONE_HOST,
+    ONE_RACK,
     Pairs,
     allowed_hosts,
     broken,
     colours,
+    components,
     containers_apart,
     containers_of,
+    containers_on_one,
     lifted,
 )
-
-# Choose a host for each of several things that may not run everywhere, nor all beside each other.
-#
-# No Spark, no clock, no threads.
-
-_STEPS = 2_000
-"""How many hosts are tried before it counts as impossible."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Slots that must be on one host: `size` of them.
-
-    `allowed`: the hosts where they may run. Units of one `rack_group` run in one rack; -1: in any.
-    """
-
-    size: int
-    allowed: Collection[str]
-    rack_group: int = -1
-
-
-def choose_hosts(
-    units: Sequence[Unit],
-    free: Mapping[str, int],
-    racks: Mapping[str, str],
-    apart: Iterable[tuple[int, int]],
-    by_rack: Iterable[tuple[int, int]],
-) -> Sequence[str] | None:
-    """A host for each unit; None if none was found. `free`: places of each host, `racks`: their racks.
-
-    `apart`: pairs of units on different hosts, `by_rack`: in different racks. Hosts with places are
-    preferred, the one with the most of them first.
-    """
-    foes = _neighbours(len(units), apart)
-    rack_foes = _neighbours(len(units), by_rack)
-    order = sorted(
-        range(len(units)),
-        key=lambda one: (
-            len(units[one].allowed),
-            -len(foes[one]) - len(rack_foes[one]),
-            -units[one].size,
-            one,
-        ),
-    )
-    left = dict(free)
-    chosen: dict[int, str] = {}
-
-    def candidates(one: int) -> list[str]:
-        barred = {chosen[other] for other in foes[one] if other in chosen}
-        barred_racks = {racks[chosen[other]] for other in rack_foes[one] if other in chosen}
-        group = units[one].rack_group
-        near = {
-            racks[host] for other, host in chosen.items() if group >= 0 and units[other].rack_group == group
-        }
-        fitting = [
-            host
-            for host in units[one].allowed
-            if host not in barred and racks[host] not in barred_racks and (not near or racks[host] in near)
-        ]
-        return sorted(fitting, key=lambda host: (left[host] >= units[one].size, left[host], host))
-
-    stack: list[list[str]] = []
-    for _ in range(_STEPS + len(units)):
-        if len(chosen) == len(units):
-            return [chosen[one] for one in range(len(units))]
-        if len(stack) == len(chosen):
-            stack.append(candidates(order[len(chosen)]))
-        if stack[-1]:
-            one = order[len(chosen)]
-            chosen[one] = stack[-1].pop()
-            left[chosen[one]] -= units[one].size
-        else:
-            stack.pop()
-            if not stack:
-                return None
-            one = order[len(stack) - 1]
-            left[chosen[one]] += units[one].size
-            del chosen[one]
-    return None
-
-
-def _neighbours(count: int, pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in range(count)]
-    for one, other in pairs:
-        found[one].add(other)
-        found[other].add(one)
-    return found
-
 
 RESERVED_CORES = 1
 """Cores that slots leave at least to Spark's own jobs: what publishers write, checks at the start."""
@@ -132,8 +47,8 @@ _LEAST_LOAD = 0.01
 _WORTH_A_MOVE = 0.25
 """How much less load a move must bring: what is measured varies, and a state has to be read again."""
 _Cost = tuple[float, float, int, int]
-_ONE_HOST = frozenset({Locality.NODE_LOCAL})
-_ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
+_STRICT, _RELAXED = 1_000_000, 1_000
+"""How much a broken rule speaks against a place, beside groups that share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,41 +200,100 @@ class Spread:
             of_slot[slot] += load
 
 
+class _Foes:
+    """What rules have against containers beside each other. Those that must share a host are a group."""
+
+    def __init__(self, plan: Plan) -> None:
+        rules = plan.logical.affinity
+        self._plan = plan
+        self._homes = containers_of(plan)
+        self.groups = containers_on_one(ONE_HOST, plan)
+        self._group_of = {box: number for number, group in enumerate(self.groups) for box in group}
+        self._apart = defaultdict[int, Counter[int]](Counter)
+        self._colours: list[tuple[int, Mapping[int, int]]] = []
+        """Groups of different colours must not share a host: then as few hosts as there are colours do."""
+        for weight, some in ((_STRICT, [rule for rule in rules if not rule.relax]), (_RELAXED, rules)):
+            pairs = lifted(containers_apart(plan, ONE_RACK, some), self.groups)
+            for one, other in (*pairs, *(pair[::-1] for pair in pairs)):
+                self._apart[one][other] += weight
+            self._colours.append((weight, colours(pairs | self._unlike(some))))
+
+    def _unlike(self, rules: Sequence[PlacementRule]) -> Pairs:
+        """The pairs of groups that may run on different hosts."""
+        of_box: dict[int, frozenset[object]] = {}
+        for name, limit in limits_of(rules).items():
+            for box in self._homes[name]:
+                of_box[box] = of_box.get(box, frozenset()) | limit
+        limits = [frozenset[object]().union(*(of_box.get(one, ()) for one in group)) for group in self.groups]
+        limited = [number for number, limit in enumerate(limits) if limit]
+        return frozenset(pair for pair in combinations(limited, 2) if limits[pair[0]] != limits[pair[1]])
+
+    def enmity(self, box: int) -> int:
+        """How much rules have against others beside a container."""
+        return self._apart[self._group_of[box]].total()
+
+    def against(self, hosted: Mapping[int, Sequence[int]], where: Mapping[int, str] = _NOBODY) -> Against:
+        """How much speaks against one or several containers of a group in a slot, by what its host has.
+
+        `where`: the hosts of slots. Of a slot whose host is not known, what it has itself must find a host.
+        """
+        of = self._group_of
+
+        def cost(unit: Sequence[int], slot: int) -> int:
+            own = of[unit[0]]
+            here = {of[box] for box in hosted[slot]} - {own}
+            beside = sum(len(self.groups[one]) > 1 for one in here) if len(self.groups[own]) > 1 else 0
+            if slot not in where:
+                return beside + sum(
+                    weight
+                    for weight, colour in self._colours
+                    for one in (here if own in colour else ())
+                    if colour.get(one, colour[own]) != colour[own]
+                )
+            found = beside + self._unfit(unit[0], where[slot])
+            if foes := self._apart[own]:
+                there = (boxes for other, boxes in hosted.items() if where.get(other) == where[slot])
+                found += sum(foes[of[box]] for boxes in there for box in boxes)
+            return found
+
+        return cost
+
+    def _unfit(self, box: int, host: str) -> int:
+        """How much rules of hosts speak against a container on a host; those of racks are left out."""
+        return sum(
+            _RELAXED if rule.relax else _STRICT
+            for rule in self._plan.logical.affinity
+            if rule.hosts and rule.locality is Locality.NODE_LOCAL and not rule.allows(host, "")
+            for name in rule.operators
+            if box in self._homes[name]
+        )
+
+
 def place(plan: Plan, slots: int, loads: Mapping[int, float] = _NOT_MEASURED) -> Placement:
     """Which containers live in which slot, see `Spread`.
 
     Containers that must be on one host go to one slot, if an even share of a slot has room for them. Else
     they go to as few slots as have room: all of these have to be on that host.
     """
-    groups = _containers_on_one(_ONE_HOST, plan)
-    classes = _classes(plan, groups, slots)
-    placement: list[tuple[int, ...]] = []
-    for some, share in zip(classes, _slots_of(classes, slots), strict=True):
-        spread = Spread(plan, dict.fromkeys(range(share), ()), loads)
-        room = sum(map(len, some)) // share
-        near = sorted((group for group in some if len(group) > 1), key=len, reverse=True)
-        beside = _beside_others(near, spread.hosted)
-        spread.add((group for group in near if len(group) <= room), beside)
-        for group in near:
-            if len(group) > room:
-                most = -(-sum(map(len, some)) // share)
-                free = sorted(spread.hosted, key=lambda slot: (len(spread.hosted[slot]), slot))
-                fewest = sorted(free, key=partial(beside, group))[: -(-len(group) // most)]
-                spread.add(((box,) for box in spread.in_order(group)), _outside(fewest))
-        spread.add((box,) for box in spread.in_order(group[0] for group in some if len(group) == 1))
-        spread.fill()
-        placement += (tuple(sorted(boxes)) for boxes in spread.hosted.values())
-    return tuple(placement)
-
-
-def _beside_others(groups: Sequence[Sequence[int]], hosted: Mapping[int, Sequence[int]]) -> Against:
-    """Against a slot speak groups that must be on one host each: with them there, all must be on one."""
-    near = {box: number for number, group in enumerate(groups) for box in group}
-
-    def others(unit: Sequence[int], slot: int) -> int:
-        return len({near[box] for box in hosted[slot] if box in near} - {near[unit[0]]})
-
-    return others
+    spread, foes = Spread(plan, dict.fromkeys(range(slots), ()), loads), _Foes(plan)
+    against, boxes = foes.against(spread.hosted), len(plan.execution.containers)
+    near = sorted(
+        (group for group in foes.groups if len(group) > 1), key=lambda one: (-foes.enmity(one[0]), -len(one))
+    )
+    spread.add((group for group in near if len(group) <= boxes // slots), against)
+    for group in near:
+        if len(group) > boxes // slots:
+            best = sorted(
+                spread.hosted, key=lambda slot: (against(group, slot), len(spread.hosted[slot]), slot)
+            )
+            fewest = best[: -(-len(group) // -(-boxes // slots))]
+            spread.add(((box,) for box in spread.in_order(group)), _outside(fewest))
+    alone = spread.in_order(group[0] for group in foes.groups if len(group) == 1)
+    ruled = bool(plan.logical.affinity)
+    alone.sort(key=lambda box: -foes.enmity(box))
+    spread.add(((box,) for box in alone), against if ruled else None)
+    spread.fill()
+    return tuple(tuple(sorted(found)) for found in spread.hosted.values())
 
 
 def _outside(slots: Sequence[int]) -> Against:
@@ -327,47 +301,201 @@ def _outside(slots: Sequence[int]) -> Against:
     return lambda _, slot: slot not in slots
 
 
-def _classes(plan: Plan, groups: list[list[int]], slots: int) -> list[list[list[int]]]:
-    """The groups in classes that must not share a host; one class if no rule says so, or with too few slots.
+def place_following(
+    new: Plan,
+    placement: Placement,
+    fresh: Sequence[int],
+    where: Mapping[int, str] = _NOBODY,
+    loads: Mapping[int, float] = _NOT_MEASURED,
+) -> Placement:
+    """Place the containers of a new plan. `fresh`: slots beside those of now. `where`: the hosts of slots.
 
-    Groups that no rule names fill the class with the fewest containers.
+    Those that stay, stay where they are. Partitions of an operator that gets more of them are spread evenly,
+    as at a start. `loads`: what containers have to do, see `Spread`.
     """
-    rules = plan.logical.affinity
-    pairs = _not_in_one_slot(plan, groups, rules)
-    found = colours(len(groups), pairs)
-    if max(found, default=0) >= slots:
-        pairs = _not_in_one_slot(plan, groups, [rule for rule in rules if not rule.relax])
-        found = colours(len(groups), pairs)
-    count = max(found, default=0) + 1
-    if count == 1 or count > slots:
-        return [groups]
-    named = {number for pair in pairs for number in pair}
-    classes: list[list[int]] = [[] for _ in range(count)]
-    for number in sorted(range(len(groups)), key=lambda number: number not in named):
-        fewest = min(classes, key=lambda members: sum(len(groups[member]) for member in members))
-        (classes[found[number]] if number in named else fewest).append(number)
-    return [[groups[number] for number in sorted(members)] for members in classes]
+    present = {container.id for container in new.execution.containers}
+    width = max([len(placement), *(slot + 1 for slot in fresh)])
+    kept = [tuple(one for one in hosted if one in present) for hosted in placement]
+    kept += [()] * (width - len(kept))
+    homes = {one for hosted in kept for one in hosted}
+    added = tuple(one.id for one in new.execution.containers if one.id not in homes)
+    usable = sorted({*fresh, *(slot for slot, hosted in enumerate(placement) if hosted)})
+    return PlanRules(new).move((*kept, added), usable, where, loads, even=True)[:width]
 
 
-def _not_in_one_slot(plan: Plan, groups: list[list[int]], rules: Sequence[PlacementRule]) -> Pairs:
-    """The pairs of groups that rules want on different hosts, or that may run on different hosts."""
-    homes, of_container = containers_of(plan), dict[int, frozenset[object]]()
-    for name, limit in limits_of(rules).items():
-        for container in homes[name]:
-            of_container[container] = of_container.get(container, frozenset()) | limit
-    limits = [frozenset[object]().union(*(of_container.get(one, ()) for one in group)) for group in groups]
-    limited = [number for number, limit in enumerate(limits) if limit]
-    unlike = {(one, other) for one, other in combinations(limited, 2) if limits[one] != limits[other]}
-    return lifted(containers_apart(plan, _ONE_RACK, rules), groups) | unlike
+def place_spread(
+    plan: Plan, placement: Placement, fresh: Sequence[int], loads: Mapping[int, float] = _NOT_MEASURED
+) -> Placement:
+    """Spread the containers of a plan over the slots that there are and `fresh` ones, as at a start.
+
+    Each share goes to the slot that hosts most of it already.
+    """
+    slots = [*(slot for slot, hosted in enumerate(placement) if hosted), *fresh]
+    shares = place(plan, len(slots), loads)
+    width = max([len(placement), *(slot + 1 for slot in fresh)])
+    home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+    common = Counter((home[one], share) for share in shares for one in share if one in home)
+    found: dict[int, tuple[int, ...]] = {}
+    taken: set[tuple[int, ...]] = set()
+    for _, slot, share in sorted((-count, *pair) for pair, count in common.items()):
+        if slot not in found and share not in taken:
+            found[slot] = share
+            taken.add(share)
+    rest = sorted(share for share in shares if share not in taken)
+    found.update(zip((slot for slot in sorted(slots) if slot not in found), rest, strict=True))
+    return tuple(found.get(slot, ()) for slot in range(width))
 
 
-def _slots_of(classes: Sequence[Sequence[Sequence[int]]], slots: int) -> Sequence[int]:
-    """How many slots each class gets: one at least, and no more than it has containers."""
-    sizes = [sum(map(len, groups)) for groups in classes]
-    shares = [1] * len(classes)
-    for _ in range(slots - len(classes)):
-        shares[max(range(len(classes)), key=lambda number: sizes[number] / shares[number])] += 1
-    return shares
+class PlanRules:
+    """The affinity rules and localities of a plan, for slots that run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def host_preferences(
+        self, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str]
+    ) -> Mapping[int, HostPreference]:
+        """Where slots should run; see there."""
+        return host_preferences(self._plan, placement, capacities, stay)
+
+    def broken(
+        self, placement: Placement, where: Mapping[int, str], capacities: HostCapacities
+    ) -> Sequence[PlacementRule]:
+        """The rules that are not kept where slots are on these hosts; slots that are left out are unknown."""
+        if not self._plan.logical.affinity:
+            return ()
+        hosts = {box: where[slot] for slot, hosted in enumerate(placement) if slot in where for box in hosted}
+        return broken(self._plan, hosts, {host: offer.rack for host, offer in capacities.items()})
+
+    def strict_broken(
+        self, placement: Placement, where: Mapping[int, str], capacities: HostCapacities
+    ) -> Sequence[PlacementRule]:
+        """The strict ones of them; none on a single machine."""
+        return (
+            [one for one in self.broken(placement, where, capacities) if not one.relax] if capacities else ()
+        )
+
+    def move(
+        self,
+        placement: Placement,
+        kept: Sequence[int],
+        where: Mapping[int, str],
+        loads: Mapping[int, float],
+        *,
+        even: bool = False,
+    ) -> Placement:
+        """The containers of all slots in those that are kept, see `Spread`.
+
+        Of several slots one where the container breaks the fewest rules. `where`: the hosts of slots.
+        `loads`: what containers have to do. `even`: operators that get a slot have others moved, if they
+        would be uneven.
+        """
+        spread = Spread(self._plan, {slot: placement[slot] for slot in kept}, loads)
+        gone = (slot for slot in range(len(placement)) if slot not in spread.hosted)
+        orphans = spread.in_order(box for slot in gone for box in placement[slot])
+        against = None
+        if self._plan.logical.affinity:
+            foes = _Foes(self._plan)
+            against = foes.against(spread.hosted, where)
+            orphans.sort(key=lambda box: -foes.enmity(box))
+        spread.add(((one,) for one in orphans), against)
+        if even:
+            spread.even(orphans, against)
+        return tuple(tuple(sorted(spread.hosted.get(slot, ()))) for slot in range(len(placement)))
+
+    def place(self, slots: int, loads: Mapping[int, float]) -> Placement | None:
+        """A placement in so many slots that has nothing to do with another one; None: there is no need."""
+        return place(self._plan, slots, loads) if self._plan.logical.affinity else None
+
+
+# Hosts for slots that may not run everywhere, nor all beside each other.
+
+_STEPS = 2_000
+"""How many hosts are tried before it counts as impossible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Slots that must be on one host: `size` of them.
+
+    `allowed`: the hosts where they may run. Units of one `rack_group` run in one rack; -1: in any.
+    """
+
+    size: int
+    allowed: Collection[str]
+    rack_group: int = -1
+
+
+def choose_hosts(
+    units: Sequence[Unit],
+    free: Mapping[str, int],
+    racks: Mapping[str, str],
+    apart: Iterable[tuple[int, int]],
+    by_rack: Iterable[tuple[int, int]],
+) -> Sequence[str] | None:
+    """A host for each unit; None if none was found. `free`: places of each host, `racks`: their racks.
+
+    `apart`: pairs of units on different hosts, `by_rack`: in different racks. Hosts with places are
+    preferred, those of the rack with the most of them first if units share one, then that with the most.
+    """
+    foes = _neighbours(len(units), apart)
+    rack_foes = _neighbours(len(units), by_rack)
+    order = sorted(
+        range(len(units)),
+        key=lambda one: (
+            len(units[one].allowed),
+            -len(foes[one]) - len(rack_foes[one]),
+            -units[one].size,
+            one,
+        ),
+    )
+    left = dict(free)
+    chosen: dict[int, str] = {}
+
+    def candidates(one: int) -> list[str]:
+        barred = {chosen[other] for other in foes[one] if other in chosen}
+        barred_racks = {racks[chosen[other]] for other in rack_foes[one] if other in chosen}
+        group, size = units[one].rack_group, units[one].size
+        near = {
+            racks[host] for other, host in chosen.items() if group >= 0 and units[other].rack_group == group
+        }
+        room = Counter[str]()
+        for host in left if group >= 0 else ():
+            room[racks[host]] += left[host]
+        fitting = [
+            host
+            for host in units[one].allowed
+            if host not in barred and racks[host] not in barred_racks and (not near or racks[host] in near)
+        ]
+        best = sorted(fitting, key=lambda host: (left[host] < size, -room[racks[host]], -left[host], host))
+        return best[::-1]
+
+    stack: list[list[str]] = []
+    for _ in range(_STEPS + len(units)):
+        if len(chosen) == len(units):
+            return [chosen[one] for one in range(len(units))]
+        if len(stack) == len(chosen):
+            stack.append(candidates(order[len(chosen)]))
+        if stack[-1]:
+            one = order[len(chosen)]
+            chosen[one] = stack[-1].pop()
+            left[chosen[one]] -= units[one].size
+        else:
+            stack.pop()
+            if not stack:
+                return None
+            one = order[len(stack) - 1]
+            left[chosen[one]] += units[one].size
+            del chosen[one]
+    return None
+
+
+def _neighbours(count: int, pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
+    found: list[set[int]] = [set() for _ in range(count)]
+    for one, other in pairs:
+        found[one].add(other)
+        found[other].add(one)
+    return found
 
 
 def host_preferences(
@@ -381,52 +509,33 @@ def host_preferences(
     """
     if len(capacities) < 2:  # noqa: PLR2004  there is nothing to choose
         return {}
-    slots = [slot for slot, hosted in enumerate(placement) if hosted]
-    hosts = _slots_on_one(_ONE_HOST, plan, placement)
     free = {host: offer.places for host, offer in capacities.items()}
-    found: dict[int, HostPreference] = dict(_ruled(plan, placement, capacities, free, stay))
-    for rack_group in sorted(
-        _slots_on_one(_ONE_RACK, plan, placement), key=lambda group: (-len(group), group)
-    ):
-        if len(rack_group) == 1:
-            continue
-        units = [group for group in hosts if group[0] in rack_group and group[0] not in found]
-        chosen = [found[slot].hosts[0] for slot in rack_group if slot in found]
-        near = _hosts_beside(capacities, chosen[0]) if chosen else _rack(capacities, free)
-        for unit in sorted(units, key=lambda group: (-len(group), group)):
-            one_host = len(rack_group) == len(unit)  # no stream asks for a rack: every host will do
-            host = _freest(free if one_host else near, free)
-            free[host] -= len(unit)
-            allowed = (host,) if len(unit) > 1 else tuple(sorted(near, key=lambda name: name != host))
-            found.update(dict.fromkeys(unit, HostPreference(allowed, binding=True)))
-    others = [slot for slot in slots if slot not in found]
+    found = dict(_bound(plan, placement, capacities, free, stay))
+    for preference in found.values():
+        free[preference.hosts[0]] -= 1
+    others = [slot for slot, hosted in enumerate(placement) if hosted and slot not in found]
     for slot, host in zip(others, _shares(len(others), free), strict=True):
         found[slot] = HostPreference((host,))
     return found
 
 
-def _ruled(
+def _bound(
     plan: Plan,
     placement: Placement,
     capacities: HostCapacities,
-    free: dict[str, int],
+    free: Mapping[str, int],
     stay: Mapping[int, str],
 ) -> Mapping[int, HostPreference]:
-    """The hosts of slots that rules are about, and of those that must be on one host with them.
-
-    Takes their places from `free`. If all rules cannot be kept, strict ones come first.
-    """
+    """The hosts of slots that localities and rules are about. If not all can be kept, strict ones first."""
     rules = sorted(plan.logical.affinity, key=lambda rule: rule.relax)
     found = _keep(plan, placement, capacities, free, rules, stay)
-    if found is None:
-        kept: list[PlacementRule] = []
-        found = {}
-        for rule in rules:
-            more = _keep(plan, placement, capacities, free, [*kept, rule], stay)
-            if more is not None:
-                kept, found = [*kept, rule], more
-    for preference in found.values():
-        free[preference.hosts[0]] -= 1
+    if found is not None:
+        return found
+    found, kept = _keep(plan, placement, capacities, free, [], _NOBODY) or {}, list[PlacementRule]()
+    for rule in rules:
+        more = _keep(plan, placement, capacities, free, [*kept, rule], stay)
+        if more is not None:
+            kept, found = [*kept, rule], more
     return found
 
 
@@ -438,28 +547,26 @@ def _keep(
     rules: Sequence[PlacementRule],
     stay: Mapping[int, str],
 ) -> Mapping[int, HostPreference] | None:
-    """Hosts with which rules are kept, of the slots that they are about; None if there are none."""
-    units = _slots_on_one(_ONE_HOST, plan, placement)
+    """Hosts with which localities and rules are kept, of the slots that they are about; None if none are."""
+    units = _slots_on_one(ONE_HOST, plan, placement, plan.logical.affinity)
     inside = [[container for slot in unit for container in placement[slot]] for unit in units]
-    apart = lifted(containers_apart(plan, _ONE_RACK, rules), inside)
+    apart = lifted(containers_apart(plan, ONE_RACK, rules), inside)
     by_rack = lifted(containers_apart(plan, (Locality.RACK_LOCAL,), rules), inside)
+    bound = {number for pair in apart for number in pair}
     racks = {host: offer.rack for host, offer in capacities.items()}
     allowed = allowed_hosts(plan, racks, rules)
-    groups = _containers_on_one(_ONE_RACK, plan, rules)
-    group_of = {one: number for number, group in enumerate(groups) for one in group if len(group) > 1}
-    asked: list[Unit] = []
-    numbers: list[int] = []
+    groups = _slots_on_one(ONE_RACK, plan, placement, rules)
+    rack_of = {slot: number for number, group in enumerate(groups) for slot in group if len(group) > 1}
+    asked: dict[int, Unit] = {}
     for number, unit in enumerate(units):
         hosts = [allowed[one] for one in inside[number] if one in allowed]
         at = [frozenset({stay[slot]}) for slot in unit if stay.get(slot) in capacities]
-        if hosts or at or any(number in pair for pair in apart):
-            possible = frozenset(capacities).intersection(*hosts, *at)
-            near = {group_of[one] for one in inside[number] if one in group_of}
-            asked.append(Unit(len(unit), possible, min(near, default=-1)))
-            numbers.append(number)
-    place_of = {number: place for place, number in enumerate(numbers)}
+        rack = min((rack_of[slot] for slot in unit if slot in rack_of), default=-1)
+        if hosts or at or len(unit) > 1 or rack >= 0 or number in bound:
+            asked[number] = Unit(len(unit), frozenset(capacities).intersection(*hosts, *at), rack)
+    place_of = {number: place for place, number in enumerate(asked)}
     chosen = choose_hosts(
-        asked,
+        list(asked.values()),
         free,
         racks,
         [(place_of[one], place_of[other]) for one, other in apart],
@@ -467,11 +574,10 @@ def _keep(
     )
     if chosen is None:
         return None
-    bound = {number for pair in apart for number in pair}
     found = {}
-    for number, one, host in zip(numbers, asked, chosen, strict=True):
-        free_to_choose = number not in bound and one.rack_group < 0 and len(units[number]) == 1
-        others = sorted(set(one.allowed) - {host}) if free_to_choose else ()
+    for (number, one), host in zip(asked.items(), chosen, strict=True):
+        loose = () if number in bound or len(units[number]) > 1 else one.allowed - {host}
+        others = sorted(other for other in loose if one.rack_group < 0 or racks[other] == racks[host])
         found.update(dict.fromkeys(units[number], HostPreference((host, *others), binding=True)))
     return found
 
@@ -492,23 +598,6 @@ def broken_rules(
     return broken(plan, where, {host: offer.rack for host, offer in capacities.items()})
 
 
-def _rack(capacities: HostCapacities, free: Mapping[str, int]) -> Sequence[str]:
-    """The hosts of the rack that has the most places left."""
-    racks: dict[str, list[str]] = {}
-    for host in sorted(capacities):
-        racks.setdefault(capacities[host].rack, []).append(host)
-    return max(racks.values(), key=lambda hosts: sum(free[host] for host in hosts))
-
-
-def _hosts_beside(capacities: HostCapacities, host: str) -> Sequence[str]:
-    """The hosts of a host's rack."""
-    return [other for other in sorted(capacities) if capacities[other].rack == capacities[host].rack]
-
-
-def _freest(hosts: Iterable[str], free: Mapping[str, int]) -> str:
-    return min(hosts, key=lambda host: (-free[host], host))
-
-
 def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
     """A host for each of so many slots: the freest one takes the next; then in the order of hosts."""
     left, taken = [(-places, host) for host, places in free.items()], []
@@ -520,65 +609,14 @@ def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
     return sorted(taken)
 
 
-def _containers_on_one(
-    localities: frozenset[Locality], plan: Plan, rules: Iterable[PlacementRule] | None = None
+def _slots_on_one(
+    localities: frozenset[Locality], plan: Plan, placement: Placement, rules: Iterable[PlacementRule]
 ) -> list[list[int]]:
-    """Groups of containers that streams of these localities, and rules, join; most are of one container."""
-    wanted = {
-        (stream.name, sink.operator)
-        for stream in plan.logical.streams
-        for sink, locality in zip(stream.sinks, stream.localities, strict=True)
-        if locality in localities
-    }
-    containers = plan.execution.containers
-    home = {operator: container.id for container in containers for operator in container.operators}
-    edges = []
-    if wanted:
-        readers = _readers(plan)
-        edges = [
-            (home[stream.source], home[stream.sink])
-            for stream in plan.physical.streams
-            if any((stream.name, name) in wanted for name in readers[stream.sink])
-        ]
-    homes = containers_of(plan)
-    for rule in plan.logical.affinity if rules is None else rules:
-        if rule.near and rule.locality in localities:
-            together = [container for name in rule.operators for container in homes[name]]
-            edges += [(together[0], container) for container in together[1:]]
-    return _components([container.id for container in containers], edges)
-
-
-def _readers(plan: Plan) -> Mapping[int, frozenset[str]]:
-    """By physical operator, the logical ones that get what it is sent: itself, or all behind a unifier."""
-    unifiers = {one.id for one in plan.physical.operators if one.unifier}
-    found: dict[int, frozenset[str]] = {
-        one.id: frozenset() if one.unifier else frozenset({one.name}) for one in plan.physical.operators
-    }
-    places = plan.physical.places
-    behind = [(stream.source, stream.sink) for stream in plan.physical.streams if stream.source in unifiers]
-    for unifier, sink in sorted(behind, key=lambda edge: -places[edge[0]]):
-        found[unifier] |= found[sink]
-    return found
-
-
-def _slots_on_one(localities: frozenset[Locality], plan: Plan, placement: Placement) -> list[list[int]]:
     """Groups of slots that must be near each other, since their containers must; most are of one slot."""
     home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
     edges = [
         (home[group[0]], home[container])
-        for group in _containers_on_one(localities, plan)
+        for group in containers_on_one(localities, plan, rules)
         for container in group[1:]
     ]
-    return _components(range(len(placement)), edges)
-
-
-def _components(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """The connected components of nodes, each sorted, by their lowest node."""
-    ordered = sorted(nodes)
-    sets = Sets(ordered)
-    for edge in edges:
-        sets.join(*edge)
-    found: dict[int, list[int]] = {}
-    for node in ordered:
-        found.setdefault(sets.of(node), []).append(node)
-    return list(found.values())
+    return components(range(len(placement)), edges)

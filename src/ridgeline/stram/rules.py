@@ -1,119 +1,158 @@
-"""The plan's rules for running slots: where they should be, which are broken, who takes containers.
+"""What localities and affinity rules of a plan say: who shares a host, who is apart, which hosts are allowed.
 
 No Spark, no clock, no threads.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations, product
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import listed
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.graphs import Sets
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.stram.anti_affinity import broken, containers_apart, containers_of
-from ridgeline.stram.placement import (
-    Against,
-    HostCapacities,
-    HostPreference,
-    Placement,
-    Spread,
-    host_preferences,
-    place,
-)
 
-_HOSTS = (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
+ONE_HOST = frozenset({Locality.NODE_LOCAL})
+ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
+Pairs = frozenset[tuple[int, int]]
+"""Pairs of containers, or of what holds them, the lower number first."""
 
 
-class PlanRules:
-    """The affinity rules and localities of a plan."""
+def containers_of(plan: Plan) -> Mapping[str, Sequence[int]]:
+    """The containers of each operator's partitions, in the order of partitions."""
+    home = {operator: box.id for box in plan.execution.containers for operator in box.operators}
+    found: dict[str, list[int]] = {}
+    for operator in plan.physical.operators:
+        if not operator.unifier:
+            found.setdefault(operator.name, []).append(home[operator.id])
+    return found
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
 
-    def host_preferences(
-        self, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str]
-    ) -> Mapping[int, HostPreference]:
-        """Where slots should run; see `placement.host_preferences`."""
-        return host_preferences(self._plan, placement, capacities, stay)
+def containers_apart(plan: Plan, localities: Collection[Locality], rules: Iterable[PlacementRule]) -> Pairs:
+    """The containers that rules of these localities want on different hosts or racks."""
+    homes, found = containers_of(plan), set[tuple[int, int]]()
+    for rule in rules:
+        if rule.apart and rule.locality in localities and not rule.locality.together:
+            found |= {pair for one, other in rule.pairs for pair in product(homes[one], homes[other])}
+            found |= {pair for name in rule.spread for pair in combinations(homes[name], 2)}
+    return frozenset((min(pair), max(pair)) for pair in found)
 
-    def broken(
-        self, placement: Placement, where: Mapping[int, str], capacities: HostCapacities
-    ) -> Sequence[PlacementRule]:
-        """The rules that are not kept where slots are on these hosts; slots that are left out are unknown."""
-        if not self._plan.logical.affinity:
-            return ()
-        hosts = {box: where[slot] for slot, hosted in enumerate(placement) if slot in where for box in hosted}
-        return broken(self._plan, hosts, {host: offer.rack for host, offer in capacities.items()})
 
-    def move(
-        self,
-        placement: Placement,
-        kept: Sequence[int],
-        where: Mapping[int, str],
-        loads: Mapping[int, float],
-        *,
-        even: bool = False,
-    ) -> Placement:
-        """The containers of all slots in those that are kept, see `Spread`.
+def lifted(pairs: Pairs, groups: Sequence[Sequence[int]]) -> Pairs:
+    """Pairs of members as pairs of their groups, by number; without those within one group."""
+    home = {member: number for number, group in enumerate(groups) for member in group}
+    found = {(home[one], home[other]) for one, other in pairs if home[one] != home[other]}
+    return frozenset((min(pair), max(pair)) for pair in found)
 
-        Of several slots one where the container breaks the fewest rules. `where`: the hosts of slots.
-        `loads`: what containers have to do. `even`: operators that get a slot have others moved, if they
-        would be uneven.
-        """
-        spread = Spread(self._plan, {slot: placement[slot] for slot in kept}, loads)
-        orphans = spread.in_order(_orphans(placement, kept))
-        against = None
-        if self._plan.logical.affinity:
-            foes = self._foes()
-            against = self._against(foes, where, spread.hosted)
-            orphans.sort(key=lambda one: -sum(foes.get(one, Counter()).values()))
-        spread.add(((one,) for one in orphans), against)
-        if even:
-            spread.even(orphans, against)
-        return _filled(placement, spread.hosted)
 
-    def _foes(self) -> Mapping[int, Counter[int]]:
-        """By container, those that rules want elsewhere, and how much."""
-        foes: dict[int, Counter[int]] = {}
-        for weight, relaxed in ((1_000, False), (1, True)):
-            some = [rule for rule in self._plan.logical.affinity if rule.relax is relaxed]
-            for one, other in containers_apart(self._plan, _HOSTS, some):
-                foes.setdefault(one, Counter())[other] += weight
-                foes.setdefault(other, Counter())[one] += weight
-        return foes
+def colours(pairs: Pairs) -> Mapping[int, int]:
+    """A colour for each node that is in a pair, from 0, so that no pair has one colour."""
+    beside: dict[int, set[int]] = {}
+    for one, other in pairs:
+        beside.setdefault(one, set()).add(other)
+        beside.setdefault(other, set()).add(one)
+    found: dict[int, int] = {}
+    for node in sorted(beside, key=lambda node: (-len(beside[node]), node)):
+        taken = {found[other] for other in beside[node] if other in found}
+        found[node] = next(colour for colour in range(len(beside)) if colour not in taken)
+    return found
 
-    def _against(
-        self,
-        foes: Mapping[int, Counter[int]],
-        where: Mapping[int, str],
-        hosted: Mapping[int, Sequence[int]],
-    ) -> Against:
-        """How much rules speak against a container in a slot, by what its host has."""
-        at = {slot: where.get(slot, f"slot {slot}") for slot in hosted}
 
-        def against(unit: Sequence[int], slot: int) -> int:
-            enemies = foes.get(unit[0], Counter())
-            there = (box for other, boxes in hosted.items() if at[other] == at[slot] for box in boxes)
-            return self._unfit(unit[0], at[slot]) + (sum(enemies[box] for box in there) if enemies else 0)
+def allowed_hosts(
+    plan: Plan, racks: Mapping[str, str], rules: Iterable[PlacementRule]
+) -> Mapping[int, frozenset[str]]:
+    """The hosts where each container may run that rules of hosts name. `racks`: of all hosts."""
+    homes, found = containers_of(plan), dict[int, frozenset[str]]()
+    for rule in rules:
+        if rule.hosts:
+            allowed = frozenset(host for host, rack in racks.items() if rule.allows(host, rack))
+            for container in (one for name in rule.operators for one in homes[name]):
+                found[container] = found.get(container, allowed) & allowed
+    return found
 
-        return against
 
-    def _unfit(self, container: int, host: str) -> int:
-        """How much rules of hosts speak against a container on a host; those of racks are left out."""
-        homes = containers_of(self._plan)
-        return sum(
-            1 if rule.relax else 1_000
-            for rule in self._plan.logical.affinity
-            if rule.hosts and rule.locality is Locality.NODE_LOCAL and not rule.allows(host, "")
+def broken(plan: Plan, where: Mapping[int, str], racks: Mapping[str, str]) -> Sequence[PlacementRule]:
+    """The rules that are not kept where containers are on these hosts. `racks`: of the hosts.
+
+    Containers that are in no place are left out.
+    """
+    homes, found = containers_of(plan), []
+    for rule in plan.logical.affinity:
+        of_racks = rule.locality is Locality.RACK_LOCAL
+        places = {
+            name: [
+                racks.get(where[box], "") if of_racks else where[box] for box in homes[name] if box in where
+            ]
             for name in rule.operators
-            if container in homes[name]
-        )
+        }
+        if rule.hosts:
+            hosts = [where[box] for name in rule.operators for box in homes[name] if box in where]
+            kept = all(rule.allows(host, racks.get(host, "")) for host in hosts)
+        elif rule.near:
+            kept = len({place for some in places.values() for place in some}) <= 1
+        elif rule.apart and not rule.locality.together:
+            spread = all(len(set(places[name])) == len(places[name]) for name in rule.spread)
+            kept = spread and all(set(places[one]).isdisjoint(places[two]) for one, two in rule.pairs)
+        else:
+            kept = True
+        if not kept:
+            found.append(rule)
+    return found
 
-    def place(self, slots: int, loads: Mapping[int, float]) -> Placement | None:
-        """A placement in so many slots that has nothing to do with another one; None: there is no need."""
-        return place(self._plan, slots, loads) if self._plan.logical.affinity else None
+
+def containers_on_one(
+    localities: frozenset[Locality], plan: Plan, rules: Iterable[PlacementRule] | None = None
+) -> list[list[int]]:
+    """Groups of containers that streams of these localities, and rules, join; most are of one container."""
+    wanted = {
+        (stream.name, sink.operator)
+        for stream in plan.logical.streams
+        for sink, locality in zip(stream.sinks, stream.localities, strict=True)
+        if locality in localities
+    }
+    containers = plan.execution.containers
+    home = {operator: container.id for container in containers for operator in container.operators}
+    edges = []
+    if wanted:
+        readers = _readers(plan)
+        edges = [
+            (home[stream.source], home[stream.sink])
+            for stream in plan.physical.streams
+            if any((stream.name, name) in wanted for name in readers[stream.sink])
+        ]
+    homes = containers_of(plan)
+    for rule in plan.logical.affinity if rules is None else rules:
+        if rule.near and rule.locality in localities:
+            together = [container for name in rule.operators for container in homes[name]]
+            edges += [(together[0], container) for container in together[1:]]
+    return components([container.id for container in containers], edges)
+
+
+def _readers(plan: Plan) -> Mapping[int, frozenset[str]]:
+    """By physical operator, the logical ones that get what it is sent: itself, or all behind a unifier."""
+    unifiers = {one.id for one in plan.physical.operators if one.unifier}
+    found: dict[int, frozenset[str]] = {
+        one.id: frozenset() if one.unifier else frozenset({one.name}) for one in plan.physical.operators
+    }
+    places = plan.physical.places
+    behind = [(stream.source, stream.sink) for stream in plan.physical.streams if stream.source in unifiers]
+    for unifier, sink in sorted(behind, key=lambda edge: -places[edge[0]]):
+        found[unifier] |= found[sink]
+    return found
+
+
+def components(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """The connected components of nodes, each sorted, by their lowest node."""
+    ordered = sorted(nodes)
+    sets = Sets(ordered)
+    for edge in edges:
+        sets.join(*edge)
+    found: dict[int, list[int]] = {}
+    for node in ordered:
+        found.setdefault(sets.of(node), []).append(node)
+    return list(found.values())
 
 
 def describe_given_up(rule: PlacementRule, hosts: Sequence[str], slots: int) -> str:
@@ -126,14 +165,3 @@ def describe_given_up(rule: PlacementRule, hosts: Sequence[str], slots: int) -> 
         return found.format("is not kept")
     remedy = "give Spark more hosts or cores, or the rule `relax=True`"
     return f"{found.format('cannot be kept' if hosts else 'is not kept')}; {remedy}"
-
-
-def _orphans(placement: Placement, kept: Sequence[int]) -> list[int]:
-    """The containers of slots that are not kept."""
-    stay = set(kept)
-    return sorted(one for slot, hosted in enumerate(placement) if slot not in stay for one in hosted)
-
-
-def _filled(placement: Placement, hosted: Mapping[int, Sequence[int]]) -> Placement:
-    """A placement of as many slots, those that are not hosted empty."""
-    return tuple(tuple(sorted(hosted.get(slot, ()))) for slot in range(len(placement)))

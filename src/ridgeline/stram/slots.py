@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.patience import back_off
-from ridgeline.stram.placement import HostCapacities, HostPreference, Placement
-from ridgeline.stram.rules import PlanRules
+from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, PlanRules
 from ridgeline.stram.windows import IllegalTransitionError
 
 _NEWEST = 0.1
@@ -490,10 +489,7 @@ class Slots:
         return member.node if member is not None and member.node in hosts else hosts[0]
 
     def _strict(self, placement: Placement, where: Mapping[int, str]) -> Sequence[PlacementRule]:
-        """The strict rules that are broken where slots are on these hosts; none on a single machine."""
-        if not self._capacities:
-            return ()
-        return [one for one in self._rules.broken(placement, where, self._capacities) if not one.relax]
+        return self._rules.strict_broken(placement, where, self._capacities)
 
     def _strays(self) -> Sequence[int]:
         """The slots that are on another host than they must be."""

@@ -1,6 +1,6 @@
 """Slots without a plan: containers are numbers."""
 
-from ridgeline.stram.rules import PlanRules
+from ridgeline.stram.placement import PlanRules
 
 
 class NoRules(PlanRules):

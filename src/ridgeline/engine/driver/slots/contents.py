@@ -19,14 +19,18 @@ from ridgeline.engine.process.plan_distribution import PlanFile
 from ridgeline.engine.slot.messages import Address, Host, Prepare, Prepared
 from ridgeline.plan.container_spec import container_partners
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.protocol import StateVersion
-from ridgeline.stram.following import (
+from ridgeline.stram.placement import (
+    HostCapacities,
+    HostPreference,
+    Placement,
+    PlanRules,
+    host_preferences,
+    most_slots,
     place_following,
     place_spread,
-    preferences_for_fresh,
-    strict_rules_broken,
 )
-from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, host_preferences, most_slots
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import Need, greatest_of, needs_of
 from ridgeline.stram.slots import SlotInstruction, Slots
@@ -129,13 +133,12 @@ class SlotChanging:
         where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
         following = self._placed(plan, tuple(self._slots.numbers(count)), spreads=True)
         capacities = {host: one for host, one in self._platform.capacities().items() if host not in without}
-        preferences = dict(host_preferences(plan, following.placement, capacities, where))
-        if strict_rules_broken(plan, following.placement, capacities, where, preferences):
+        preferences = host_preferences(plan, following.placement, capacities, where)
+        if _strict_broken(plan, following.placement, capacities, where, preferences):
             return None
-        loose = [slot for slot in following.fresh if not preferences.get(slot, HostPreference()).binding]
-        preferences = {slot: preference for slot, preference in preferences.items() if preference.binding}
-        preferences |= preferences_for_fresh(following.placement, loose, capacities, where, tuple(capacities))
-        following.preferences = preferences
+        following.preferences = {
+            slot: one for slot, one in preferences.items() if one.binding or slot in following.fresh
+        }
         try:
             for slot in following.fresh:
                 self._platform.check(following.needs[slot])
@@ -259,7 +262,7 @@ class SlotChanging:
         where = {slot: member.node for slot, member in members.items() if member.node}
         following = self._placed(plan, tuple(self._slots.numbers(count)))
         preferences = host_preferences(plan, following.placement, capacities, where)
-        if strict := strict_rules_broken(plan, following.placement, capacities, where, preferences):
+        if strict := _strict_broken(plan, following.placement, capacities, where, preferences):
             slots = len(list(_hosting(following.placement)))
             raise RidgelineError(describe_given_up(strict[0], sorted(capacities), slots))
         for slot in following.fresh:
@@ -303,6 +306,18 @@ class SlotChanging:
         unused = [slot for slot in slots if not self._slots.placement[slot]]
         self._follow(self._slots.give_back(unused))
         self._platform.release(sum(following.needs[slot].vcores for slot in unused))
+
+
+def _strict_broken(
+    plan: Plan,
+    placement: Placement,
+    capacities: HostCapacities,
+    where: Mapping[int, str],
+    preferences: Mapping[int, HostPreference],
+) -> Sequence[PlacementRule]:
+    """The strict rules that would be broken by slots where they are, or should be."""
+    at = {slot: one.hosts[0] for slot, one in preferences.items() if one.hosts} | dict(where)
+    return PlanRules(plan).strict_broken(placement, at, capacities)
 
 
 def _hosting(placement: Placement) -> Iterable[int]:

@@ -57,8 +57,8 @@ from ridgeline.stram.control import (
     InputAwake,
 )
 from ridgeline.stram.patience import Patience
-from ridgeline.stram.placement import most_slots
-from ridgeline.stram.rules import PlanRules, describe_given_up
+from ridgeline.stram.placement import PlanRules, most_slots
+from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slot_resources import needs_of
 from ridgeline.stram.slots import (
