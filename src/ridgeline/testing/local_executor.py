@@ -13,6 +13,7 @@ from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, RidgelineError
 from ridgeline.engine.container.container import Container
+from ridgeline.engine.driver.run.committing import Committer
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.operator.failures import failure_of
@@ -29,37 +30,29 @@ ContainerClock = Callable[[int], tuple[str, Clock]]
 _LATE = 0.3  # of the reports of interleaved containers, and of commits, come later than they could
 
 
-class CommitLater:
-    """A `Committer` that commits at random times, so that windows run meanwhile."""
+class CommitLater(Committer):
+    """It commits at random times, so that windows run meanwhile. `done` stays False: chance decides."""
 
     def __init__(self, random: Random) -> None:
+        super().__init__()
         self._random = random
         self._commit: Callable[[], ManifestWritten] | None = None
 
-    @property
-    def done(self) -> bool:
-        """Chance decides in `finished`; nothing waits for it."""
-        return False
-
-    @property
-    def under_way(self) -> bool:
-        """Whether a commit waits."""
-        return self._commit is not None
-
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Note it."""
-        self._commit = commit
+        self._begun, self._commit = True, commit
 
     def finished(self) -> ManifestWritten | None:
         """Commit, or leave it for later."""
         if self._commit is None or self._random.random() < _LATE:
             return None
         commit, self._commit = self._commit, None
-        return commit()
+        super().begin(commit)
+        return super().finished()
 
     def close(self) -> None:
         """A commit that has not begun is none."""
-        self._commit = None
+        self._begun, self._commit = False, None
 
 
 class LocalExecutor:

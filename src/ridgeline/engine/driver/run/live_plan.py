@@ -155,15 +155,15 @@ class ChangePlanner:
     ) -> PlanDifference:
         """The effect of edits, without making them; any thread may ask.
 
-        Raises as `planned`, and what `check` does.
+        Raises ValidationError with all faults, ChangeError, and what `check` does.
 
         It is planned in the thread that plans changes: planning calls code of users, one at a time.
         """
         try:
-            future = self._thread.submit(preview, edits, plan, self._planner, check)
+            future = self._thread.submit(_changed, edits, plan, self._planner, check)
         except RuntimeError:
             raise ChangeError(ENDED) from None
-        return future.result()
+        return future.result().difference
 
     def beside(self, work: Callable[[], None]) -> None:
         """Do something beside the windows, in the thread that plans changes; not if the run is at its end."""
@@ -200,35 +200,20 @@ class ChangePlanner:
         """Plan a change; in the thread for it. Raises RidgelineError."""
         change = asked.change.what
         assert isinstance(change, EditPlan)  # noqa: S101  no other is added
-        made = planned(asked, change.edits, plan, self._planner)
-        self._check(made.transition)
-        return made
+        if not change.edits:
+            raise ChangeError("the change has no edits")
+        return PlannedChange(asked, change.edits, _changed(change.edits, plan, self._planner, self._check))
 
 
-def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlannedChange:
-    """Plan what edits make of a plan. Raises ValidationError with all faults, ChangeError."""
-    if not edits:
-        raise ChangeError("the change has no edits")
-    if planner is None:
-        raise ChangeError(NO_PLANNER)
-    return PlannedChange(asked, edits, _changed(edits, plan, planner))
-
-
-def preview(
+def _changed(
     edits: tuple[Edit, ...], plan: Plan, planner: Planner | None, check: Callable[[Transition], None]
-) -> PlanDifference:
-    """The effect of edits, without making them.  Raises as `planned`, and what `check` does."""
+) -> Transition:
+    """Apply edits to a plan. Raises ValidationError with all faults, ChangeError, and what `check` does."""
     if planner is None:
         raise ChangeError(NO_PLANNER)
-    transition = _changed(edits, plan, planner)
-    check(transition)
-    return transition.difference
-
-
-def _changed(edits: tuple[Edit, ...], plan: Plan, planner: Planner) -> Transition:
-    """Apply edits to a plan. Raises ValidationError, ChangeError."""
     transition = planner.changed(plan, edits)
     _check_sources(plan, transition.plan)
+    check(transition)
     return transition
 
 

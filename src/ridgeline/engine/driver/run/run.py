@@ -21,7 +21,7 @@ from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.outputs import Outputs, OutputStores
 from ridgeline.engine.driver.run.changes import Changes, Requests
-from ridgeline.engine.driver.run.committing import CommitHere, Committer
+from ridgeline.engine.driver.run.committing import Committer
 from ridgeline.engine.driver.run.key_counting import KeyCounting
 from ridgeline.engine.driver.run.live_plan import LivePlan
 from ridgeline.engine.driver.run.recordings import Recordings
@@ -143,7 +143,7 @@ class ApplicationRun:
         self._not_asked = math.inf
         """When nobody had asked for the end."""
         self._windows: dict[int, Window] = {}
-        self._committer = committer or CommitHere()
+        self._committer = committer or Committer()
         self._outputs = Outputs(plan, clock, stores)
         self._outputs.warn = self._reporter.warn_now
         inputs = Inputs(

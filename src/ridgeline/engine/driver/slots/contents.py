@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,10 +20,8 @@ from ridgeline.engine.process.plan_distribution import PlanFile
 from ridgeline.engine.slot.messages import Address, Host, Prepare, Prepared
 from ridgeline.plan.container_spec import container_partners
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.protocol import StateVersion
 from ridgeline.stram.placement import (
-    HostCapacities,
     HostPreference,
     Placement,
     PlanRules,
@@ -99,52 +98,28 @@ class SlotChanging:
         Raises RidgelineError if a slot cannot have what it needs, or rules on hosts cannot be kept.
         """
         self.abandon()
-        self.next = self._begun(plan)
+        self.next = self._begun(plan, self._wanted(plan))
 
     def check(self, plan: Plan) -> None:
         """Raise RidgelineError if `prepare` would refuse a plan; nothing is started.
 
         Any thread may call it.
         """
-        self._chosen(plan, max(0, most_slots(plan) - len(self._slots.active)), self._platform.capacities())
+        self._chosen(plan, self._wanted(plan))
 
     def spread(self, plan: Plan, wanted: int, without: Collection[str]) -> bool:
         """Start slots for a plan that runs in fewer than are wanted, if there are cores for them now.
 
         `without`: hosts that do not answer. False if there is nothing that could be started.
         """
-        active, needs = list(self._slots.active), self._contents.needs
-        vcores = max(needs[slot].vcores for slot in active)
+        active = list(self._slots.active)
+        vcores = max(self._contents.needs[slot].vcores for slot in active)
         claimed = self._platform.claim_more((wanted - len(active)) * vcores, without)
-        following = None if claimed < vcores else self._spread(plan, claimed // vcores, without)
-        taken = 0 if following is None else sum(following.needs[slot].vcores for slot in following.fresh)
-        if claimed < taken or following is None or not following.fresh:
-            self._platform.release(claimed)
-            return False
-        self._platform.release(claimed - taken)
-        needs.update((slot, following.needs[slot]) for slot in following.fresh)
-        self._follow(self._slots.reserve(following.fresh, following.preferences))
-        following.based_on = self._slots.placement
-        self.next = self._writing(following)
-        return True
-
-    def _spread(self, plan: Plan, count: int, without: Collection[str]) -> Following | None:
-        """Where the containers go with so many slots more; None if a slot cannot be, or breaks a rule."""
-        where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
-        following = self._placed(plan, tuple(self._slots.numbers(count)), spreads=True)
-        capacities = {host: one for host, one in self._platform.capacities().items() if host not in without}
-        preferences = host_preferences(plan, following.placement, capacities, where)
-        if _strict_broken(plan, following.placement, capacities, where, preferences):
-            return None
-        following.preferences = {
-            slot: one for slot, one in preferences.items() if one.binding or slot in following.fresh
-        }
-        try:
-            for slot in following.fresh:
-                self._platform.check(following.needs[slot])
-        except RidgelineError:
-            return None
-        return following
+        self._platform.release(claimed)  # where containers go is chosen only if there are cores
+        if claimed >= vcores:
+            with contextlib.suppress(RidgelineError):
+                self.next = self._begun(plan, claimed // vcores, without, spreads=True)
+        return self.next is not None
 
     @property
     def prepared(self) -> bool:
@@ -172,15 +147,15 @@ class SlotChanging:
         """
         following = self.next
         if following is None or following.plan is not plan:
-            self.abandon()
-            self.next = following = self._begun(plan)
+            self.prepare(plan)
+            following = self.next
         elif following.based_on != self._slots.placement:
             self.next = following = self._moved(following)
+        assert following is not None  # noqa: S101  it has begun
+        assert following.files is not None  # noqa: S101  as above
         if following.failure:
             raise RidgelineError(following.failure)
-        files = following.files
-        assert files is not None  # noqa: S101  it has begun
-        files.result()
+        following.files.result()
         self.next = None
         return following
 
@@ -234,40 +209,54 @@ class SlotChanging:
 
     # How it is chosen ---------------------------------------------------------------------------------------
 
-    def _begun(self, plan: Plan) -> Following:
-        """Choose the slots of a plan, and start those that there are not yet. Raises RidgelineError."""
-        capacities = self._platform.capacities()
-        count = max(0, most_slots(plan) - len(self._slots.active))
+    def _begun(
+        self, plan: Plan, count: int, without: Collection[str] = (), *, spreads: bool = False
+    ) -> Following | None:
+        """Choose up to so many slots more for a plan, and start them. Raises RidgelineError.
+
+        `spreads`: it is the plan that runs; None then if no slot can be started.
+        """
         while True:
-            following, preferences = self._chosen(plan, count, capacities)
+            following = self._chosen(plan, count, without, spreads=spreads)
             cores = sum(following.needs[slot].vcores for slot in following.fresh)
-            claimed = self._platform.claim_more(cores) if cores else 0
+            claimed = self._platform.claim_more(cores, without) if cores else 0
             if claimed >= cores:
                 break
             self._platform.release(claimed)
             count = min(count - 1, claimed)
+        if spreads and not following.fresh:
+            return None
         self._contents.needs.update((slot, following.needs[slot]) for slot in following.fresh)
-        self._follow(self._slots.reserve(following.fresh, preferences))
+        self._follow(self._slots.reserve(following.fresh, following.preferences))
         following.based_on = self._slots.placement
         return self._writing(following)
 
+    def _wanted(self, plan: Plan) -> int:
+        """How many slots more a plan that follows should have."""
+        return max(0, most_slots(plan) - len(self._slots.active))
+
     def _chosen(
-        self, plan: Plan, count: int, capacities: HostCapacities
-    ) -> tuple[Following, Mapping[int, HostPreference]]:
+        self, plan: Plan, count: int, without: Collection[str] = (), *, spreads: bool = False
+    ) -> Following:
         """Where the containers of a plan go with so many more slots, and the hosts that these prefer.
 
         Raises RidgelineError if a rule cannot be kept, or a slot cannot have what it needs.
         """
-        members = dict(self._slots.members)
-        where = {slot: member.node for slot, member in members.items() if member.node}
-        following = self._placed(plan, tuple(self._slots.numbers(count)))
-        preferences = host_preferences(plan, following.placement, capacities, where)
-        if strict := _strict_broken(plan, following.placement, capacities, where, preferences):
-            slots = len(list(_hosting(following.placement)))
+        where = {slot: member.node for slot, member in dict(self._slots.members).items() if member.node}
+        capacities = {host: one for host, one in self._platform.capacities().items() if host not in without}
+        following = self._placed(plan, tuple(self._slots.numbers(count)), spreads=spreads)
+        placement = following.placement
+        preferences = host_preferences(plan, placement, capacities, where)
+        at = {slot: one.hosts[0] for slot, one in preferences.items() if one.hosts} | where
+        if strict := PlanRules(plan).strict_broken(placement, at, capacities):
+            slots = len(list(_hosting(placement)))
             raise RidgelineError(describe_given_up(strict[0], sorted(capacities), slots))
         for slot in following.fresh:
             self._platform.check(following.needs[slot])
-        return following, preferences
+        following.preferences = {
+            slot: one for slot, one in preferences.items() if one.binding or slot in following.fresh
+        }
+        return following
 
     def _placed(self, plan: Plan, fresh: tuple[int, ...], *, spreads: bool = False) -> Following:
         """Where the containers of a plan go, with these slots beside those of now."""
@@ -306,18 +295,6 @@ class SlotChanging:
         unused = [slot for slot in slots if not self._slots.placement[slot]]
         self._follow(self._slots.give_back(unused))
         self._platform.release(sum(following.needs[slot].vcores for slot in unused))
-
-
-def _strict_broken(
-    plan: Plan,
-    placement: Placement,
-    capacities: HostCapacities,
-    where: Mapping[int, str],
-    preferences: Mapping[int, HostPreference],
-) -> Sequence[PlacementRule]:
-    """The strict rules that would be broken by slots where they are, or should be."""
-    at = {slot: one.hosts[0] for slot, one in preferences.items() if one.hosts} | dict(where)
-    return PlanRules(plan).strict_broken(placement, at, capacities)
 
 
 def _hosting(placement: Placement) -> Iterable[int]:
