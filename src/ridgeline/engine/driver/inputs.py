@@ -10,10 +10,10 @@ from typing import Any
 
 from ridgeline.api.clock import Clock, SteadyTime
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
-from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.api.errors import shorten
 from ridgeline.api.operator import InputOperator, SparkSource
 from ridgeline.api.support.secrets.addresses import mask_addresses
-from ridgeline.engine.driver.outputs import alike_on_driver, call_on_driver, check_json
+from ridgeline.engine.driver.outputs import call_on_driver, check_json, driver_halves, staying
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import Budget, WindowReport, holding
 
@@ -131,7 +131,7 @@ class Inputs:
         of an enumerator does; nothing has changed then.
         """
         self.abandon()
-        found = _enumerators(plan, self._staying(plan))
+        found = _enumerators(plan, staying(self.plan, plan, self._enumerators))
         opened: list[Enumerator] = []
         try:
             for name, enumerator in found.items():
@@ -162,16 +162,6 @@ class Inputs:
         """Close all enumerators."""
         self.abandon()
         _close(self._enumerators.values())
-
-    def _staying(self, plan: Plan) -> dict[str, Enumerator]:
-        """The enumerators of operators that are the same in another plan."""
-        operators = {logical.name: logical.operator for logical in self.plan.logical.operators}
-        return {
-            logical.name: self._enumerators[logical.name]
-            for logical in plan.logical.operators
-            if logical.name in self._enumerators
-            and alike_on_driver(operators[logical.name], logical.operator)
-        }
 
     def _open(self, name: str, enumerator: Enumerator, offset: object) -> None:
         """Open an enumerator where the last committed window ends. Raises what it does."""
@@ -204,21 +194,10 @@ class Inputs:
 
 
 def _enumerators(plan: Plan, stay: Mapping[str, Enumerator]) -> dict[str, Enumerator]:
-    """The enumerators of a plan: those that stay, and others that are not open yet."""
-    found = {}
-    for logical in plan.logical.operators:
-        if not isinstance(logical.operator, InputOperator):
-            continue
-        enumerator = stay.get(logical.name) or logical.operator.enumerator()
-        if enumerator is None:
-            continue
-        if not isinstance(enumerator, Enumerator):
-            what = f"operator `{logical.name}`: its method `enumerator` gave {shorten(enumerator)}"
-            raise RidgelineError(
-                f"{what}, which is no `Enumerator`; return an instance of a class that derives from it"
-            )
-        found[logical.name] = enumerator
-    return found
+    """The enumerators of a plan."""
+    return driver_halves(
+        plan, stay, Enumerator, lambda one: one.enumerator() if isinstance(one, InputOperator) else None
+    )
 
 
 def _check_offset(start: object, end: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described, shorten
@@ -99,6 +99,7 @@ class OutputStores:
 
 _log = logging.getLogger(__name__)
 _UNKNOWN = "properties "
+_Half = TypeVar("_Half")
 
 
 class Outputs:
@@ -190,7 +191,7 @@ class Outputs:
 
         By name; True if what one of them has shown lasts.
         """
-        stay, found = self._staying(plan), _publishers(plan, {})
+        stay, found = staying(self.plan, plan, self.publishers), _publishers(plan, {})
         either = [one for one in (*self.publishers.items(), *found.items()) if one[0] not in stay]
         return {name: any(one.lasting for other, one in either if other == name) for name, _ in either}
 
@@ -219,7 +220,7 @@ class Outputs:
                 self._open(name, publisher, states.get(name), committed)
             return
         self._declare(plan)
-        old, stay = dict(self.publishers), self._staying(plan)
+        old, stay = dict(self.publishers), staying(self.plan, plan, self.publishers)
         found = _publishers(plan, stay)
         opened: dict[str, Publisher] = {}
         closed: list[str] = []
@@ -248,15 +249,6 @@ class Outputs:
         self._take(plan, found)
         for name, publisher in stay.items():
             self._call(name, "plan_changed", committed, publisher.plan_changed)
-
-    def _staying(self, plan: Plan) -> dict[str, Publisher]:
-        """The publishers of operators that are the same in another plan."""
-        operators = {logical.name: logical.operator for logical in self.plan.logical.operators}
-        return {
-            logical.name: self.publishers[logical.name]
-            for logical in plan.logical.operators
-            if logical.name in self.publishers and alike_on_driver(operators[logical.name], logical.operator)
-        }
 
     def _open(
         self, name: str, publisher: Publisher, state: object, committed: int, *, new: bool = False
@@ -427,19 +419,41 @@ def call_on_driver(
         ) from error
 
 
-def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
-    """The publishers of a plan: those that stay, and others that are not open yet."""
+def driver_halves(
+    plan: Plan, stay: Mapping[str, _Half], kind: type[_Half], make: Callable[[Operator], object]
+) -> dict[str, _Half]:
+    """What operators of a plan have on the driver: halves that stay, and others that are not open yet.
+
+    `make`: calls the method of an operator that returns one, or None. Raises RidgelineError.
+    """
     found = {}
     for logical in plan.logical.operators:
-        publisher = stay.get(logical.name) or logical.operator.publisher()
-        if publisher is not None and not isinstance(publisher, Publisher):
-            what = f"operator `{logical.name}`: its method `publisher` gave {shorten(publisher)}"
+        half = stay.get(logical.name) or make(logical.operator)
+        if half is not None and not isinstance(half, kind):
+            what = f"operator `{logical.name}`: its method `{kind.__name__.lower()}` gave {shorten(half)}"
             raise RidgelineError(
-                f"{what}, which is no `Publisher`; return an instance of a class that derives from it"
+                f"{what}, which is no `{kind.__name__}`; return an instance of a class that derives from it"
             )
-        if publisher is not None:
-            _refuse_what_never_runs(logical.name, publisher)
-            found[logical.name] = publisher
+        if half is not None:
+            found[logical.name] = half
+    return found
+
+
+def staying(before: Plan, plan: Plan, halves: Mapping[str, _Half]) -> dict[str, _Half]:
+    """Those of operators that are the same in another plan."""
+    operators = {logical.name: logical.operator for logical in before.logical.operators}
+    return {
+        logical.name: halves[logical.name]
+        for logical in plan.logical.operators
+        if logical.name in halves and _alike_on_driver(operators[logical.name], logical.operator)
+    }
+
+
+def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
+    """The publishers of a plan."""
+    found = driver_halves(plan, stay, Publisher, lambda operator: operator.publisher())
+    for name, publisher in found.items():
+        _refuse_what_never_runs(name, publisher)
     return found
 
 
@@ -497,7 +511,7 @@ def _type_of(value: object) -> str:
     return str(value) if isinstance(value, PurePath) else type(value).__qualname__
 
 
-def alike_on_driver(before: Operator, after: Operator) -> bool:
+def _alike_on_driver(before: Operator, after: Operator) -> bool:
     """True if the driver's halves of two operators are alike: one class, with the same properties."""
     return type(before) is type(after) and same_values(_properties(before), _properties(after))
 

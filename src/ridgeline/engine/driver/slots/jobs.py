@@ -40,45 +40,6 @@ class JobEnded:
     error: Exception | None
 
 
-class _Submitter:
-    """Gives Spark the job of a slot, with what the slot needs. One thread; see `SlotJobs`."""
-
-    def __init__(
-        self,
-        context: SparkContext,
-        function: StageFunction,
-        name: str,
-        task: Callable[[int], str],
-        describe: Callable[[int], str],
-        need: Callable[[int], Need],
-    ) -> None:
-        self._context = context
-        self._rdds = ByteRdds(context)
-        self._function = function
-        self._name = name
-        self._task = task
-        self._describe = describe
-        self._need = need
-        self._settings = dict(context.getConf().getAll())
-        self._profiles: dict[Need, JavaObject | None] = {}
-
-    def submit(self, slot: int, hosts: Sequence[str]) -> JavaObject:
-        """The job, which has begun. Raises what Spark raises."""
-        self._context.setLocalProperty(self._name, self._task(slot))
-        self._context.setLocalProperty(DESCRIPTION, self._describe(slot))
-        rdd = (
-            self._rdds.preferring(hosts, self._function)
-            if hosts
-            else self._rdds.numbers([slot], 1, self._function)
-        )
-        need = self._need(slot)
-        if need not in self._profiles:
-            self._profiles[need] = make_profile(need, str(self._context.master), self._settings)
-        if self._profiles[need] is not None:
-            rdd = rdd.withResources(self._profiles[need])
-        return rdd.toJavaRDD().collectAsync()
-
-
 class SlotJobs:
     """Submits and cancels the jobs of slots. `take_ended` gives what has ended since.
 
@@ -99,7 +60,14 @@ class SlotJobs:
         wake: Callable[[], None],
     ) -> None:
         self._context = context
-        self._submitter = _Submitter(context, function, name, task, describe, need)
+        self._rdds = ByteRdds(context)
+        self._function = function
+        self._name = name
+        self._task = task
+        self._describe = describe
+        self._need = need
+        self._settings = dict(context.getConf().getAll())
+        self._profiles: dict[Need, JavaObject | None] = {}
         self._clock = clock
         self._wake = wake
         self._lock = threading.Lock()
@@ -204,12 +172,29 @@ class SlotJobs:
     def _submit(self, slot: int) -> None:
         """Give Spark the job. A job that Spark refuses has ended at once."""
         try:
-            job = self._submitter.submit(slot, self._hosts.get(slot, ()))
+            job = self._begun(slot)
         except Exception as error:  # noqa: BLE001  the run decides what it means
             self._end(slot, error)
             return
         with self._lock:
             self._jobs[slot] = job
+
+    def _begun(self, slot: int) -> JavaObject:
+        """The job of a slot, which has begun. Raises what Spark raises."""
+        self._context.setLocalProperty(self._name, self._task(slot))
+        self._context.setLocalProperty(DESCRIPTION, self._describe(slot))
+        hosts = self._hosts.get(slot, ())
+        rdd = (
+            self._rdds.preferring(hosts, self._function)
+            if hosts
+            else self._rdds.numbers([slot], 1, self._function)
+        )
+        need = self._need(slot)
+        if need not in self._profiles:
+            self._profiles[need] = make_profile(need, str(self._context.master), self._settings)
+        if self._profiles[need] is not None:
+            rdd = rdd.withResources(self._profiles[need])
+        return rdd.toJavaRDD().collectAsync()
 
     def _cancel(self, slot: int) -> None:
         job = self._jobs.get(slot)
