@@ -1,5 +1,8 @@
 """Stories of slots: what joins, what is lost, what follows."""
 
+from contextlib import nullcontext
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from ridgeline.stram.placement import HostCapacity, HostPreference, PlanRules, p
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import NEEDS, Need, needs_of, not_given, place_within
 from ridgeline.stram.slots import (
+    SLOT_TRANSITIONS,
     AskHosts,
     GiveUpRule,
     GiveUpSlot,
@@ -19,9 +23,11 @@ from ridgeline.stram.slots import (
     MoveSlot,
     RetireSlot,
     SendAssignments,
+    SlotPhase,
     Slots,
     StartSlot,
 )
+from ridgeline.stram.windows import IllegalTransitionError
 from support.depth import deep
 from support.stram.no_rules import NoRules
 from support.stram.plans import Counter, Source
@@ -35,6 +41,17 @@ def two_slots(recovery_attempts=1):
     slots = Slots(((0, 2), (1, 3)), recovery_attempts, NoRules())
     assert list(slots.start()) == [StartSlot(0, 0), StartSlot(1, 0)]
     return slots
+
+
+@pytest.mark.parametrize(("phase", "following"), product(SlotPhase, repeat=2))
+def test_only_legal_transitions_of_slots_are_made(phase, following):
+    slots = two_slots()
+    slots._rows[1].phase = phase
+    legal = following is phase or following in SLOT_TRANSITIONS[phase]
+    words = f"slot 1 cannot go from {phase.name} to {following.name}: "
+    with nullcontext() if legal else pytest.raises(IllegalTransitionError, match=words):
+        slots._enter(1, following)
+    assert slots._rows[1].phase is (following if legal else phase)
 
 
 def test_slots_are_introduced_once_all_are_there():

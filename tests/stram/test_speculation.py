@@ -19,6 +19,7 @@ from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slots import EmptySlot, Member, SendAssignments, Slots, StartSlot
 from support.engine.applications import Number, Sum, sink
 from support.engine.in_slots import two_stages
+from support.stram.attempts import attempts_of, send
 from support.stram.flying import RAISED, begin, commit, fail, report
 from support.stram.no_rules import NoRules
 
@@ -26,17 +27,6 @@ from support.stram.no_rules import NoRules
 def planned(**attributes):
     app = two_stages(Sum())
     return plan_application(app, {}, {"speculation": "0.9", **attributes})
-
-
-def attempts_of(plan):
-    return SlotAttempts({container.id: container.stage for container in plan.execution.containers})
-
-
-def send(attempts, window_id, now, *, restores=False):
-    """Have slots run a window."""
-    request = WindowRequest(window_id, 0, 1, states={} if restores else None)
-    attempts.begin(request, complete=True)
-    return attempts.sent(request, now)
 
 
 class Story:

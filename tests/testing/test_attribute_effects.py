@@ -28,16 +28,15 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import StateCompacted, WindowCommitted, WindowStarted
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.budget import Budgets
 from ridgeline.stram.lateness import Overdue
 from ridgeline.stram.placement import most_slots, place
-from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slot_resources import NEEDS, needs_of
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.paths import ROOT
 from support.plan.parts import payments_app
 from support.rows import in_a_row
+from support.stram.attempts import attempts_of, send
 
 
 class Number(NamedTuple):
@@ -154,10 +153,8 @@ def link(name: str, plan: Plan) -> Any:
 
 def late_seconds(plan: Plan) -> float:
     """The least limit of all containers."""
-    attempts = SlotAttempts({container.id: container.stage for container in plan.execution.containers})
-    request = WindowRequest(0, 0, 1)
-    attempts.begin(request, complete=True)
-    attempts.sent(request, 0.0)
+    attempts = attempts_of(plan)
+    send(attempts, 0, 0.0)
     late = Overdue(plan).look(attempts, 10_000.0, 0.0)
     assert late is not None
     return late.limit_seconds

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ridgeline import SystemClock
-from ridgeline.engine.driver.heartbeats import MAXIMUM_BYTES, Heartbeats
+from ridgeline.engine.driver.heartbeats import MAXIMUM_BYTES, Heartbeats, spaced_seconds
 from ridgeline.engine.process.heartbeat import encode
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import (
@@ -141,6 +141,12 @@ def test_what_a_process_says_of_itself_counts_with_a_late_heartbeat_too(taken):
     taken.heartbeats.take("slot 1", data(replace(BEAT, **said)))
     (beat,) = taken.beats
     assert {name: getattr(beat, name) for name in said} == said
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 1.0), (2_000, 1.0), (10_000, 5.0), (100_000, 7.5)])
+def test_heartbeats_of_many_workers_come_less_often_and_in_time_for_the_watchdog(workers, seconds):
+    assert spaced_seconds(1.0, 30.0, workers) == seconds
+    assert spaced_seconds(20.0, 30.0, workers) == 20.0, "rare ones stay as they are"
 
 
 def test_what_a_network_refuses_is_reported(taken):

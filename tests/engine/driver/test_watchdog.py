@@ -13,30 +13,22 @@ from ridgeline.engine.driver.watchdog import Hangs, Worker
 from ridgeline.engine.process import black_box
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, StateWarning
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import WindowRequest
-from ridgeline.stram.slot_attempts import SlotAttempts
 from support.engine.applications import Number, Sum, sum_application
 from support.engine.in_slots import two_stages
 from support.engine.slot_platform import run_in_processes
+from support.stram.attempts import attempts_of, send
 from support.waiting import wait_until
 
-REQUEST = WindowRequest(7, 1, 3)
-AGAIN = WindowRequest(7, 1, 3, states={})
 CLOCK_ONLY = ContainerHeartbeat(0.0, -1, "worker-1", 11, 0.0)
 ENDED = "its worker process 11 on `worker-1` was silent for {} s and was ended"
 
 
 def watching(plan, process):
     """Hangs of a plan whose containers all live in one process; its `attempts` are those of slots."""
-    attempts = SlotAttempts({container.id: container.stage for container in plan.execution.containers})
+    attempts = attempts_of(plan)
     made = Hangs(plan, "run-1", attempts, lambda _container: process)
     made.attempts = attempts
     return made
-
-
-def begin(made, request, now):
-    made.attempts.begin(request, complete=True)
-    made.attempts.sent(request, now)
 
 
 def end(made, window_id, attempt, now=0.0):
@@ -47,7 +39,7 @@ def end(made, window_id, attempt, now=0.0):
 def hangs(**attributes):
     plan = plan_application(sum_application(), attributes={"heartbeat_timeout": "10s", **attributes})
     made = watching(plan, None)
-    begin(made, REQUEST, 100.0)
+    send(made.attempts, 7, 100.0, 1)
     return made, {operator.name: operator.id for operator in plan.physical.operators}
 
 
@@ -124,14 +116,14 @@ def test_the_operator_of_a_worker_on_this_host_that_never_reported_it_is_read_fr
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
     assert stuck.failure.operator == "total"
     box.idle()
-    begin(made, AGAIN, 100.0)
+    send(made.attempts, 7, 100.0, 1, restores=True)
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
     assert stuck.failure.operator == ""
 
 
 def test_of_several_windows_in_flight_the_one_that_the_worker_is_in_is_named():
     made, ids = hangs()
-    begin(made, WindowRequest(8, 0, 3), 100.0)
+    send(made.attempts, 8, 100.0)
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, beat(ids["total"], 8, 0))], 101, 111)
     assert (stuck.failure.operator, stuck.failure.window_id) == ("total", 8)
     end(made, 8, 0)
@@ -145,7 +137,7 @@ def test_windows_that_follow_each_other_without_a_gap_give_a_silent_worker_no_fu
     end(made, 7, 1)
     found = []
     for second in range(100, 112):
-        begin(made, WindowRequest(second, 0, 3), float(second))
+        send(made.attempts, second, float(second))
         end(made, second - 1, 0)
         found.append(made.look([Worker(second - 100.0, CLOCK_ONLY)], float(second)))
     assert found[:10] == [None] * 10
@@ -178,7 +170,7 @@ def in_slots(**attributes):
     plan = plan_application(sum_application(), {}, {"window": "1s", "heartbeat_timeout": "10s", **attributes})
     made = watching(plan, ("worker-1", 11))
     made.all_read(100.0, rows_come=False)
-    begin(made, REQUEST, 100.0)
+    send(made.attempts, 7, 100.0, 1)
     return made, {operator.name: operator.id for operator in plan.physical.operators}
 
 
