@@ -26,7 +26,6 @@ from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
 from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
-from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.engine.driver.run.committing import CommitBeside
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from ridgeline.engine.driver.slots.spark_slots import SparkSlots
     from ridgeline.engine.spark.java_object import JavaAlone
 
 
@@ -104,7 +102,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     `claim`: takes the application's name, before the checkpoint is taken over. Raises
     RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
     """
-    clock = clock or SystemClock()
+    clock, observe = clock or SystemClock(), observe or _unobserved
     stop = stop or threading.Event()
     console = console or Console()
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
@@ -115,6 +113,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = dumped = False
+    from ridgeline.engine.driver.slots.executor import SlotExecutor
     from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 
     try:
@@ -140,8 +139,31 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
         plan = _rewound(back, planner, plan, checkpoint, clock, opened)
         slots = SparkSlots(context, checkpoint.epoch, clock, stop, share, page)
-        executor = _slot_executor(slots, plan, checkpoint, clock, observe, heartbeats)
-        run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner, stores)
+        _log.info("containers live in slots", extra={"application": plan.logical.application})
+        executor = SlotExecutor(
+            slots,
+            plan,
+            checkpoint.storage,
+            checkpoint.run_id,
+            checkpoint.epoch,
+            clock=clock,
+            observe=observe,
+            heartbeats=heartbeats,
+        )
+        several = plan.logical.attributes["windows_in_flight"] > 1  # one waits for its commit anyway
+        run = ApplicationRun(
+            plan,
+            checkpoint,
+            executor,
+            clock,
+            opened,
+            observe,
+            Compactions.in_background,
+            settle,
+            committer=CommitBeside(executor.wake) if several else None,
+            planner=planner,
+            stores=stores,
+        )
         first = run.next_window
         if check is not None:
             check.wait(stop)
@@ -150,7 +172,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             started(run)
         ending = partial(_is_ending, run, stop)
         stores.be_patient(ending)
-        watching.enter_context(StoreWatch(stores, clock, observe or _unobserved, OUTPUT_SILENT_SECONDS))
+        watching.enter_context(StoreWatch(stores, clock, observe, OUTPUT_SILENT_SECONDS))
         with short_pauses(), _patiently(checkpoint, clock, ending, observe):
             collect_after(reports=len(plan.physical.operators))
             _drive(run, context, clock, stop, options.windows)
@@ -335,7 +357,7 @@ def _unobserved(_event: object) -> None:
 
 @contextlib.contextmanager
 def _patiently(
-    checkpoint: Checkpoint, clock: Clock, ending: Callable[[], bool], observe: Observe | None
+    checkpoint: Checkpoint, clock: Clock, ending: Callable[[], bool], observe: Observe
 ) -> Iterator[None]:
     """Wait for a store that does not answer, and say so, until the run is over."""
     storage = checkpoint.storage
@@ -344,7 +366,7 @@ def _patiently(
         return
     storage.be_patient(ending)
     try:
-        with StoreWatch(storage, clock, observe or _unobserved):
+        with StoreWatch(storage, clock, observe):
             yield
     finally:
         storage.hurry()
@@ -375,30 +397,6 @@ def hadoop_storage(uri: str, context: SparkContext | JavaAlone) -> DriverStorage
         ) from error
 
 
-def _slot_executor(
-    slots: SparkSlots,
-    plan: Plan,
-    checkpoint: Checkpoint,
-    clock: Clock,
-    observe: Observe | None,
-    heartbeats: Heartbeats | None,
-) -> WindowExecutor:
-    """Containers live in slots."""
-    from ridgeline.engine.driver.slots.executor import SlotExecutor
-
-    _log.info("containers live in slots", extra={"application": plan.logical.application})
-    return SlotExecutor(
-        slots,
-        plan,
-        checkpoint.storage,
-        checkpoint.run_id,
-        checkpoint.epoch,
-        clock=clock,
-        observe=observe or (lambda _event: None),
-        heartbeats=heartbeats,
-    )
-
-
 def _publisher_contexts(
     application: str, checkpoint: Checkpoint, context: SparkContext, clock: Clock, console: Console
 ) -> Callable[[str], PublisherContext]:
@@ -419,35 +417,6 @@ def _publisher_contexts(
         )
 
     return publisher_context
-
-
-def _open_run(  # noqa: PLR0913, PLR0917  what a run has
-    plan: Plan,
-    checkpoint: Checkpoint,
-    context: Callable[[str], PublisherContext],
-    clock: Clock,
-    observe: Observe | None,
-    executor: WindowExecutor,
-    settle: Callable[[], bool] | None,
-    planner: Planner | None,
-    stores: OutputStores,
-) -> ApplicationRun:
-    """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
-    several = executor.capacity > 1 and plan.logical.attributes["windows_in_flight"] > 1
-    committer = CommitBeside(executor.wake) if several else None  # one waits for its commit anyway
-    return ApplicationRun(
-        plan,
-        checkpoint,
-        executor,
-        clock,
-        context,
-        observe,
-        Compactions.in_background,
-        settle,
-        committer=committer,
-        planner=planner,
-        stores=stores,
-    )
 
 
 def _drive(
