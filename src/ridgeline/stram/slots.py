@@ -164,7 +164,7 @@ class SlotPhase(Enum):
 _THERE = frozenset({SlotPhase.JOINED, SlotPhase.READY, SlotPhase.HOSTING})
 _GONE = frozenset({SlotPhase.LOST, SlotPhase.MOVING, SlotPhase.RETIRING})
 SLOT_TRANSITIONS: Mapping[SlotPhase, frozenset[SlotPhase]] = {
-    SlotPhase.FREE: frozenset({SlotPhase.ASKED}),
+    SlotPhase.FREE: frozenset({SlotPhase.ASKED, SlotPhase.JOINED}),  # a process may outlive its job
     SlotPhase.ASKED: frozenset({SlotPhase.JOINED, SlotPhase.FREE, SlotPhase.MOVING, SlotPhase.RETIRING}),
     SlotPhase.JOINED: frozenset({SlotPhase.READY, SlotPhase.HOSTING}) | _GONE,
     SlotPhase.READY: frozenset({SlotPhase.JOINED, SlotPhase.HOSTING}) | _GONE,
