@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import EXCHANGE, STORE
-from ridgeline.stram.master import Failures
+from ridgeline.stram.master import Recovery
 from ridgeline.stram.patience import Absence, Patience, back_off
 from ridgeline.stram.plan_traits import PlanTraits
 from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
@@ -70,7 +70,7 @@ def test_what_an_operator_did_is_passed_on():
 
 
 def test_no_number_of_cuts_uses_up_the_attempts_of_an_operator():
-    failures = Failures(PlanTraits(plan()).attributes)
+    failures = Recovery(PlanTraits(plan()).attributes)
     assert [failures.count(7, CUT) for _ in range(50)] == [(0, False)] * 50
     mine = replace(CUT, cluster=False)
     assert [failures.count(7, mine)[1] for _ in range(4)] == [False, False, False, True]

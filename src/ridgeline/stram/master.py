@@ -67,12 +67,15 @@ class Recovery:
 
     def __init__(self, attributes: Mapping[str, Mapping[str, Any]]) -> None:
         """`attributes`: of operators, by logical name and by physical title."""
+        self._attributes = attributes
         self.fault: Fault | None = None
         self.alone_until = -1
         """Windows up to this one run one at a time."""
         self.states_until = -1
         """The requests of windows up to this one carry states, in case an operator takes its state back."""
-        self._failures = Failures(attributes)
+        self._counts: dict[int, int] = {}
+        """How often each window has failed that is not committed."""
+        self._last: dict[int, Failure] = {}
 
     def run_alone(self, window_id: int) -> None:
         """Let windows up to this one run one at a time."""
@@ -98,25 +101,11 @@ class Recovery:
         if not fault.counts:
             self.alone_until = self.states_until = fault.window_id + _CAREFUL_WINDOWS
             return None
-        count, too_many = self._failures.count(fault.window_id, fault.failure)
+        count, too_many = self.count(fault.window_id, fault.failure)
         if too_many:
             return fault.failure, count
         self.run_alone(fault.window_id)
         return None
-
-    def forget(self, window_id: int) -> None:
-        """The window is committed."""
-        self._failures.forget(window_id)
-
-
-class Failures:
-    """The failures of windows that are not committed."""
-
-    def __init__(self, attributes: Mapping[str, Mapping[str, Any]]) -> None:
-        """`attributes`: of operators, by logical name and by physical title."""
-        self._attributes = attributes
-        self._counts: dict[int, int] = {}
-        self._last: dict[int, Failure] = {}
 
     def count(self, window_id: int, failure: Failure) -> tuple[int, bool]:
         """Count a failure of a window; returns how many it has had, and whether these are too many.
