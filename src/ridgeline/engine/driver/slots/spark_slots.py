@@ -313,24 +313,25 @@ class SparkSlots:
         before, self._claimed = self._claimed, places
         hold_cores(self._context, max(places, self._share) - max(before, self._share))
 
+    def _places(self, containers: int, cores: int, extra: int, least: int) -> int:
+        """As `count_slots`, beside slots of others; `least` if there are too few cores."""
+        try:
+            return count_slots(containers, cores, extra, self._held_by_others, self._fed)
+        except RidgelineError:
+            return least
+
     def most(self) -> int:
         """As `SlotPlatform.most`. On a cluster it asks the JVM."""
-        extra, held = extra_cores(self._context), self._held_by_others
-        try:
-            return count_slots(_MANY, count_cores(self._context, _MANY), extra, held, self._fed)
-        except RidgelineError:
-            return self._claimed
+        cores = count_cores(self._context, _MANY)
+        return self._places(_MANY, cores, extra_cores(self._context), self._claimed)
 
     def wanted(self, containers: int) -> int:
         """As `SlotPlatform.wanted`. On a local Spark there are never more cores than at its start."""
         most = most_cores(self._master, self._settings)
         if most is None and not is_local(self._master):
             return containers
-        try:
-            cores, extra = most or local_cores(self._master) or 0, extra_cores(self._context)
-            return count_slots(containers, cores + extra, extra, self._held_by_others, self._fed)
-        except RidgelineError:
-            return self._claimed
+        cores, extra = most or local_cores(self._master) or 0, extra_cores(self._context)
+        return self._places(containers, cores + extra, extra, self._claimed)
 
     def present(self, without: Collection[str] = ()) -> int:
         """As `SlotPlatform.present`. Asks the JVM, a few milliseconds.
@@ -340,13 +341,10 @@ class SparkSlots:
         """
         if local_cores(self._master) is not None:
             return self._claimed
-        cores, held = present_cores(self._context, without), self._held_by_others
-        if is_dynamic(self._settings) and cores - held >= self._claimed:
+        cores = present_cores(self._context, without)
+        if is_dynamic(self._settings) and cores - self._held_by_others >= self._claimed:
             return self._claimed
-        try:
-            return min(self._claimed, count_slots(self._claimed, cores, held=held, fed=self._fed))
-        except RidgelineError:
-            return 0
+        return min(self._claimed, self._places(self._claimed, cores, 0, 0))
 
     def _more_may_come(self, cores: int) -> bool:
         """True if executors may join until there are so many cores: Spark's settings allow that."""
@@ -399,13 +397,9 @@ class SparkSlots:
 
     def claim_more(self, places: int, without: Collection[str] = ()) -> int:
         """As `SlotPlatform.claim_more`. Waits for no executor: windows run meanwhile."""
-        extra, held = extra_cores(self._context), self._held_by_others
         wanted = self._claimed + places + max(RESERVED_CORES, self._fed)
         cores = count_cores(self._context, wanted, without)
-        try:
-            slots = count_slots(self._claimed + places, cores, extra, held, self._fed)
-        except RidgelineError:
-            return 0
+        slots = self._places(self._claimed + places, cores, extra_cores(self._context), self._claimed)
         more = max(0, slots - self._claimed)
         self._hold(self._claimed + more)
         return more
