@@ -43,7 +43,7 @@ def two_slots(recovery_attempts=1):
     return slots
 
 
-@pytest.mark.parametrize(("phase", "following"), product(SlotPhase, repeat=2))
+@pytest.mark.parametrize(("phase", "following"), [*product(SlotPhase, repeat=2)])
 def test_only_legal_transitions_of_slots_are_made(phase, following):
     slots = two_slots()
     slots._rows[1].phase = phase
