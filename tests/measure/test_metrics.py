@@ -11,7 +11,6 @@ from ridgeline.measure import tables
 from ridgeline.measure.answers import operators
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
-from ridgeline.measure.registry.operator_metric import arranged
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
 
 pytestmark = pytest.mark.lint
@@ -80,11 +79,6 @@ def test_kip_613_names_are_known():
 
 
 # The table of operators' metrics: every row is read in one way, and shown wherever it says ------------------
-
-
-def test_items_follow_those_that_they_name() -> None:
-    entries = [("c", "b", 3), ("a", "", 1), ("d", "", 4), ("b", "a", 2)]
-    assert arranged(entries) == [1, 2, 3, 4]
 
 
 def test_each_is_read_in_one_way_and_shown_where_it_says() -> None:

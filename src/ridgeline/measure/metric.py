@@ -22,25 +22,39 @@ class Kind(StrEnum):
     STATE = "state"
 
 
+_KINDS = {"total": Kind.COUNTER, "info": Kind.INFO}
+_UNITS = frozenset({"seconds", "bytes", "records", "windows", "tasks"})
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One metric.
 
-    `name` is without `PREFIX`, `labels` are those besides `application`. `unit` is the base unit, empty for
-    what is only counted by its name. `advice` says what to do about it. `aliases` are the names that users of
-    other products know. `bounds` are the upper bounds of a histogram, in the metric's unit; `states` the
-    values that the last label of a `state` takes.
+    `name` is without `PREFIX`; it ends in `_total` of a counter, in `_info` of an info, and has the unit as a
+    word. `labels` are those besides `application`. `advice` says what to do about it. `aliases` are the names
+    that users of other products know. `bounds` are the upper bounds of a histogram, in the metric's unit;
+    `states` the values that the last label of a `state` takes.
     """
 
     name: str
-    kind: Kind
-    unit: str
-    labels: tuple[str, ...]
     help: str
     advice: str
+    labels: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
     states: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """As its name and its fields say."""
+        if self.bounds or self.states:
+            return Kind.HISTOGRAM if self.bounds else Kind.STATE
+        return _KINDS.get(self.name.rpartition("_")[2], Kind.GAUGE)
+
+    @property
+    def unit(self) -> str:
+        """The base unit, the last one in its name; empty if it is only counted."""
+        return next((word for word in reversed(self.name.split("_")) if word in _UNITS), "")
 
     @property
     def full_name(self) -> str:

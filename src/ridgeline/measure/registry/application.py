@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
-from ridgeline.measure.metric import STATES, VERDICTS, Kind, Metric
+from ridgeline.measure.metric import STATES, VERDICTS, Metric
 from ridgeline.measure.registry.scrape import Labelled, Scrape, ScrapedMetric, one, state
 
 
@@ -33,37 +33,28 @@ def _remaining_seconds(progress: ProgressAnswer) -> float | None:
 APPLICATION = (
     Metric(
         "build_info",
-        Kind.INFO,
-        "",
-        ("version",),
         "The version of Ridgeline that runs.",
         "Compare it with the changelog when figures change after a deployment.",
+        labels=("version",),
     ),
     ScrapedMetric(
         "application_info",
-        Kind.INFO,
-        "",
-        ("id", "user", "master"),
         "The run: its id, who started it, and on which Spark master.",
         "Join it to other metrics to distinguish runs of one application.",
+        labels=("id", "user", "master"),
         read=_run,
     ),
     ScrapedMetric(
         "application_state",
-        Kind.STATE,
-        "",
-        ("state",),
         "1 for the state that the application is in.",
         "Alert on `FAILED`; its reason is in `/ws/v2/stram/info` and in the driver's log.",
+        labels=("state",),
         aliases=("Kafka Streams `state`",),
         states=STATES,
         read=lambda scrape: state(STATES, scrape.info["state"]),
     ),
     ScrapedMetric(
         "application_start_timestamp_seconds",
-        Kind.GAUGE,
-        "seconds",
-        (),
         "When the run began, seconds since 1970.",
         "Subtract it from `time()` for the uptime; a change is a restart.",
         aliases=("Apex `startTime`",),
@@ -71,21 +62,16 @@ APPLICATION = (
     ),
     ScrapedMetric(
         "verdict",
-        Kind.STATE,
-        "",
-        ("verdict",),
         "1 for the application's verdict: the worst of its sources'.",
         "Look first here. `falling behind`: speed up or partition the operators on the critical path. "
         "`stuck`: look at the stack of the"
         " container whose heartbeat says where it is.",
+        labels=("verdict",),
         states=VERDICTS,
         read=lambda scrape: state(VERDICTS, _backlog(scrape)["verdict"]),
     ),
     ScrapedMetric(
         "backlog_seconds",
-        Kind.GAUGE,
-        "seconds",
-        (),
         "How long the sources' backlog would take to be worked off, were nothing to arrive.",
         "If it grows, the application is too slow for its input.",
         aliases=("Dataflow `backlog_seconds`",),
@@ -93,9 +79,6 @@ APPLICATION = (
     ),
     ScrapedMetric(
         "backlog_records",
-        Kind.GAUGE,
-        "records",
-        (),
         "Records that sources have not given to the application yet.",
         "If it grows, the application is too slow for its input.",
         aliases=("Flink `pendingRecords`", "Kafka `records-lag`"),
@@ -103,9 +86,6 @@ APPLICATION = (
     ),
     ScrapedMetric(
         "oldest_waiting_seconds",
-        Kind.GAUGE,
-        "seconds",
-        (),
         "Age of the oldest record that waits at a source or in windows under way; by the schedule, how late "
         "windows are.",
         "Alert on it: results are at least so old. While it grows, the application falls behind.",
@@ -113,9 +93,6 @@ APPLICATION = (
     ),
     ScrapedMetric(
         "progress_remaining_seconds",
-        Kind.GAUGE,
-        "seconds",
-        (),
         "Time that the running window will still take, by Beam's progress formulas. Absent while unknown.",
         "If it is much longer than windows take, look at `/ws/v2/stram/progress` for the operator that "
         "takes it.",
@@ -123,36 +100,25 @@ APPLICATION = (
     ),
     ScrapedMetric(
         "windows_behind",
-        Kind.GAUGE,
-        "windows",
-        (),
         "Windows that are due by the schedule and not begun.",
         "If it grows, windows take longer than they are wide: widen them, or shorten the critical path.",
         read=one(lambda scrape: _backlog(scrape)["windowsBehind"]),
     ),
     ScrapedMetric(
         "plan_version",
-        Kind.GAUGE,
-        "",
-        (),
         "Version of the plan; it grows with each change of it.",
         "A step in any other figure at the same time comes from the change: see `ridgeline changes`.",
         read=one(lambda scrape: scrape.info["planVersion"]),
     ),
     ScrapedMetric(
         "changes_total",
-        Kind.COUNTER,
-        "",
-        ("state",),
         "Changes that were asked for while the application ran, by the states that they have come to.",
         "`REFUSED`: its reason is in `ridgeline changes`. `QUEUED` above the sum of the others: some wait.",
+        labels=("state",),
         read=lambda scrape: [((name,), count) for name, count in scrape.changes.items()],
     ),
     ScrapedMetric(
         "change_held_seconds",
-        Kind.GAUGE,
-        "seconds",
-        (),
         "Time from the last window before the last change of the plan to the first one with it, as they are "
         "published. Absent before the first.",
         "What is above the usual distance of windows is what the change has cost: moving states, new slots.",
@@ -160,21 +126,17 @@ APPLICATION = (
     ),
     ScrapedMetric(
         "promise_kept",
-        Kind.GAUGE,
-        "",
-        ("promise",),
         "1 while a promise of the application is kept, 0 while it is broken. Absent while it cannot "
         "be judged.",
         "At 0: see `ridgeline promises`; `ridgeline promises --alert-rules` writes alert rules for it.",
+        labels=("promise",),
         read=_kept,
     ),
     ScrapedMetric(
         "promise_broken_seconds_total",
-        Kind.COUNTER,
-        "seconds",
-        ("promise",),
         "How long a promise of the application was broken, in sum.",
         "Its rate is the share of time in which the promise was broken.",
+        labels=("promise",),
         read=lambda scrape: [((each["promise"],), each["brokenSeconds"]) for each in scrape.promises],
     ),
 )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.moment import OperatorMoment
-
-T = TypeVar("T")
 
 
 class Form(Enum):
@@ -33,15 +31,13 @@ class Form(Enum):
 class TerminalColumn:
     """A column in the terminal.
 
-    In a narrow terminal `operators` leaves out columns with the least `keep` first. `after`: title of
-    the column that it follows. `warns`: a value other than 0 stands out. `unless_zero`: shown only if the
-    value of a row is not 0.
+    In a narrow terminal `operators` leaves out columns with the least `keep` first. `warns`: a value other
+    than 0 stands out. `unless_zero`: shown only if the value of a row is not 0.
     """
 
     title: str
     form: Form
     keep: int = 0
-    after: str = ""
     warns: bool = False
     unless_zero: bool = False
 
@@ -70,7 +66,6 @@ class OperatorMetric:
     Where it is shown:
     - `name`, `type`, `help`: a field of the REST answer about operators, and its description in OpenAPI
     - `metric`: the metric of `/metrics` and the page of metrics, whose value is the answer's
-    - `metric_after`: the name of the metric that it follows there
     - `graph`: a line of that metric in the dashboard
     - `column`: a column of `ridgeline operators`
     - `latency_column`: a column of `ridgeline latency`, with a field of `/latency` and an Arrow column; its
@@ -84,7 +79,6 @@ class OperatorMetric:
     count: Callable[[OperatorWindow], int] | None = None
     read: Callable[[OperatorMoment], Any] | None = None
     metric: Metric | None = None
-    metric_after: str = ""
     graph: Graph | None = None
     column: TerminalColumn | None = None
     latency_column: TerminalColumn | None = None
@@ -97,23 +91,6 @@ class OperatorMetric:
         if (last := self.last) is not None:
             return lambda seen: 0 if seen.status.last is None else last(seen.status.last)
         return lambda seen: seen.status.counts[self.name]
-
-
-def arranged(entries: Iterable[tuple[str, str, T]]) -> list[T]:
-    """Items in the order in which they are shown.
-
-    `entries`: (name, name of the item that it follows, item); without such a name in the given order.
-    """
-    followers: dict[str, list[tuple[str, T]]] = {}
-    for name, after, item in entries:
-        followers.setdefault(after, []).append((name, item))
-
-    def follow(name: str) -> Iterator[T]:
-        for follower, item in followers.get(name, ()):
-            yield item
-            yield from follow(follower)
-
-    return list(follow(""))
 
 
 def answer_type(name: str, fields: Mapping[str, tuple[Any, str]]) -> Any:

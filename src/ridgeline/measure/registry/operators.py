@@ -5,82 +5,71 @@ To add one, fill in a field of the event `OperatorWindow` and add a row to `OPER
 
 from __future__ import annotations
 
-from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Kind, Metric
-from ridgeline.measure.registry.operator_metric import (
-    Form,
-    Graph,
-    OperatorMetric,
-    TerminalColumn,
-    arranged,
-)
+from functools import partial
+
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Metric
+from ridgeline.measure.moment import OperatorMoment
+from ridgeline.measure.registry.operator_metric import Form, Graph, OperatorMetric, TerminalColumn
 
 _PORT = (*OPERATOR, "port")
+
+
+def _of_latency(field: str, seen: OperatorMoment) -> object:
+    """A field of the operator's row in `/latency`."""
+    return seen.latency.get(field)
+
 
 _TIMES_AND_RECORDS = (
     Metric(
         "operator_window_latency_seconds",
-        Kind.HISTOGRAM,
-        "seconds",
-        OPERATOR,
         "How much later a window's end leaves an operator than the slowest of those that it reads from; "
         "of inputs, their compute.",
         "A long tail is a straggler or skew: compare the partitions.",
+        labels=OPERATOR,
         aliases=("Apex `latencyMA`",),
         bounds=LATENCY_BOUNDS_SECONDS,
     ),
     Metric(
         "operator_compute_seconds_total",
-        Kind.COUNTER,
-        "seconds",
-        OPERATOR,
         "Time in an operator's own callbacks, that of a running window included as far as heartbeats "
         "report it. Of expression steps in one query, an estimated share of its time.",
         "A rate near 1 is an operator that is always busy: partition it.",
+        labels=OPERATOR,
         aliases=("Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
     ),
     Metric(
         "operator_cpu_seconds_total",
-        Kind.COUNTER,
-        "seconds",
-        OPERATOR,
         "Processor time of an operator's thread in its own callbacks, of windows that are committed. Of "
         "expression steps in one query, an estimated share.",
         "Far below the compute time, it waits for something outside, or others have the processor.",
+        labels=OPERATOR,
         aliases=("Apex `cpuPercentageMA`",),
     ),
     Metric(
         "operator_wait_seconds_total",
-        Kind.COUNTER,
-        "seconds",
-        OPERATOR,
         "Time in which an operator waited: for the stage before, a slot, or siblings in its container.",
         "Much of it: more slots, or fewer operators a container.",
+        labels=OPERATOR,
         aliases=("Flink `idleTimeMsPerSecond`", "Kafka Streams `blocked-time-ns-total`"),
     ),
     Metric(
         "operator_transfer_seconds_total",
-        Kind.COUNTER,
-        "seconds",
-        OPERATOR,
         "Time in which an operator's tuples or state moved: launch, shuffle, encode and decode, restore.",
         "Much of it: fuse the operator with those that it reads from, or send fewer columns.",
+        labels=OPERATOR,
     ),
     Metric(
         "operator_records_in_total",
-        Kind.COUNTER,
-        "records",
-        _PORT,
         "Tuples that came in at a port, in committed windows.",
         "Its rate is the throughput; compare the partitions for skew.",
+        labels=_PORT,
         aliases=("Apex `totalTuplesProcessed`", "Flink `numRecordsIn`", "Bytewax `item_inp_count`"),
     ),
     Metric(
         "operator_records_out_total",
-        Kind.COUNTER,
-        "records",
-        _PORT,
         "Tuples that an operator emitted at a port, in committed windows.",
         "Compare it with the records in: what an operator drops or multiplies.",
+        labels=_PORT,
         aliases=("Apex `totalTuplesEmitted`", "Flink `numRecordsOut`", "Bytewax `item_out_count`"),
     ),
 )
@@ -129,48 +118,18 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         column=TerminalColumn("out/s", Form.RATE, keep=6),
     ),
     OperatorMetric(
+        name="latencyMA",
+        type=float | None,
+        help="Mean latency of the last 10 windows, in milliseconds.",
+        read=partial(_of_latency, "averageMs"),
+        column=TerminalColumn("latency", Form.MILLISECONDS, keep=10),
+    ),
+    OperatorMetric(
         name="cpuPercentageMA",
         type=float | None,
         help="Processor time per wall time over the last windows, in percent.",
         read=lambda seen: seen.status.cpu_percentage,
-        column=TerminalColumn("cpu", Form.PERCENT, keep=4, after="latency"),
-    ),
-    OperatorMetric(
-        name="latencyMA",
-        type=float | None,
-        help="Mean latency of the last 10 windows, in milliseconds.",
-        read=lambda seen: seen.latency.get("averageMs"),
-        column=TerminalColumn("latency", Form.MILLISECONDS, keep=10),
-    ),
-    OperatorMetric(
-        name="latencyMs",
-        type=float | None,
-        help="Latency in the last window.",
-        read=lambda seen: seen.latency.get("latencyMs"),
-    ),
-    OperatorMetric(
-        name="computeMs",
-        type=float | None,
-        help="The part of `latencyMs` in callbacks.",
-        read=lambda seen: seen.latency.get("computeMs"),
-    ),
-    OperatorMetric(
-        name="cpuMs",
-        type=float | None,
-        help="Of `computeMs`, processor time; the rest it slept, or others had it.",
-        read=lambda seen: seen.latency.get("cpuMs"),
-    ),
-    OperatorMetric(
-        name="waitMs",
-        type=float | None,
-        help="The part of `latencyMs` spent waiting.",
-        read=lambda seen: seen.latency.get("waitMs"),
-    ),
-    OperatorMetric(
-        name="transferMs",
-        type=float | None,
-        help="The part of `latencyMs` in which tuples or state moved.",
-        read=lambda seen: seen.latency.get("transferMs"),
+        column=TerminalColumn("cpu", Form.PERCENT, keep=4),
     ),
     OperatorMetric(
         name="estimated",
@@ -178,34 +137,17 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         help="True if its times in the last window are estimated: see `/latency`.",
         read=lambda seen: bool(seen.latency.get("estimated")),
     ),
-    OperatorMetric(
-        name="p50Ms",
-        type=float | None,
-        help="Median latency of all windows.",
-        read=lambda seen: seen.latency.get("p50Ms"),
-    ),
-    OperatorMetric(
-        name="p99Ms",
-        type=float | None,
-        help="99th percentile of the latency of all windows.",
-        read=lambda seen: seen.latency.get("p99Ms"),
-    ),
-    OperatorMetric(
-        name="windowsBehind",
-        type=int,
-        help="Windows that are over by the schedule and that it has not completed.",
-        read=lambda seen: seen.moment.behind.get(seen.status.node.id, 0),
-        metric=Metric(
-            "operator_windows_behind",
-            Kind.GAUGE,
-            "windows",
-            OPERATOR,
-            "How many windows an operator is behind the newest one that it could work on.",
-            "If it grows, its container hangs: ask for its stack.",
-        ),
-        metric_after="operator_failures_total",
-        graph=Graph("Windows behind"),
-        latency_column=TerminalColumn("behind", Form.COUNT, unless_zero=True),
+    *(
+        OperatorMetric(name=name, type=float | None, help=text, read=partial(_of_latency, name))
+        for name, text in {
+            "latencyMs": "Latency in the last window.",
+            "computeMs": "The part of `latencyMs` in callbacks.",
+            "cpuMs": "Of `computeMs`, processor time; the rest it slept, or others had it.",
+            "waitMs": "The part of `latencyMs` spent waiting.",
+            "transferMs": "The part of `latencyMs` in which tuples or state moved.",
+            "p50Ms": "Median latency of all windows.",
+            "p99Ms": "99th percentile of the latency of all windows.",
+        }.items()
     ),
     OperatorMetric(
         name="failureCount",
@@ -214,93 +156,13 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         read=lambda seen: seen.status.counts["failureCount"],
         metric=Metric(
             "operator_failures_total",
-            Kind.COUNTER,
-            "",
-            OPERATOR,
             "How often an operator's failure made a window start again.",
             "Look for its exception in the driver's log.",
+            labels=OPERATOR,
             aliases=("Apex `failureCount`",),
         ),
-        metric_after="operator_windows_dropped_total",
         graph=Graph("Failures and dropped windows", "{} failures"),
         column=TerminalColumn("failures", Form.COUNT, keep=3, warns=True),
-    ),
-    OperatorMetric(
-        name="lastHeartbeat",
-        type=float | None,
-        help="When its container's last heartbeat or report came.",
-        read=lambda seen: seen.container.last_seen,
-    ),
-    OperatorMetric(
-        name="stateBytes",
-        type=int,
-        help="Bytes of state that its last window changed.",
-        last=lambda window: window.state_bytes,
-        metric=Metric(
-            "operator_state_bytes",
-            Kind.GAUGE,
-            "bytes",
-            OPERATOR,
-            "Size of an operator's state in the last checkpoint.",
-            "If it grows without end, keys are never forgotten.",
-            aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
-        ),
-        metric_after="operator_windows_behind",
-        graph=Graph("State"),
-    ),
-    OperatorMetric(
-        name="lastStateWritten",
-        type=float | None,
-        help="When its state was last written, by STRAM's clock in seconds since 1970; null before that.",
-        read=lambda seen: seen.status.last_state_written,
-        metric=Metric(
-            "operator_state_written_timestamp_seconds",
-            Kind.GAUGE,
-            "seconds",
-            OPERATOR,
-            "When an operator's state was last written, in seconds since 1970.",
-            "It stands still while the state does not change.",
-            aliases=("Apex `checkpointStartTime`",),
-        ),
-        metric_after="operator_state_bytes",
-        graph=Graph("State written"),
-        column=TerminalColumn("state written", Form.TIME, keep=1, unless_zero=True),
-    ),
-    OperatorMetric(
-        name="lastStateSeconds",
-        type=float | None,
-        help="How long that took, with the file that its container's operators share.",
-        read=lambda seen: seen.status.last_state_seconds,
-        metric=Metric(
-            "operator_state_write_seconds",
-            Kind.GAUGE,
-            "seconds",
-            OPERATOR,
-            "How long an operator's state took when it was last written.",
-            "If it grows, the disk of the checkpoint is slow, or a window changes much: see "
-            "`operator_state_bytes`.",
-            aliases=("Apex `checkpointTimeMA`",),
-        ),
-        metric_after="operator_state_written_timestamp_seconds",
-        graph=Graph("Time to write state"),
-        column=TerminalColumn("writing", Form.DURATION, keep=1, unless_zero=True),
-    ),
-    OperatorMetric(
-        name="heldBytes",
-        type=int,
-        help="Bytes of tuples that it keeps in memory for sliding application windows.",
-        last=lambda window: window.held_bytes,
-        metric=Metric(
-            "operator_held_bytes",
-            Kind.GAUGE,
-            "bytes",
-            OPERATOR,
-            "What a slider keeps.",
-            "Aggregate before it.",
-        ),
-        metric_after="operator_state_bytes",
-        graph=Graph("State", "slides of {}"),
-        column=TerminalColumn("held", Form.SIZE, unless_zero=True),
     ),
     OperatorMetric(
         name="errors",
@@ -309,15 +171,13 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         count=lambda window: window.errors,
         metric=Metric(
             "operator_records_rejected_total",
-            Kind.COUNTER,
-            "records",
-            OPERATOR,
             "Tuples that an operator emitted on its error ports, connected or not.",
             "Alert on any rate; with `error_tuples_kept` some of them are shown.",
+            labels=OPERATOR,
             aliases=("Kafka Streams `dropped-records-total`",),
         ),
         graph=Graph("Rejected records"),
-        column=TerminalColumn("errors", Form.COUNT, keep=4, after="failures", warns=True),
+        column=TerminalColumn("errors", Form.COUNT, keep=4, warns=True),
     ),
     OperatorMetric(
         name="errorTuples",
@@ -338,13 +198,90 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         count=lambda window: bool(window.dropped),
         metric=Metric(
             "operator_windows_dropped_total",
-            Kind.COUNTER,
-            "windows",
-            OPERATOR,
             "Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
             "Alert on any rate; the reason is in the driver's log.",
+            labels=OPERATOR,
         ),
         graph=Graph("Failures and dropped windows", "{} dropped"),
+    ),
+    OperatorMetric(
+        name="windowsBehind",
+        type=int,
+        help="Windows that are over by the schedule and that it has not completed.",
+        read=lambda seen: seen.moment.behind.get(seen.status.node.id, 0),
+        metric=Metric(
+            "operator_windows_behind",
+            "How many windows an operator is behind the newest one that it could work on.",
+            "If it grows, its container hangs: ask for its stack.",
+            labels=OPERATOR,
+        ),
+        graph=Graph("Windows behind"),
+        latency_column=TerminalColumn("behind", Form.COUNT, unless_zero=True),
+    ),
+    OperatorMetric(
+        name="lastHeartbeat",
+        type=float | None,
+        help="When its container's last heartbeat or report came.",
+        read=lambda seen: seen.container.last_seen,
+    ),
+    OperatorMetric(
+        name="stateBytes",
+        type=int,
+        help="Bytes of state that its last window changed.",
+        last=lambda window: window.state_bytes,
+        metric=Metric(
+            "operator_state_bytes",
+            "Size of an operator's state in the last checkpoint.",
+            "If it grows without end, keys are never forgotten.",
+            labels=OPERATOR,
+            aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
+        ),
+        graph=Graph("State"),
+    ),
+    OperatorMetric(
+        name="lastStateWritten",
+        type=float | None,
+        help="When its state was last written, by STRAM's clock in seconds since 1970; null before that.",
+        read=lambda seen: seen.status.last_state_written,
+        metric=Metric(
+            "operator_state_written_timestamp_seconds",
+            "When an operator's state was last written, in seconds since 1970.",
+            "It stands still while the state does not change.",
+            labels=OPERATOR,
+            aliases=("Apex `checkpointStartTime`",),
+        ),
+        graph=Graph("State written"),
+        column=TerminalColumn("state written", Form.TIME, keep=1, unless_zero=True),
+    ),
+    OperatorMetric(
+        name="lastStateSeconds",
+        type=float | None,
+        help="How long that took, with the file that its container's operators share.",
+        read=lambda seen: seen.status.last_state_seconds,
+        metric=Metric(
+            "operator_state_write_seconds",
+            "How long an operator's state took when it was last written.",
+            "If it grows, the disk of the checkpoint is slow, or a window changes much: see "
+            "`operator_state_bytes`.",
+            labels=OPERATOR,
+            aliases=("Apex `checkpointTimeMA`",),
+        ),
+        graph=Graph("Time to write state"),
+        column=TerminalColumn("writing", Form.DURATION, keep=1, unless_zero=True),
+    ),
+    OperatorMetric(
+        name="heldBytes",
+        type=int,
+        help="Bytes of tuples that it keeps in memory for sliding application windows.",
+        last=lambda window: window.held_bytes,
+        metric=Metric(
+            "operator_held_bytes",
+            "What a slider keeps.",
+            "Aggregate before it.",
+            labels=OPERATOR,
+        ),
+        graph=Graph("State", "slides of {}"),
+        column=TerminalColumn("held", Form.SIZE, unless_zero=True),
     ),
     OperatorMetric(
         name="queueSizeMA",
@@ -353,11 +290,9 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         read=lambda seen: seen.status.queue,
         metric=Metric(
             "operator_queue_records",
-            Kind.GAUGE,
-            "records",
-            OPERATOR,
             "Tuples that waited for an operator when its turn came, averaged over the last windows.",
             "It grows with the input; compare it among partitions.",
+            labels=OPERATOR,
             aliases=("Apex `queueSizeMA`",),
         ),
         graph=Graph("Queue"),
@@ -371,7 +306,5 @@ LATENCY_METRICS = tuple(row for row in OPERATOR_METRICS if row.latency_column is
 """The rows that are in the answer about latencies too, and in its Arrow table."""
 OPERATORS = (
     *_TIMES_AND_RECORDS,
-    *arranged(
-        (row.metric.name, row.metric_after, row.metric) for row in OPERATOR_METRICS if row.metric is not None
-    ),
+    *(row.metric for row in OPERATOR_METRICS if row.metric is not None),
 )

@@ -11,7 +11,7 @@ from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.progress import SourceAnswer
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
-from ridgeline.measure.metric import OPERATOR, VERDICTS, Kind
+from ridgeline.measure.metric import OPERATOR, VERDICTS
 from ridgeline.measure.registry.scrape import (
     Distribution,
     Labelled,
@@ -68,11 +68,9 @@ _SOURCE = ("operator",)
 SOURCES = (
     ScrapedMetric(
         "source_backlog_records",
-        Kind.GAUGE,
-        "records",
-        _SOURCE,
         "Records that a source has not given to the application yet. Absent where unknown.",
         "If it grows, the application is too slow for this source.",
+        labels=_SOURCE,
         aliases=(
             "Flink `pendingRecords`",
             "Spark `avgOffsetsBehindLatest`",
@@ -82,50 +80,40 @@ SOURCES = (
     ),
     ScrapedMetric(
         "source_backlog_bytes",
-        Kind.GAUGE,
-        "bytes",
-        _SOURCE,
         "Bytes that a source has not given to the application yet. Absent where unknown.",
         "As `source_backlog_records`.",
+        labels=_SOURCE,
         aliases=("Databricks `STREAMING_BACKLOG_BYTES`",),
         read=lambda scrape: [((row["operator"],), row["backlogBytes"]) for row in _sources(scrape)],
     ),
     ScrapedMetric(
         "source_backlog_seconds",
-        Kind.GAUGE,
-        "seconds",
-        _SOURCE,
         "How long a source's backlog takes at the current drain rate, were nothing to arrive.",
         "Alert on it: it is how late results are.",
+        labels=_SOURCE,
         aliases=("Dataflow `backlog_seconds`", "Databricks `STREAMING_BACKLOG_SECONDS`"),
         read=lambda scrape: [((row["operator"],), row["backlogSeconds"]) for row in _sources(scrape)],
     ),
     ScrapedMetric(
         "source_oldest_seconds",
-        Kind.GAUGE,
-        "seconds",
-        _SOURCE,
         "Age of the oldest record of a source that waits, there or in windows under way. Absent if unknown.",
         "Alert on it: results are at least so old.",
+        labels=_SOURCE,
         read=lambda scrape: [((row["operator"],), row["oldest"]["value"]) for row in _sources(scrape)],
     ),
     ScrapedMetric(
         "source_catch_up_seconds",
-        Kind.GAUGE,
-        "seconds",
-        _SOURCE,
         "Time until a source's backlog is worked off: backlog / (drain - arrival). Absent while it does "
         "not fall.",
         "Absent with a backlog: it never catches up; add partitions or cores.",
+        labels=_SOURCE,
         read=_catch_up,
     ),
     ScrapedMetric(
         "source_verdict",
-        Kind.STATE,
-        "",
-        (*_SOURCE, "verdict"),
         "1 for a source's verdict.",
         "As `verdict`, for one source.",
+        labels=(*_SOURCE, "verdict"),
         states=VERDICTS,
         read=_verdicts,
     ),
@@ -135,38 +123,30 @@ _QUEUE = ("operator", "stream")
 QUEUES = (
     ScrapedMetric(
         "queue_backlog_records",
-        Kind.GAUGE,
-        "records",
-        _QUEUE,
         "Tuples in the durable queue of a decoupled stream that its reader has not committed.",
         "If it grows, the reader's region is too slow, or does not run.",
+        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), row["backlogRecords"]) for row in _queues(scrape)],
     ),
     ScrapedMetric(
         "queue_backlog_bytes",
-        Kind.GAUGE,
-        "bytes",
-        _QUEUE,
         "Bytes of these tuples on the disk.",
         "As `queue_backlog_records`.",
+        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), row["backlogBytes"]) for row in _queues(scrape)],
     ),
     ScrapedMetric(
         "queue_backlog_seconds",
-        Kind.GAUGE,
-        "seconds",
-        _QUEUE,
         "Age of the oldest of these tuples, since its window was committed.",
         "Alert on it below the queue's `keep`: there the writer's region is held back.",
+        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), row["backlogSeconds"]) for row in _queues(scrape)],
     ),
     ScrapedMetric(
         "queue_full",
-        Kind.GAUGE,
-        "",
-        _QUEUE,
         "1 while the writer's region begins no window, since this reader has not read the full queue.",
         "Start the reader's region, or make it faster; more `keep` gives it time.",
+        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), float(row["full"])) for row in _queues(scrape)],
     ),
 )
@@ -174,57 +154,43 @@ QUEUES = (
 HOSTS = (
     ScrapedMetric(
         "container_heartbeat_age_seconds",
-        Kind.GAUGE,
-        "seconds",
-        ("container", "host"),
         "Time since the last heartbeat or report of a container.",
         "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its "
         "stack.",
+        labels=("container", "host"),
         aliases=("Apex `lastHeartbeat`",),
         read=lambda scrape: scrape.heartbeat_ages,
     ),
     ScrapedMetric(
         "worker_memory_bytes",
-        Kind.GAUGE,
-        "bytes",
-        ("host", "pid"),
         "Resident memory of a process that runs containers, as of its last heartbeat.",
         "If it grows while `operator_state_bytes` does not, an operator holds what is no state.",
+        labels=("host", "pid"),
         aliases=("Apex `memoryMBFree`",),
         read=lambda scrape: [(labels, usage.memory_bytes) for labels, usage in scrape.workers],
     ),
     ScrapedMetric(
         "worker_cpu_seconds_total",
-        Kind.COUNTER,
-        "seconds",
-        ("host", "pid"),
         "Processor time of such a process since it began, all of its threads.",
         "A rate above 1 is native code in several threads: give the slot as many cores.",
+        labels=("host", "pid"),
         read=lambda scrape: [(labels, usage.cpu_seconds) for labels, usage in scrape.workers],
     ),
     ScrapedMetric(
         "clock_skew_seconds",
-        Kind.GAUGE,
-        "seconds",
-        ("host",),
         "How far a host's clock is behind STRAM's, as estimated; figures are corrected by it.",
         "Above 1 s, mend the host's NTP: timestamps that it gives to records are off by as much.",
+        labels=("host",),
         read=_clock_skew,
     ),
     ScrapedMetric(
         "clock_clamps_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Durations between hosts that came out negative and were counted as 0.",
         "A steady rate says that latencies between hosts are only as good as the skew is estimated.",
         read=one(lambda scrape: scrape.overview["latency"]["clamps"]),
     ),
     ScrapedMetric(
         "heartbeats_received_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Heartbeats that STRAM took. Containers send them in windows that take longer than "
         "`heartbeat_interval`.",
         "None in long windows: the driver's port cannot be reached from the executors.",
@@ -232,28 +198,20 @@ HOSTS = (
     ),
     ScrapedMetric(
         "messages_refused_total",
-        Kind.COUNTER,
-        "",
-        ("reason",),
         "Messages and connections to STRAM that did not count: `unauthenticated`, `malformed`, `too large`, "
         "`late` or `too many`.",
         "Somebody else talks to STRAM's port, or a worker of an earlier run is still there.",
+        labels=("reason",),
         read=_refused,
     ),
     ScrapedMetric(
         "heartbeats_unsent_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Heartbeats that workers could not send, as they report once they are connected again.",
         "The driver's port cannot always be reached: look at the network, and at how busy the driver is.",
         read=one(lambda scrape: scrape.heartbeats_unsent),
     ),
     ScrapedMetric(
         "subscribers_dropped_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Subscribers of the run's events, such as the event log, that raised an error and are not called "
         "any more.",
         "Alert on any: what they write is incomplete; the traceback is in the driver's log.",
@@ -304,26 +262,22 @@ _STATISTICS: tuple[tuple[str, Literal["minMs", "maxMs", "avgMs"], str], ...] = (
 RECORDS = (
     ScrapedMetric(
         "record_latency_seconds",
-        Kind.HISTOGRAM,
-        "seconds",
-        _STAGE,
         "Age of records when an operator was done with them: `source` read, `state` updated, `emit` "
         "written, `commit` visible to readers."
         " Negative ages count in the lowest bucket.",
         "The difference between `commit` and `source` is the application's own; what `source` has is the "
         "backlog.",
+        labels=_STAGE,
         bounds=AGE_BOUNDS_SECONDS,
         read=_ages,
     ),
     *(
         ScrapedMetric(
             f"record_latency_{statistic}_seconds",
-            Kind.GAUGE,
-            "seconds",
-            _RECENT,
             f"The {statistic} age of records over the last minute; absent after a minute without records. "
             "`level`: KIP-613's.",
             advice,
+            labels=_RECENT,
             aliases=(f"KIP-613 `{kip_613_name(statistic)}` (there in milliseconds)",),
             read=partial(_recent, field=field),
         )
@@ -331,11 +285,9 @@ RECORDS = (
     ),
     ScrapedMetric(
         "record_latency_negative_records",
-        Kind.GAUGE,
-        "records",
-        _STAGE,
         "Records of the last minute whose age was negative.",
         "Mend the clocks of the hosts that write the timestamps; see `clock_skew_seconds`.",
+        labels=_STAGE,
         read=lambda scrape: [(labels, row["negative"]) for labels, row in _last_minute(scrape)],
     ),
 )
@@ -343,53 +295,43 @@ RECORDS = (
 WATERMARKS = (
     ScrapedMetric(
         "watermark_timestamp_seconds",
-        Kind.GAUGE,
-        "seconds",
-        OPERATOR,
         "The watermark of an operator: no older record is to come. Absent before the first record and at the "
         "end.",
         "If it stands still, `ridgeline record-age --watermarks` names the input that holds it back.",
+        labels=OPERATOR,
         aliases=("Flink `currentInputWatermark`",),
         read=lambda scrape: [(labels, mark["watermark"]) for labels, mark in _marks(scrape)],
     ),
     ScrapedMetric(
         "watermark_lag_seconds",
-        Kind.GAUGE,
-        "seconds",
-        OPERATOR,
         "How far the watermark of an operator is behind the clock.",
         "It is how late results of event time are. If it grows without end, an input is silent: give it "
         "`idle_after`.",
+        labels=OPERATOR,
         aliases=("Dataflow `data_watermark_age`",),
         read=lambda scrape: [(labels, mark["lagSeconds"]) for labels, mark in _marks(scrape)],
     ),
     ScrapedMetric(
         "watermark_idle",
-        Kind.GAUGE,
-        "",
-        OPERATOR,
         "1 of an operator whose inputs, or that itself as an input, had no record for `idle_after`.",
         "It holds no watermark up; its next records may be late.",
+        labels=OPERATOR,
         read=lambda scrape: [(labels, float(mark["state"] == "idle")) for labels, mark in _marks(scrape)],
     ),
     ScrapedMetric(
         "records_late_total",
-        Kind.COUNTER,
-        "records",
-        OPERATOR,
         "Records that came too late for their windows.",
         "If it rises, give the input a greater `lateness`, or the operator one of its own.",
+        labels=OPERATOR,
         aliases=("Flink `numLateRecordsDropped`", "Spark `numRowsDroppedByWatermark`"),
         read=partial(_counted, field="lateRecords"),
     ),
     ScrapedMetric(
         "records_ahead_total",
-        Kind.COUNTER,
-        "records",
-        OPERATOR,
         "Records of an input that are ahead of the clock by more than `time_ahead_limit`: they move no "
         "watermark.",
         "Look for wrong clocks or units where these records are made.",
+        labels=OPERATOR,
         read=partial(_counted, field="recordsAhead"),
     ),
 )

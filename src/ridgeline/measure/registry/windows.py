@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ridgeline.measure.answers.windows import PathStepAnswer
-from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Kind
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR
 from ridgeline.measure.registry.scrape import (
     Distribution,
     Labelled,
@@ -49,9 +49,6 @@ def _slack(scrape: Scrape) -> Labelled:
 WINDOWS = (
     ScrapedMetric(
         "window_latency_seconds",
-        Kind.HISTOGRAM,
-        "seconds",
-        (),
         "Time of a window from its trigger to its commit. A window is counted when the next one is "
         "committed.",
         "Compare it with the critical path; `window_blame_seconds_total` names the rest.",
@@ -61,20 +58,15 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "window_blame_seconds_total",
-        Kind.COUNTER,
-        "seconds",
-        ("what", "operator"),
         "What windows waited for: the steps of their blame chains, which add up to `window_latency_seconds`."
         " Of `operator`, the physical operator's title, empty for what is Spark's or STRAM's.",
         "The greatest rate is what to speed up next. `barrier`: spread the work; `slot`: more cores; "
         "`launch`, `planning`: longer windows.",
+        labels=("what", "operator"),
         read=_blame,
     ),
     ScrapedMetric(
         "windows_committed_total",
-        Kind.COUNTER,
-        "windows",
-        (),
         "Windows committed.",
         "Alert if its rate is 0 for longer than a few windows.",
         aliases=("Kafka Streams `commit-total`", "Flink `numberOfCompletedCheckpoints`"),
@@ -82,9 +74,6 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "windows_retried_total",
-        Kind.COUNTER,
-        "windows",
-        (),
         "Attempts at windows that did not count and were made again.",
         "Look for the reason in the driver's log: an operator that raised, or an executor that died.",
         aliases=("Flink `numberOfFailedCheckpoints`",),
@@ -92,9 +81,6 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "tasks_retried_total",
-        Kind.COUNTER,
-        "tasks",
-        (),
         "Tasks that Spark began again in windows that were committed.",
         "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
         aliases=("Spark `numFailedTasks`",),
@@ -102,9 +88,6 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "slots",
-        Kind.GAUGE,
-        "",
-        (),
         "Slots that host containers now.",
         "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
         "spread again once it has.",
@@ -112,63 +95,42 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "slots_wanted",
-        Kind.GAUGE,
-        "",
-        (),
         "As many slots as containers would have if Spark had the cores that its settings allow.",
         "Compare with `slots`.",
         read=one(lambda scrape: scrape.slots.wanted),
     ),
     ScrapedMetric(
         "slots_silent_total",
-        Kind.COUNTER,
-        "",
-        (),
         "How often the host of a slot did not answer for a while.",
         "The network between hosts is cut or overloaded, or a host stands still: see the log for which.",
         read=one(lambda scrape: scrape.slots.silent),
     ),
     ScrapedMetric(
         "slots_lost_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Slots that were lost: their process died, or its host is out of reach.",
         "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
         read=one(lambda scrape: scrape.slots.lost),
     ),
     ScrapedMetric(
         "slots_restarted_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Processes that took the place of a slot that was lost.",
         "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
         read=one(lambda scrape: scrape.slots.restarted),
     ),
     ScrapedMetric(
         "slots_reduced_total",
-        Kind.COUNTER,
-        "",
-        (),
         "How often all containers moved to fewer slots, since Spark had too few cores for long.",
         "Windows take longer: give Spark the cores again, and containers spread again by themselves.",
         read=one(lambda scrape: scrape.slots.reduced),
     ),
     ScrapedMetric(
         "slots_misplaced_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Slots that stay on another host than their streams' locality asks for.",
         "Tuples cross the network: free a core on that host, and restart the application.",
         read=one(lambda scrape: scrape.slots.misplaced),
     ),
     ScrapedMetric(
         "slots_speculated_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Slots that were late by their own past, so that the spare one ran their containers.",
         "If it is several a minute, a host is slow or overloaded, or `speculation_multiplier` is too low for "
         "windows that differ much.",
@@ -176,9 +138,6 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "state_compactions_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Compactions of states that were installed.",
         "None while states change: look for `state_warnings_total`, and for compactions that fail in the "
         "driver's log.",
@@ -186,27 +145,18 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "state_warnings_total",
-        Kind.COUNTER,
-        "",
-        (),
         "Faults of state files, of compactions and of `teardown` that were put right without loss.",
         "Alert on any rate; the text is in the driver's log.",
         read=one(lambda scrape: scrape.state_warnings),
     ),
     ScrapedMetric(
         "last_commit_timestamp_seconds",
-        Kind.GAUGE,
-        "seconds",
-        (),
         "When the last window was committed, seconds since 1970.",
         "`time()` less this is how old the newest visible results are.",
         read=one(lambda scrape: None if scrape.last_window is None else scrape.last_window["committedAt"]),
     ),
     ScrapedMetric(
         "critical_path_seconds",
-        Kind.GAUGE,
-        "seconds",
-        (),
         "The last window's critical path: the longest chain of operators, each with its compute and "
         "transfer.",
         "What a window would take if every operator had a slot of its own. Far below the window's "
@@ -216,31 +166,25 @@ WINDOWS = (
     ),
     ScrapedMetric(
         "critical_path_operator_seconds",
-        Kind.GAUGE,
-        "seconds",
-        OPERATOR,
         "An operator's share of the last window's critical path; absent for operators off it. They add up "
         "to `critical_path_seconds`.",
         "The greatest is what to speed up or to partition.",
+        labels=OPERATOR,
         read=_path_seconds,
     ),
     ScrapedMetric(
         "critical_path_info",
-        Kind.INFO,
-        "",
-        ("position", *OPERATOR),
         "The operators on the last window's critical path, by position from 0 on.",
         "If it changes often, several paths are about equally long: see the slack.",
+        labels=("position", *OPERATOR),
         aliases=("Apex `criticalPath`",),
         read=lambda scrape: [((str(position), *labels), 1) for position, labels, _ in _path(scrape)],
     ),
     ScrapedMetric(
         "operator_slack_seconds",
-        Kind.GAUGE,
-        "seconds",
-        OPERATOR,
         "How much slower an operator off the critical path may become before it matters.",
         "Do not spend time on operators with much of it.",
+        labels=OPERATOR,
         read=_slack,
     ),
 )

@@ -164,8 +164,7 @@ def own_metrics(
         divided = any(node.by_partition for node, _ in members)
         labels = ("operator", "partition") if divided else ("operator",)
         text = first.help or f"The metric `{first.name}` of operators."
-        kind = Kind.COUNTER if first.kind == "counter" else Kind.GAUGE
-        metric = Metric(OWN_PREFIX + name, kind, first.unit, labels, text, "")
+        metric = Metric(OWN_PREFIX + name, text, "", labels)
         found: list[OwnSample] = []
         for node, row in members:
             for partition, value in _values(node, row):
