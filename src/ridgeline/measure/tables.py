@@ -1,192 +1,110 @@
 """Answers as Arrow tables, for notebooks: one row an operator, step or window.
 
-Columns are snake_case with units.
-
-Of each table a list says which field of the answer becomes which column. Times of day are timestamps in UTC;
-an infinite remaining time is an infinite number; null is what is not known.
+Columns are the fields of the answers in snake_case with units, in their order. Fields that hold objects, such
+as counts by port, are none. Times of day are timestamps in UTC; an infinite remaining time is an infinite
+number; null is what is not known.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
+from typing_extensions import is_typeddict
 
 from ridgeline.api.errors import shorten
 from ridgeline.measure.answers.changes import DecisionAnswer, PromiseAnswer
-from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.operators import MetricHistoryAnswer, MetricsAnswer, RecordAgesAnswer
-from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
-from ridgeline.measure.registry.operators import LATENCY_METRICS
+from ridgeline.measure.answers.history import (
+    ApplicationHistoryAnswer,
+    ApplicationStepAnswer,
+    OperatorHistoryAnswer,
+    OperatorStepAnswer,
+)
+from ridgeline.measure.answers.operators import (
+    MetricAnswer,
+    MetricHistoryAnswer,
+    MetricPeriodAnswer,
+    MetricsAnswer,
+    MetricWindowAnswer,
+    RecordAgeAnswer,
+    RecordAgesAnswer,
+)
+from ridgeline.measure.answers.progress import (
+    EstimateAnswer,
+    OperatorProgressAnswer,
+    ProgressAnswer,
+    SourceAnswer,
+)
+from ridgeline.measure.answers.windows import (
+    CriticalPathAnswer,
+    LatencyAnswer,
+    OperatorLatencyAnswer,
+    PathStepAnswer,
+    WindowSummaryAnswer,
+)
 
-_TEXT, _COUNT, _NUMBER, _YES = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+_COUNT, _NUMBER = pa.int64(), pa.float64()
+_PLAIN: Mapping[Any, pa.DataType] = {
+    str: pa.string(),
+    int: _COUNT,
+    float: _NUMBER,
+    bool: pa.bool_(),
+    EstimateAnswer: _NUMBER,
+}
 _TIME = pa.timestamp("us", tz="UTC")
+_TIMES = frozenset({"at", "since", "start"})
+"""Fields with times of day, if they hold numbers; so do all that end in `At`."""
+_NAMES = {"secondsSpent": "spent_seconds", "oldest": "oldest_seconds"}
 _Columns = Sequence[tuple[str, str, pa.DataType]]
+"""The name of each column, the field of the answer, the type."""
 
 
-def _snake(name: str) -> str:
-    """A camelCase name in snake_case."""
-    return re.sub("(?=[A-Z])", "_", name).lower()
+def _columns(answer: type, fields: Collection[str] = (), *, with_region: bool = False) -> _Columns:
+    """The columns of an answer, or of these fields of it; of an estimate also what it is based on."""
+    found: list[tuple[str, str, pa.DataType]] = []
+    for field, hint in get_type_hints(answer).items():
+        kind = _arrow(hint)
+        if kind is None or (fields and field not in fields) or (field == "region" and not with_region):
+            continue
+        if kind in {_COUNT, _NUMBER} and (field in _TIMES or field.endswith("At")):
+            kind = _TIME
+        name = _NAMES.get(field, re.sub("(?=[A-Z])", "_", field).lower())
+        found.append((name, field, kind))
+        if hint is EstimateAnswer and not fields:
+            found.append((f"{name.removesuffix('_seconds')}_basis", f"{field}.basis", pa.string()))
+    return found
 
 
-_LATENCY: _Columns = (
-    ("operator", "operator", _TEXT),
-    ("id", "id", _COUNT),
-    ("name", "name", _TEXT),
-    ("latency_ms", "latencyMs", _NUMBER),
-    ("compute_ms", "computeMs", _NUMBER),
-    ("cpu_ms", "cpuMs", _NUMBER),
-    ("wait_ms", "waitMs", _NUMBER),
-    ("transfer_ms", "transferMs", _NUMBER),
-    ("average_ms", "averageMs", _NUMBER),
-    ("p50_ms", "p50Ms", _NUMBER),
-    ("p99_ms", "p99Ms", _NUMBER),
-    *((_snake(row.name), row.name, _COUNT if row.type is int else _NUMBER) for row in LATENCY_METRICS),
-    ("estimated", "estimated", _YES),
-)
-_SPAN: _Columns = (
-    ("at", "at", _TIME),
-    ("seconds", "seconds", _NUMBER),
-    ("windows", "windows", _COUNT),
-    ("latency_ms", "latencyMs", _NUMBER),
-)
-_OPERATOR_STEP: _Columns = (
-    *_SPAN,
-    ("greatest_ms", "greatestMs", _NUMBER),
-    ("compute_ms", "computeMs", _NUMBER),
-    ("wait_ms", "waitMs", _NUMBER),
-    ("transfer_ms", "transferMs", _NUMBER),
-    ("tuples_in", "tuplesIn", _NUMBER),
-    ("tuples_out", "tuplesOut", _NUMBER),
-    ("queue", "queue", _NUMBER),
-    ("greatest_queue", "greatestQueue", _NUMBER),
-    ("errors", "errors", _COUNT),
-    ("late", "late", _COUNT),
-    ("state_bytes", "stateBytes", _NUMBER),
-    ("on_path", "onPath", _NUMBER),
-    ("age_ms", "ageMs", _NUMBER),
-    ("greatest_age_ms", "greatestAgeMs", _NUMBER),
-)
-_AGES = pa.struct({"operator": _TEXT, "ageMs": _NUMBER, "greatestAgeMs": _NUMBER})
-_APPLICATION_STEP: _Columns = (
-    *_SPAN,
-    ("p99_ms", "p99Ms", _NUMBER),
-    ("greatest_ms", "greatestMs", _NUMBER),
-    ("late_ms", "lateMs", _NUMBER),
-    ("tuples_in", "tuplesIn", _NUMBER),
-    ("tuples_out", "tuplesOut", _NUMBER),
-    ("ages", "ages", pa.list_(_AGES)),
-    ("region", "region", _TEXT),
-)
-_PROMISE: _Columns = (
-    ("promise", "promise", _TEXT),
-    ("kind", "kind", _TEXT),
-    ("operator", "operator", _TEXT),
-    ("kept", "kept", _YES),
-    ("since", "since", _TIME),
-    ("figure", "figure", _NUMBER),
-    ("limit", "limit", _NUMBER),
-    ("unit", "unit", _TEXT),
-    ("broken_seconds", "brokenSeconds", _NUMBER),
-    ("times_broken", "timesBroken", _COUNT),
-)
-_DECISION: _Columns = (
-    ("id", "id", _COUNT),
-    ("by", "by", _TEXT),
-    ("state", "state", _TEXT),
-    ("what", "what", _TEXT),
-    ("note", "note", _TEXT),
-    ("expected", "expected", _TEXT),
-    ("found", "found", _TEXT),
-    ("change", "change", _COUNT),
-    ("undoes", "undoes", _COUNT),
-    ("at", "at", _TIME),
-    ("since", "since", _TIME),
-)
-_PATH: _Columns = (
-    ("operator", "operator", _TEXT),
-    ("id", "id", _COUNT),
-    ("latency_ms", "latencyMs", _NUMBER),
-    ("compute_ms", "computeMs", _NUMBER),
-    ("cpu_ms", "cpuMs", _NUMBER),
-    ("transfer_ms", "transferMs", _NUMBER),
-    ("share", "share", _NUMBER),
-)
-_AGE: _Columns = (
-    ("operator", "operator", _TEXT),
-    ("id", "id", _COUNT),
-    ("at", "at", _TEXT),
-    ("level", "level", _TEXT),
-    ("min_ms", "minMs", _NUMBER),
-    ("max_ms", "maxMs", _NUMBER),
-    ("avg_ms", "avgMs", _NUMBER),
-    ("p50_ms", "p50Ms", _NUMBER),
-    ("p90_ms", "p90Ms", _NUMBER),
-    ("p99_ms", "p99Ms", _NUMBER),
-    ("p999_ms", "p999Ms", _NUMBER),
-    ("oldest_ms", "oldestMs", _NUMBER),
-    ("count", "count", _COUNT),
-    ("negative", "negative", _COUNT),
-)
-_PROGRESS: _Columns = (
-    ("operator", "operator", _TEXT),
-    ("id", "id", _COUNT),
-    ("state", "state", _TEXT),
-    ("consumed", "consumed", _NUMBER),
-    ("queued", "queued", _NUMBER),
-    ("active", "active", _NUMBER),
-    ("produced", "produced", _NUMBER),
-    ("spent_seconds", "secondsSpent", _NUMBER),
-    ("input_remaining", "inputRemaining", _NUMBER),
-    ("input_remaining_basis", "inputRemaining.basis", _TEXT),
-    ("remaining_seconds", "remainingSeconds", _NUMBER),
-    ("remaining_basis", "remainingSeconds.basis", _TEXT),
-)
-_SOURCE: _Columns = (
-    ("backlog_records", "backlogRecords", _NUMBER),
-    ("backlog_seconds", "backlogSeconds", _NUMBER),
-    ("oldest_seconds", "oldest", _NUMBER),
-    ("verdict", "verdict", _TEXT),
-    ("caught_up_at", "caughtUpAt", _TIME),
-)
-_WINDOW: _Columns = (
-    ("window_id", "windowId", _COUNT),
-    ("plan_version", "planVersion", _COUNT),
-    ("attempts", "attempts", _COUNT),
-    ("triggered_at", "triggeredAt", _TIME),
-    ("committed_at", "committedAt", _TIME),
-    ("latency_ms", "latencyMs", _NUMBER),
-    ("late_ms", "lateMs", _NUMBER),
-    ("critical_path_ms", "criticalPathMs", _NUMBER),
-    ("path", "path", pa.list_(_TEXT)),
-    ("tuples_in", "tuplesIn", _COUNT),
-    ("tuples_out", "tuplesOut", _COUNT),
-)
-_OWN: _Columns = (
-    ("operator", "operator", _TEXT),
-    ("metric", "metric", _TEXT),
-    ("kind", "kind", _TEXT),
-    ("aggregate", "aggregate", _TEXT),
-    ("unit", "unit", _TEXT),
-    ("window_id", "windowId", _COUNT),
-    ("at", "at", _TIME),
-    ("value", "value", _NUMBER),
-    ("total", "total", _NUMBER),
-    ("partitions", "partitions", pa.list_(_NUMBER)),
-    ("problem", "problem", _TEXT),
-)
-_OWN_WINDOW: _Columns = (("window_id", "windowId", _COUNT), ("at", "at", _TIME), ("value", "value", _NUMBER))
-_OWN_PERIOD: _Columns = (
-    ("start", "start", _TIME),
-    ("windows", "windows", _COUNT),
-    *((name, name, _NUMBER) for name in ("sum", "min", "max", "mean", "first", "last")),
-)
-_ID: _Columns = (("window_id", "windowId", _COUNT),)
-_STEP: _Columns = (("step", "step", _COUNT),)
+def _arrow(hint: Any) -> pa.DataType | None:
+    """The type of a field's column; None of objects."""
+    if get_origin(hint) is UnionType:
+        hint = next(one for one in get_args(hint) if one is not NoneType)
+    if get_origin(hint) is list:
+        of = _arrow(get_args(hint)[0])
+        return None if of is None else pa.list_(of)
+    if is_typeddict(hint) and hint is not EstimateAnswer:
+        return pa.struct({name: _arrow(one) for name, one in get_type_hints(hint).items()})
+    return _PLAIN.get(hint)
+
+
+_LATENCY = _columns(OperatorLatencyAnswer)
+_OPERATOR_STEP = _columns(OperatorStepAnswer)
+_APPLICATION_STEP = _columns(ApplicationStepAnswer, with_region=True)
+_PROMISE = _columns(PromiseAnswer)
+_DECISION = _columns(DecisionAnswer)
+_PATH = (("step", "step", _COUNT), *_columns(PathStepAnswer), ("share", "share", _NUMBER))
+_AGE = _columns(RecordAgeAnswer)
+_PROGRESS = _columns(OperatorProgressAnswer)
+_SOURCE = _columns(SourceAnswer, ("backlogRecords", "backlogSeconds", "oldest", "verdict", "caughtUpAt"))
+_WINDOW = _columns(WindowSummaryAnswer)
+_OWN = _columns(MetricAnswer)
+_OWN_WINDOW = _columns(MetricWindowAnswer)
+_OWN_PERIOD = _columns(MetricPeriodAnswer)
+_ID = (("window_id", "windowId", _COUNT),)
 
 
 def latency_table(answer: LatencyAnswer) -> pa.Table:
@@ -203,7 +121,7 @@ def critical_path_table(answer: CriticalPathAnswer) -> pa.Table:
         {**step, "step": number, "share": answer["share"].get(step["operator"])}
         for number, step in enumerate(answer["path"], 1)
     ]
-    return _table(steps, (*_ID, *_STEP, *_PATH), windowId=answer["windowId"])
+    return _table(steps, (*_ID, *_PATH), windowId=answer["windowId"])
 
 
 def record_age_table(answer: RecordAgesAnswer) -> pa.Table:
@@ -263,18 +181,11 @@ def _table(rows: Iterable[Mapping[str, object]], columns: _Columns, **more: obje
 
 
 def _value(row: Mapping[str, Any], field: str, kind: pa.DataType) -> Any:
-    """A field's value in its column's type.
-
-    Of an estimate its number or, for `.basis`, its basis; of numbers by port their sum.
-    """
+    """A field's value in its column's type. Of an estimate its number or, for `.basis`, its basis."""
     name, _, basis = field.partition(".")
     value = row.get(name)
-    if basis:
-        return value.get(basis) if isinstance(value, Mapping) else None
-    if isinstance(value, Mapping) and kind == _NUMBER:
-        if "basis" in value:
-            return math.inf if value.get("infinite") else value["value"]
-        return float(sum(value.values()))
-    if value is not None and kind == _TIME:
-        return round(value * 1_000_000)
-    return value
+    if isinstance(value, Mapping) and kind in {_NUMBER, pa.string()}:
+        if basis:
+            return value["basis"]
+        return math.inf if value.get("infinite") else value["value"]
+    return round(value * 1_000_000) if value is not None and kind == _TIME else value
