@@ -105,8 +105,8 @@ class ContainerWindow:
 
     `received`: STRAM's clock when the report arrived.
 
-    `ready`: in a slot, when END_WINDOW of all its producers had come. From then to `began` it waited for the
-    slot, which ran earlier windows or other containers. 0: it was no slot's, and waited for a whole stage.
+    `ready`: when END_WINDOW of all its producers had come. From then to `began` it waited for its slot, which
+    ran earlier windows or other containers. 0: it is not said, see `came`.
 
     `busy`: the last stretches before `ready` in which the slot ran something, and read no connection. Pairs
     of begin and end, in seconds before `ready`, in order of time.
@@ -119,7 +119,7 @@ class ContainerWindow:
     host: str
     pid: int
     task: str
-    """Containers with the same `task` (and stage) ran one after the other in one Spark task."""
+    """Containers with the same `task` ran one after the other: in one slot, a Spark task."""
     task_began: HostTime
     began: HostTime
     restored: HostTime
@@ -130,6 +130,11 @@ class ContainerWindow:
     sent: HostTime = 0.0
     ready: HostTime = 0.0
     busy: tuple[float, ...] = ()
+
+    @property
+    def came(self) -> float:
+        """When its input had come: `ready`, or as it began."""
+        return self.ready or self.began
 
     @property
     def busy_times(self) -> list[tuple[float, float]]:

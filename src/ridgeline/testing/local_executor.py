@@ -89,6 +89,9 @@ class LocalExecutor:
             injector.planned(plan)
         self._uri = storage.uri
         self._awake = threading.Event()
+        self._clocks: dict[int, Clock] = {}
+        self._came: dict[tuple[int, int], float] = {}
+        """When the input of a window had come, by window and container, by its host's clock."""
         self._make_all()
         self._requests: dict[int, deque[WindowRequest]] = {spec.id: deque() for spec in self._specs}
         self._inboxes: dict[tuple[int, int], list[Message | None]] = {}
@@ -104,6 +107,7 @@ class LocalExecutor:
         if injector is not None:
             clock = injector.clock_of(spec, clock)
         inspect = self._inspect if injector is None else injector.inspect
+        self._clocks[spec.id] = clock
         container = Container(spec, self._storage, clock, self._run_id, host, inspect)
         container.on_wake = self._awake.set
         if injector is not None:
@@ -156,11 +160,16 @@ class LocalExecutor:
         for requests in self._requests.values():
             requests.clear()
         self._inboxes.clear()
+        self._came.clear()
 
     def _is_ready(self, container: Container) -> bool:
-        requests = self._requests[container.spec.id]
-        inbox = self._inboxes.get((requests[0].window_id, container.spec.id), ()) if requests else ()
-        return bool(requests) and len(inbox) == len(container.spec.producers)
+        """Whether the input of its next window has come; notes when that was first so."""
+        number, requests = container.spec.id, self._requests[container.spec.id]
+        inbox = self._inboxes.get((requests[0].window_id, number), ()) if requests else ()
+        ready = bool(requests) and len(inbox) == len(container.spec.producers)
+        if ready and (requests[0].window_id, number) not in self._came:
+            self._came[requests[0].window_id, number] = self._clocks[number].wall()
+        return ready
 
     def _run(self, container: Container) -> None:
         """Run the next window of a container.
@@ -170,6 +179,7 @@ class LocalExecutor:
         """
         request = self._requests[container.spec.id].popleft()
         inbox = self._inboxes.pop((request.window_id, container.spec.id), [])
+        came = self._came.pop((request.window_id, container.spec.id))
         messages = [message for message in inbox if message is not None]
         ends = self._container_clock(container.spec.id)[1].monotonic() + container.spec.window_seconds
         request = replace(request, ends=ends)
@@ -194,7 +204,7 @@ class LocalExecutor:
             inbox = self._inboxes.setdefault((request.window_id, consumer), [])
             # encoded and decoded even within the process: a tuple that does not survive it must fail here too
             inbox.append(None if message is None else Message.decode(message.encode()))
-        report.window.received = self._clock.wall()
+        report.window.ready, report.window.received = came, self._clock.wall()
         self._happened.append(ContainerReported(report))
 
     def prepare(self, plan: Plan) -> None:
@@ -235,6 +245,7 @@ class LocalExecutor:
                     raise one
         self._requests = {spec.id: deque() for spec in self._specs}
         self._inboxes.clear()
+        self._came.clear()
         self._happened.clear()
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:

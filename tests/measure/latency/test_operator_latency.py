@@ -44,7 +44,7 @@ def test_operators_in_containers_of_their_own():
         "A": (7, 7, 0, 0),
         "B": (5, 5, 0, 0),
         "C": (100, 100, 0, 0),
-        "D": (125, 30, 95, 0),  # behind the barrier, though B had ended
+        "D": (30, 30, 0, 0),  # it waits for B only
         "E": (20, 20, 0, 0),
         "F": (2, 2, 0, 0),
     }
@@ -62,15 +62,15 @@ def test_fused_operators_wait_for_their_siblings():
     }
 
 
-def test_launch_reading_restoring_and_decoding_are_transfer_and_slots_are_wait():
+def test_sending_restoring_and_decoding_are_transfer_and_slots_are_wait():
     topology = seed_graph()
-    durations = {"launch_ms": 1, "read_ms": 2, "restore_ms": 3, "decode_ms": 4, "state_ms": 7}
-    found = parts(topology, run(topology, SEED_MS, tasks={3: "t", 5: "t"}, transfer_ms=0.5, **durations))
-    # the state file of the stage before is waited for: its task ends with it
-    assert found["C"] == (117.5, 100, 7, 10.5)
-    assert found["E"] == (37.5, 20, 7, 10.5)
-    # F's turn comes when D's container has restored (3), decoded (4), run (30.5) and written (7)
-    assert found["F"] == (64, 2, 7 + 44.5, 10.5)
+    durations = {"launch_ms": 1, "restore_ms": 3, "decode_ms": 4, "state_ms": 7}
+    found = parts(topology, run(topology, SEED_MS, tasks={4: "t", 5: "t"}, transfer_ms=0.5, **durations))
+    # what a container sends goes once its state is written
+    assert found["C"] == (115.5, 100, 0, 15.5)
+    assert found["E"] == (35.5, 20, 0, 15.5)
+    # F's turn comes when E's container has restored (3), decoded (4), run (20.5) and written (7)
+    assert found["F"] == (52, 2, 34.5, 15.5)
 
 
 def test_the_slowest_upstream_counts_and_those_without_a_report_are_left_out():

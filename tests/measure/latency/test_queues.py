@@ -1,4 +1,4 @@
-"""In slots a container waits for its producers only, and for its slot: a queue before it is wait."""
+"""A container waits for its producers only, and for its slot: a queue before it is wait."""
 
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ from ridgeline.measure.latency.blame import blame_chain, explain
 from ridgeline.measure.latency.critical_path import critical_path
 from support.depth import deep
 from support.measure.simulated_window import (
-    BASE,
     SEED_MS,
     graph,
     ids,
@@ -22,33 +21,13 @@ from support.measure.simulated_window import (
 MOVED = {**SEED_MS, "D": 150}
 
 
-def in_slots(topology, times, queued=None):
-    """As if each container ran once its producers had ended, and those `queued` so many ms later."""
-    containers, operators = dict(times.containers), dict(times.operators)
-    written = {}
-    for operator in topology.operators:
-        number, title = operator.container, operator.title
-        ready = max((written[source] for source in topology.upstream[operator.id]), default=BASE)
-        seconds = operators[operator.id].compute_seconds
-        began = ready + (queued or {}).get(title, 0) / 1000
-        ended = written[operator.id] = began + seconds
-        operators[operator.id] = replace(operators[operator.id], began=began, ended=ended)
-        containers[number] = replace(
-            containers[number], task_began=began, began=began, restored=began, ran=ended, written=ended,
-            received=ended, ready=ready,
-        )  # fmt: skip
-    over = max(written.values())
-    ends = dict.fromkeys(("returned", "staged", "committed", "published"), over)
-    return replace(times, containers=containers, operators=operators, **ends)
-
-
 def steps(topology, times):
     return [(step.what, step.operator, round(1000 * step.seconds)) for step in blame_chain(topology, times)]
 
 
 def test_a_queue_of_earlier_windows_is_wait_and_not_the_operators_own():
     topology = seed_graph()
-    times = in_slots(topology, run(topology, MOVED), {"C": 800})
+    times = run(topology, MOVED, queued={"C": 800})
     found = operator_latencies(topology, times)
     own = {operator: one.own for operator, one in found.items()}
     c = found[ids(topology)["C"]]
@@ -61,7 +40,7 @@ def test_a_queue_of_earlier_windows_is_wait_and_not_the_operators_own():
 
 def test_what_the_first_container_waits_for_its_slot_is_no_launch():
     topology = graph({"A": (0, 0)}, [])
-    times = in_slots(topology, run(topology, {"A": 10}), {"A": 40})
+    times = run(topology, {"A": 10}, queued={"A": 40})
     latencies = operator_latencies(topology, times)
     path = critical_path(topology, {operator: found.own for operator, found in latencies.items()})
     assert explain(topology, times, path, latencies)["rest"] == pytest.approx({"slot": 40}, abs=1e-3)
@@ -70,7 +49,7 @@ def test_what_the_first_container_waits_for_its_slot_is_no_launch():
 
 def test_nobody_waits_for_a_stage():
     topology = seed_graph()
-    times = in_slots(topology, run(topology, MOVED))
+    times = run(topology, MOVED)
 
     assert steps(topology, times) == [("compute", "B", 5), ("compute", "D", 150)]
     assert operator_latencies(topology, times)[ids(topology)["D"]].wait == 0
@@ -79,7 +58,7 @@ def test_nobody_waits_for_a_stage():
 def two_paths():
     """Two chains whose ends share a slot: A ends early and feeds C, B ends late and feeds D."""
     topology = graph({"A": (0, 0), "B": (1, 0), "C": (2, 1), "D": (3, 1)}, ["AC", "BD"])
-    times = in_slots(topology, run(topology, {"A": 10, "B": 100, "C": 5, "D": 20}, tasks={2: "s", 3: "s"}))
+    times = run(topology, {"A": 10, "B": 100, "C": 5, "D": 20}, tasks={2: "s", 3: "s"})
     return topology, times
 
 
@@ -91,7 +70,7 @@ def test_who_ran_before_in_the_slot_is_left_out_where_nobody_waited_for_it():
 
 def test_the_slowest_of_a_stage_is_left_out_where_nobody_waited_for_it():
     topology = graph({"A": (0, 0), "B": (1, 0), "C": (2, 1), "D": (3, 1)}, ["AC", "BD"])
-    times = in_slots(topology, run(topology, {"A": 10, "B": 100, "C": 200, "D": 5}))
+    times = run(topology, {"A": 10, "B": 100, "C": 200, "D": 5})
 
     assert steps(topology, times) == [("compute", "A", 10), ("compute", "C", 200)]
 
@@ -99,7 +78,7 @@ def test_the_slowest_of_a_stage_is_left_out_where_nobody_waited_for_it():
 def test_a_wait_for_the_slot_is_of_those_that_ran_meanwhile():
     topology = graph({"A": (0, 0), "B": (1, 0), "C": (2, 1), "D": (3, 1)}, ["AC", "BD"])
     tasks = {2: "s", 3: "s"}
-    times = in_slots(topology, run(topology, {"A": 10, "B": 10, "C": 50, "D": 20}, tasks=tasks), {"D": 55})
+    times = run(topology, {"A": 10, "B": 10, "C": 50, "D": 20}, tasks=tasks, queued={"D": 5})
 
     found = steps(topology, times)
     assert found == [("compute", "B", 10), ("slot", "C", 55), ("compute", "D", 20)]
@@ -143,20 +122,10 @@ def moved_by(times, container, milliseconds):
     return replace(times, containers=containers, operators=operators, **ends)
 
 
-def one_after_the_other(topology, compute_ms, **more):
-    """A window in slots in which each container runs once its producers are written, operators in turn."""
-    times = run(topology, compute_ms, **more)
-    containers = {}
-    for number, found in times.containers.items():
-        ends = [times.containers[one].written for one in topology.producers[number]]
-        containers[number] = replace(found, ready=max(ends, default=BASE))
-    return replace(times, containers=containers)
-
-
 def test_a_sibling_of_the_upstream_is_wait():
     places = {"feed": (0, 0), "light": (0, 0), "work": (1, 1), "sink": (1, 1)}
     topology = graph(places, [("feed", "light"), ("feed", "work"), ("work", "sink")])
-    times = one_after_the_other(topology, {"feed": 1, "light": 30, "work": 40, "sink": 2}, state_ms=3)
+    times = run(topology, {"feed": 1, "light": 30, "work": 40, "sink": 2}, state_ms=3)
 
     assert parts(topology, times)["work"] == (40, 30, 3)  # the state of feed's container is on the way
     own = {operator: one.own for operator, one in operator_latencies(topology, times).items()}
@@ -166,7 +135,7 @@ def test_a_sibling_of_the_upstream_is_wait():
 def test_another_producer_of_the_container_is_wait():
     places = {"A": (0, 0), "B": (1, 0), "C": (2, 1), "D": (2, 1)}
     topology = graph(places, ["AC", "BD"])
-    times = one_after_the_other(topology, {"A": 10, "B": 70, "C": 5, "D": 5})
+    times = run(topology, {"A": 10, "B": 70, "C": 5, "D": 5})
 
     assert parts(topology, times)["C"] == (5, 60, 0)
     assert parts(topology, times)["D"] == (5, 5, 0)
@@ -174,7 +143,7 @@ def test_another_producer_of_the_container_is_wait():
 
 def test_what_came_while_the_slot_ran_something_waited_for_it():
     topology = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
-    times = moved_by(one_after_the_other(topology, {"A": 10, "B": 20}), 1, 100)
+    times = moved_by(run(topology, {"A": 10, "B": 20}), 1, 100)
     assert parts(topology, times)["B"] == (20, 0, 100)
 
     busy = with_busy(times, 1, 160, 90, 60, 5)  # it was sent 100 ms before it was read

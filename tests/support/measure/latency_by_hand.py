@@ -2,16 +2,13 @@
 
 import math
 
-from ridgeline.measure.latency.operator_latency import OperatorLatency, _pieces_of_tasks
-from ridgeline.measure.latency.window import in_slots, tasks_by_stage
+from ridgeline.measure.latency.operator_latency import OperatorLatency
 
 
 def latencies_by_hand(topology, times, *, window_seconds=0.0, behind=None, lag=math.inf):
     """The latency of every operator that reported, by id."""
     ended = {operator: found.ended for operator, found in times.operators.items()}
-    slots, behind = in_slots(times), behind or {}
-    pieces = {} if slots else _pieces_of_tasks(tasks_by_stage(topology, times))
-    found = {}
+    behind, found = behind or {}, {}
     for node in topology.operators:
         own = times.operators.get(node.id)
         if own is None:
@@ -27,7 +24,7 @@ def latencies_by_hand(topology, times, *, window_seconds=0.0, behind=None, lag=m
         else:
             before = []
             if topology.by_id[slowest].container != node.container and node.container in times.containers:
-                way = arrivals(topology, times, node.container, slowest) if slots else pieces[node.container]
+                way = arrivals(topology, times, node.container, slowest)
                 before = [*way, own_transfer(topology, times, node.container)]
             row = measured(own, slowest, ended[slowest], before)
         cpu = None if own.cpu_seconds is None else min(max(0.0, own.cpu_seconds), row[1])
@@ -53,10 +50,10 @@ def measured(own, upstream, upstream_ended, before):
 
 
 def arrivals(topology, times, container, upstream):
-    """When, from the end of its upstream on, what a container in a slot reads was on its way."""
+    """When, from the end of its upstream on, what a container reads was on its way."""
     found, ends = times.containers[container], {one: own.ended for one, own in times.containers.items()}
     source, position = topology.by_id[upstream].container, times.operators[upstream].ended
-    sent = min(ends[source], found.ready) if source in ends else position
+    sent = min(ends[source], found.came) if source in ends else position
     members = topology.containers[source]
     after = (times.operators.get(one) for one in members[members.index(upstream) + 1 :])
     siblings = sum(max(0.0, turn.ended - turn.began) for turn in after if turn is not None)
@@ -66,7 +63,7 @@ def arrivals(topology, times, container, upstream):
     for began, ended in found.busy_times:
         pieces.append((position, began))
         position = max(position, ended)
-    return [*pieces, (position, found.ready)]
+    return [*pieces, (position, found.came)]
 
 
 def own_transfer(topology, times, container):

@@ -1,4 +1,4 @@
-"""Topologies and windows for tests: the events of a window on Spark, with chosen times."""
+"""Topologies and windows for tests: the events of a window in slots, with chosen times."""
 
 from collections import defaultdict
 
@@ -72,7 +72,6 @@ def run(  # every argument is a duration of the model
     *,
     tasks=None,
     launch_ms=0.0,
-    read_ms=0.0,
     restore_ms=0.0,
     decode_ms=0.0,
     transfer_ms=0.0,
@@ -82,38 +81,36 @@ def run(  # every argument is a duration of the model
     trigger=None,
     began=BASE,
     due=None,
+    queued=None,
 ):
-    """A window on slots enough for all tasks.
+    """A window in slots: each container runs once its producers are written and its slot is free.
 
-    `tasks`: of a container, its task (default: one each). `driver_ms`: to planned, to launched,
-    from the last container to returned, to staged, to committed, to published."""
+    `tasks`: of a container, its slot (default: one each). `queued`: milliseconds that an operator's slot is
+    busy with earlier windows. `launch_ms`: of requests and messages on their way. `driver_ms`: to planned, to
+    launched, from the last container to returned, to staged, to committed, to published."""
     tasks = tasks or {}
     planned = began + driver_ms[0] / 1000
-    launched = stage_began = planned + driver_ms[1] / 1000
+    launched = planned + driver_ms[1] / 1000
     containers, operators = {}, {}
-    for stage in sorted(set(topology.stage_of.values())):
-        entered = stage_began + launch_ms / 1000
-        now = defaultdict(lambda entered=entered: entered + read_ms / 1000)
-        for container, members in topology.containers.items():
-            if topology.stage_of[container] != stage:
-                continue
-            task = tasks.get(container, f"t{container}")
-            turn = now[task]
-            restored = turn + restore_ms / 1000
-            at = restored + decode_ms / 1000
-            for operator in members:
-                seconds = compute_ms[topology.by_id[operator].title] / 1000
-                ended = at + seconds + transfer_ms / 1000
-                operators[operator] = operator_window(
-                    operator, container, at, ended, seconds, at - restored, transfer_ms / 1000
-                )
-                at = ended
-            written = now[task] = at + state_ms / 1000
-            containers[container] = container_window(
-                container, task, entered, turn, restored, at, written, written
+    free, written = defaultdict(float), {}
+    for container in topology.containers_in_order:
+        members, task = topology.containers[container], tasks.get(container, f"t{container}")
+        ready = max((written[one] for one in topology.producers[container]), default=launched)
+        ready += launch_ms / 1000
+        turn = max(ready, free[task]) + (queued or {}).get(topology.by_id[members[0]].title, 0) / 1000
+        restored = turn + restore_ms / 1000
+        at = restored + decode_ms / 1000
+        for operator in members:
+            seconds = compute_ms[topology.by_id[operator].title] / 1000
+            ended = at + seconds + transfer_ms / 1000
+            operators[operator] = operator_window(
+                operator, container, at, ended, seconds, at - restored, transfer_ms / 1000
             )
-        stage_began = max([stage_began, *now.values()])
-    returned = stage_began + driver_ms[2] / 1000
+            at = ended
+        written[container] = free[task] = end = at + state_ms / 1000
+        containers[container] = container_window(container, task, turn, turn, restored, at, end, end)
+        containers[container].ready = ready
+    returned = max(written.values(), default=launched) + driver_ms[2] / 1000
     staged = returned + driver_ms[3] / 1000
     committed = staged + driver_ms[4] / 1000
     published = committed + driver_ms[5] / 1000
@@ -144,8 +141,9 @@ def reported(topology, times, hosts, clocks):
             clock(at) for at in (found.task_began, found.began, found.restored, found.ran, found.written)
         ]
         yield ContainerWindow(
-            times.published, times.window_id, 0, number, host, 1, found.task, *stamps, found.received
-        )
+            times.published, times.window_id, 0, number, host, 1, found.task, *stamps, found.received,
+            ready=clock(found.ready),
+        )  # fmt: skip
         for operator in topology.containers[number]:
             own = times.operators[operator]
             durations = own.compute_seconds, own.wait_seconds, own.transfer_seconds
@@ -180,12 +178,12 @@ def graphs(draw, most=8):
 
 @st.composite
 def runs(draw):
-    """A random graph and a window of it that ran as Spark runs it."""
+    """A random graph and a window of it that ran in slots."""
     topology = draw(graphs())
     milliseconds = st.integers(0, 50)
     compute = {node.title: draw(milliseconds) for node in topology.operators}
     tasks = {container: draw(st.sampled_from(["t0", "t1", "t2"])) for container in topology.containers}
-    names = ["launch_ms", "read_ms", "restore_ms", "decode_ms", "transfer_ms", "state_ms"]
+    names = ["launch_ms", "restore_ms", "decode_ms", "transfer_ms", "state_ms"]
     durations = {name: draw(milliseconds) for name in names}
     return (
         topology,

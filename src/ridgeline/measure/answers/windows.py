@@ -97,7 +97,7 @@ class PathStepAnswer(InRegionAnswer, TypedDict):
 class BlameStepAnswer(TypedDict):
     """A stretch of a window's time."""
 
-    what: Annotated[str, "What the window waited for: `launch`, `compute`, `barrier`, `commit`, ..."]
+    what: Annotated[str, "What the window waited for: `launch`, `compute`, `slot`, `commit`, ..."]
     operator: Annotated[str, "Title of the operator whose time it is; empty if it is nobody's."]
     ms: Annotated[float, "Its length."]
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import NamedTuple
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.clocks import corrected_events
-from ridgeline.measure.latency.critical_path import CriticalPath, producers, ran_meanwhile, slot_path
+from ridgeline.measure.latency.critical_path import CriticalPath, ran_meanwhile, slot_path
 from ridgeline.measure.latency.operator_latency import OperatorLatency
-from ridgeline.measure.latency.window import Stages, TaskTimes, WindowTimes, in_slots, tasks_by_stage
+from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
 SMALLEST_STEP = 1e-6
@@ -29,14 +28,12 @@ class BlameStep:
       offset log, query planning, the rest)
     - `retries`: attempts that did not count
     - `planning`: that of the job
-    - `launch`: Spark starts a stage, shuffle
-    - `read`: the task reads what was sent to it
+    - `launch`: requests and messages on their way to a container
     - `slot`: the slot was busy with another container or an earlier window; `operator` is the one that fills
       it most
     - `restore`: state
     - `compute`, `transfer`: of an operator
     - `sibling`: compute of one in the same container that was not waited for
-    - `barrier`: a task of the stage before that only Spark waited for
     - `state`: state file
     - `other`: between operators
     - `results`: to the driver
@@ -47,18 +44,6 @@ class BlameStep:
     what: str
     operator: str
     seconds: float
-
-
-class _Piece(NamedTuple):
-    """The work of a container from `start` until the next piece.
-
-    `nearest`: the operator that stands for it among other containers.
-    """
-
-    what: str
-    operator: str
-    nearest: str
-    start: float
 
 
 class _Walk:
@@ -81,23 +66,17 @@ class _Walk:
             self.position = start
 
 
-def blame_chain(
-    topology: Topology, times: WindowTimes, stages: Stages | None = None
-) -> tuple[BlameStep, ...]:
+def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]:
     """The blame chain of a window in time order.
 
-    Its steps add up to `times.latency_seconds`, but for the error of floats. `stages`: its `tasks_by_stage`,
-    where they are known.
+    Its steps add up to `times.latency_seconds`, but for the error of floats.
     """
     triggered = min(times.triggered, times.committed)
     walk = _Walk(times.committed, triggered)
     walk.back_to(times.staged, "commit")
     walk.back_to(times.returned, "stage")
     walk.floor = min(max(times.launched, triggered), walk.position)
-    if in_slots(times):
-        _Slots(topology, times, walk).walk()
-    else:
-        _Stages(topology, times, walk, stages or tasks_by_stage(topology, times)).walk()
+    _Containers(topology, times, walk).walk()
     walk.floor = triggered
     walk.back_to(times.planned, "planning")
     walk.back_to(times.began, "retries")
@@ -116,8 +95,8 @@ def explain(
     `windowLatencyMs` is `criticalPathMs` plus the sum of `rest`, milliseconds by name.
 
     The names in `rest` are those of the blame chain, with three differences. `launch` is all between the
-    job's launch and the turn of the path's first operator, but for `slot`: what its container waited for its
-    slot. `wait` is what the path's operators waited for stages, slots and siblings. `barrier` is the time
+    launch and the turn of the path's first operator, but for `slot`: what its container waited for its
+    slot. `wait` is what the path's operators waited for slots and siblings. `barrier` is the time
     from the path's end to the end of the last container. `other` is what no name has; it is negative only
     where clocks disagree by more than that.
     """
@@ -158,10 +137,10 @@ def _queued(topology: Topology, times: WindowTimes, path: Sequence[int]) -> floa
     """
     first = next(operator for operator in path if operator in times.operators)
     home = topology.by_id[first].container
-    if home not in times.containers or not in_slots(times):
+    if home not in times.containers:
         return 0.0
     found, turn = times.containers[home], times.operators[first].began
-    stretches = [*found.busy_times, (found.ready, found.began)]
+    stretches = [*found.busy_times, (found.came, found.began)]
     clamped = [(max(began, times.launched), min(ended, turn)) for began, ended in stretches]
     return math.fsum(max(0.0, ended - began) for began, ended in clamped)
 
@@ -175,48 +154,14 @@ class _Containers:
         self._walk = walk
         self._bits, self._lineage = topology.bits, topology.lineage
 
-    def _pieces(self, container: int, wanted: int) -> Iterator[_Piece]:
-        """The work of a container, from its end back to its begin.
-
-        `wanted`: who was waited for; 0: its last operator.
-        """
-        found = self._times.containers[container]
-        ran = [
-            operator for operator in self._topology.containers[container] if operator in self._times.operators
-        ]
-        titles = [self._topology.by_id[operator].title for operator in ran] or [""]
-        yield _Piece("other", "", titles[-1], found.written)
-        yield _Piece("state", "", titles[-1], found.ran)
-        wanted = wanted or (self._lineage[ran[-1]] if ran else 0)
-        for operator, title in zip(reversed(ran), reversed(titles), strict=False):
-            own = self._times.operators[operator]
-            what = "sibling"
-            if wanted & self._bits[operator]:
-                what, wanted = "compute", self._lineage[operator]
-            yield _Piece("other", "", title, own.ended)
-            yield _Piece("transfer", title, title, min(own.ended, own.began + max(0.0, own.compute_seconds)))
-            yield _Piece(what, title, title, own.began)
-        yield _Piece("transfer" if ran else "other", titles[0], titles[0], found.restored)
-        yield _Piece("restore", "", titles[0], found.began)
-
-    def _lineage_of(self, container: int) -> int:
-        lineage = 0
-        for operator in self._topology.containers[container]:
-            lineage |= self._lineage[operator]
-        return lineage
-
-
-class _Slots(_Containers):
-    """In slots: from the last container over the producers that each waited for."""
-
     def walk(self) -> None:
-        """Walk back from the end of the last container to the launch."""
-        wanted, arriving = 0, "results"
+        """Walk back from the end of the last container to the launch, over the producers each waited for."""
         path = slot_path(self._topology, self._times)
+        wanted, arriving = 0, "results" if path else "other"
         for container, producer in zip_longest(path, path[1:]):
             self._walk.back_to(self._times.containers[container].written, arriving)
-            for piece in self._pieces(container, wanted):
-                self._walk.back_to(piece.start, piece.what, piece.operator)
+            for what, operator, start in self._pieces(container, wanted):
+                self._walk.back_to(start, what, operator)
             self._queue(container)
             wanted, arriving = self._lineage_of(container), "launch"
             sent = self._times.launched if producer is None else self._times.containers[producer].written
@@ -225,15 +170,45 @@ class _Slots(_Containers):
                 self._walk.back_to(max(began, sent), "slot", self._fills(container))
         self._walk.back_to(self._times.launched, arriving)
 
+    def _pieces(self, container: int, wanted: int) -> Iterator[tuple[str, str, float]]:
+        """The work of a container, from its end back to its begin: what, of which operator, since when.
+
+        `wanted`: who was waited for; 0: its last operator.
+        """
+        found = self._times.containers[container]
+        ran = [
+            operator for operator in self._topology.containers[container] if operator in self._times.operators
+        ]
+        yield "other", "", found.written
+        yield "state", "", found.ran
+        wanted = wanted or (self._lineage[ran[-1]] if ran else 0)
+        title = ""
+        for operator in reversed(ran):
+            own, title = self._times.operators[operator], self._topology.by_id[operator].title
+            what = "sibling"
+            if wanted & self._bits[operator]:
+                what, wanted = "compute", self._lineage[operator]
+            yield "other", "", own.ended
+            yield "transfer", title, min(own.ended, own.began + max(0.0, own.compute_seconds))
+            yield what, title, own.began
+        yield "transfer" if ran else "other", title, found.restored
+        yield "restore", "", found.began
+
+    def _lineage_of(self, container: int) -> int:
+        lineage = 0
+        for operator in self._topology.containers[container]:
+            lineage |= self._lineage[operator]
+        return lineage
+
     def _queue(self, container: int) -> None:
         """From its turn back to when its input was there."""
-        ready = self._times.containers[container].ready
-        if ready >= self._walk.position:
+        came = self._times.containers[container].came
+        if came >= self._walk.position:
             return
         for other in ran_meanwhile(self._times, container):
-            self._walk.back_to(max(other.written, ready), "slot", self._fills(container))
-            self._walk.back_to(max(other.began, ready), "slot", self._longest((other.container,)))
-        self._walk.back_to(ready, "slot", self._fills(container))
+            self._walk.back_to(max(other.written, came), "slot", self._fills(container))
+            self._walk.back_to(max(other.began, came), "slot", self._longest((other.container,)))
+        self._walk.back_to(came, "slot", self._fills(container))
 
     def _fills(self, container: int) -> str:
         """The operator that most of the time of a container's slot goes to."""
@@ -253,55 +228,6 @@ class _Slots(_Containers):
             if (own := self._times.operators.get(operator)) is not None
         }
         return self._topology.by_id[max(turns, key=turns.__getitem__)].title if turns else ""
-
-
-class _Stages(_Containers):
-    """With a job for each window: stage by stage, each after the slowest task of the one before."""
-
-    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk, stages: Stages) -> None:
-        super().__init__(topology, times, walk)
-        self._stages = stages
-        self._task_ended = {
-            container: task.ended for tasks in self._stages for task in tasks for container in task.containers
-        }
-
-    def walk(self) -> None:
-        """Walk back from the end of the last stage to the job's launch, over each stage's slowest task."""
-        consumer: int | None = None
-        for tasks in reversed(self._stages):
-            slowest = max(tasks, key=lambda task: task.ended)
-            self._walk.back_to(slowest.ended, "results" if consumer is None else "launch")
-            self._walk_task(slowest, consumer)
-            consumer = slowest.containers[0]
-        self._walk.back_to(self._times.launched, "other" if consumer is None else "launch")
-
-    def _walk_task(self, task: TaskTimes, consumer: int | None) -> None:
-        """From the task's end to its begin.
-
-        `consumer`: the container of the next stage that could not begin before that.
-        """
-        waited, wanted, needless = task.containers[-1], 0, math.inf
-        if consumer is not None:
-            sources = producers(self._topology, self._times, consumer)
-            held = [container for container in task.containers if container in sources]
-            if held:
-                waited, wanted = held[-1], self._lineage_of(consumer)
-            else:
-                needless = max((self._task_ended[container] for container in sources), default=-math.inf)
-        first = ""
-        for container in reversed(task.containers):
-            for piece in self._pieces(container, wanted if container == waited else 0):
-                first = piece.nearest
-                self._take(
-                    piece if container == waited else _Piece("slot", first, first, piece.start), needless
-                )
-        self._take(_Piece("read", "", first, task.entered), needless)
-
-    def _take(self, piece: _Piece, needless: float) -> None:
-        """Name a piece; after `needless` only Spark's barrier made others wait for it."""
-        if self._walk.position > needless:
-            self._walk.back_to(max(piece.start, needless), "barrier", piece.nearest)
-        self._walk.back_to(piece.start, piece.what, piece.operator)
 
 
 def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:

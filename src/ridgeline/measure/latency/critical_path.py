@@ -152,7 +152,7 @@ def ran_meanwhile(times: WindowTimes, container: int) -> Sequence[ContainerWindo
     found = [
         other
         for other in map(times.containers.__getitem__, same_slot)
-        if other.began < own.began and other.written > own.ready
+        if other.began < own.began and other.written > own.came
     ]
     return sorted(found, key=lambda other: (other.began, other.container), reverse=True)
 
@@ -207,9 +207,6 @@ def held_results(topology: Topology, times: WindowTimes) -> tuple[Held, ...]:
     return tuple(sorted(found, key=lambda one: (-one.seconds, one.output)))
 
 
-"""Sums are compared in whole picoseconds, as in `critical_path`."""
-
-
 def slack(
     topology: Topology, own: Mapping[int, float], turns: Mapping[int, float] | None = None
 ) -> dict[int, float]:
@@ -222,13 +219,10 @@ def slack(
     `own`: latencies without wait. `turns`: how long each held its container, without what its tuples took to
     come there; by default all of `own`. Operators that are not in them count 0.
     """
-    turns = own if turns is None else turns
-    weights: dict[int, int] = {}
-    for container, operators in topology.containers.items():
-        held = math.fsum(turns.get(operator, 0.0) for operator in operators)
-        came = max(own.get(operator, 0.0) - turns.get(operator, 0.0) for operator in operators)
-        weights[container] = round((held + max(came, 0.0)) * _PER_SECOND)
-    free = _of_containers(topology, weights)
+    figures = np.zeros((6, len(topology.operators)))
+    figures[1] = [own.get(node.id, 0.0) for node in topology.operators]
+    figures[4] = figures[1] if turns is None else [turns.get(node.id, 0.0) for node in topology.operators]
+    free = slack_of_figures(topology, figures)
     return {node.id: free[node.container] for node in topology.operators}
 
 
@@ -247,34 +241,8 @@ def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> di
 
 
 def _sums_of_chains(weights: npt.NDArray[np.int64], ranks: Sequence[Rank]) -> npt.NDArray[np.int64]:
-    """`_longest_through` of all containers, rank after rank."""
+    """The greatest sum of a chain from each container to an end, inclusive, rank after rank."""
     longest = weights.copy()
     for rank in ranks:
         longest[rank.rows] += np.maximum.reduceat(longest[rank.flat], rank.starts)[rank.set_of]
-    return longest
-
-
-def _of_containers(topology: Topology, weights: Mapping[int, int]) -> dict[int, float]:
-    """The slack of each container. `weights`: how long each would take, in picoseconds."""
-    order = topology.containers_in_order
-    before = _longest_through(weights, topology.producers, order)
-    rest = _longest_through(weights, topology.consumers, order[::-1])
-    longest = max(rest.values(), default=0)
-    return {one: (longest - before[one] - rest[one] + weights[one]) / _PER_SECOND for one in order}
-
-
-def _longest_through(
-    weights: Mapping[int, int], beyond: Mapping[int, tuple[int, ...]], order: Sequence[int]
-) -> dict[int, int]:
-    """The greatest sum of a chain from each container to an end, inclusive.
-
-    `order`: those `beyond` a container come before it.
-    """
-    longest: dict[int, int] = {}
-    greatest: dict[int, int] = {}
-    for container in order:
-        others = beyond[container]
-        if id(others) not in greatest:  # many have the same
-            greatest[id(others)] = max(map(longest.__getitem__, others), default=0)
-        longest[container] = weights[container] + greatest[id(others)]
     return longest

@@ -42,7 +42,7 @@ from ridgeline.measure.latency.operator_latency import (
 )
 from ridgeline.measure.latency.spreads import Spreads
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
-from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
+from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.registry.operators import LATENCY_METRICS
 from ridgeline.measure.topology import Topology
 
@@ -164,17 +164,15 @@ class LatencyFold:
         else:
             self.planned(topology)
             topology = self._last or topology
-        stages = None if in_slots(times) else tasks_by_stage(topology, times)
         latencies = latency_columns(
             topology,
             times,
             window_seconds=window_seconds,
             behind=behind or {},
             lag=self._history,
-            stages=stages,
         )
         yield
-        record = self._record(topology, times, latencies, stages)
+        record = self._record(topology, times, latencies)
         last = next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         self._mean = self._mean_path = None
@@ -209,17 +207,11 @@ class LatencyFold:
         self._spreads.planned(_key(topology, node.id) for node in topology.operators)
         self._logical.planned(topology.logical.names)
 
-    def _record(
-        self,
-        topology: Topology,
-        times: WindowTimes,
-        latencies: LatencyColumns,
-        stages: Stages | None,
-    ) -> _KeptWindow:
+    def _record(self, topology: Topology, times: WindowTimes, latencies: LatencyColumns) -> _KeptWindow:
         """The record that is kept of a window."""
         critical = critical_path_of(topology, latencies.own.tolist())
         explained = explain(topology, times, critical, latencies.of(critical.path))
-        chain = blame_chain(topology, times, stages)
+        chain = blame_chain(topology, times)
         phases: dict[str, float] = {}
         for step in chain:
             phases[step.what] = phases.get(step.what, 0.0) + step.seconds

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ridgeline.measure.clocks import corrected_events
 from ridgeline.measure.events import OperatorWindow
-from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
+from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
@@ -101,7 +101,6 @@ def latency_columns(
     window_seconds: float = 0.0,
     behind: Mapping[int, int] = _NONE_BEHIND,
     lag: float = math.inf,
-    stages: Stages | None = None,
 ) -> LatencyColumns:
     """The latency of every operator; its cost hardly depends on their number.
 
@@ -109,13 +108,11 @@ def latency_columns(
     reported are left out; if none has, or the operator is more than `lag` windows behind, it is
     `behind[operator] * window_seconds`, estimated.
 
-    In slots a container waits for its producers, then for its slot. The time from the slowest upstream's end
-    to the operator's turn has two parts. Launch, shuffle, restoring state and decoding blocks are transfer.
-    The rest is wait: for the stage before, for other producers of its container, for a slot with other
-    containers or earlier windows, for siblings. These are in its own container, or in its upstream's: a
-    container's messages go once all its operators have run.
-
-    `stages`: its `tasks_by_stage`, where they are known.
+    A container waits for its producers, then for its slot. The time from the slowest upstream's end to the
+    operator's turn has two parts. Sending, restoring state and decoding blocks are transfer. The rest is wait:
+    for other producers of its container, for a slot with other containers or earlier windows, for siblings.
+    These are in its own container, or in its upstream's: a container's messages go once all its operators
+    have run.
     """
     operators, size = corrected_events(times.operators), len(topology.operators)
     places = np.fromiter(map(topology.places.__getitem__, operators), np.intp, len(operators))
@@ -137,13 +134,12 @@ def latency_columns(
 
     # Measured: what came before the operator's turn, and its turn
     containers = topology.rows_of_containers
-    pieces = _pieces(topology, times, began, stages)
-    turn = np.maximum(0.0, ended - began) + _first_turns(topology, began, pieces[:, -1])
-    pieces = pieces[:, :, containers]
+    opening = _openings(topology, times, began)
+    turn = np.maximum(0.0, ended - began) + _first_turns(topology, began, opening)
+    arrivals = _arrivals(topology, times, slowest, began, ended)
+    pieces = np.concatenate([arrivals, opening[:, None, containers]], axis=1)
     starts = np.minimum(began, ended)
     late = starts < upstream_ended  # its clock is off, or it ran while its upstream did
-    if in_slots(times):
-        pieces = np.concatenate([_arrivals(topology, times, slowest, began, ended), pieces], axis=1)
     fused = containers[slowest] == containers
     pieces[:, :, fused] = np.nan
     latency = np.maximum(0.0, ended - upstream_ended)
@@ -179,7 +175,7 @@ def _cpu(events: Sequence[OperatorWindow | None], compute: Figures) -> Figures:
 def _arrivals(
     topology: Topology, times: WindowTimes, slowest: npt.NDArray[np.intp], began: Figures, ended: Figures
 ) -> Figures:
-    """When what operators in slots read was on its way, from the end of each one's slowest upstream.
+    """When what operators read was on its way, from the end of each one's slowest upstream.
 
     Between these pieces siblings of the upstream ran, other producers of the container, or its slot ran
     others. Begins and ends, by piece in order, then by operator. `slowest`: the place of each one's slowest
@@ -190,7 +186,8 @@ def _arrivals(
     places = np.fromiter(map(rows.__getitem__, containers), np.intp, len(containers))
     size = len(rows)
     ready, sent = np.full(size, np.nan), np.full(size, np.nan)
-    ready[places] = containers.column("ready")
+    came = containers.column("ready")
+    ready[places] = np.where(came == 0.0, containers.column("began"), came)
     sent[places] = np.maximum(containers.column("written"), containers.column("sent"))
     _, last = topology.containers_above.latest(sent)
     own = topology.rows_of_containers
@@ -237,42 +234,22 @@ def _first_turns(topology: Topology, began: Figures, opening: Figures) -> Figure
     return found[:-1]
 
 
-def _pieces_of_tasks(stages: Stages) -> dict[int, list[tuple[float, float]]]:
-    """For each container of a job: the intervals in which its task waited to be launched, and then read."""
-    pieces: dict[int, list[tuple[float, float]]] = {}
-    barrier: float | None = None
-    for tasks in stages:
-        for task in tasks:
-            launched = task.entered if barrier is None else barrier
-            reading = [(launched, task.entered), (task.entered, task.began)]
-            pieces.update(dict.fromkeys(task.containers, reading))
-        barrier = max(task.ended for task in tasks)
-    return pieces
+def _openings(topology: Topology, times: WindowTimes, began: Figures) -> Figures:
+    """From a container's turn to that of its first operator: state is restored, blocks are decoded.
 
-
-def _pieces(topology: Topology, times: WindowTimes, began: Figures, stages: Stages | None) -> Figures:
-    """When tuples or state moved before the operators of containers had their turn: pieces in order.
-
-    First their begins, then their ends; by piece, then by container. NaN: there is none. `began`: of
-    operators.
+    Begins and ends, by container; NaN: it has not reported. `began`: of operators.
     """
     containers = corrected_events(times.containers)
     rows = {container: row for row, container in enumerate(topology.containers)}
     places = np.fromiter(map(rows.__getitem__, containers), np.intp, len(containers))
-    count = 1 if in_slots(times) else 3
-    pieces = np.full((2, count, len(rows)), np.nan)
-    # From a container's turn to that of its first operator: state is restored, blocks are decoded
     turns = np.full(len(rows), np.inf)
     known = ~np.isnan(began)
     np.minimum.at(turns, topology.rows_of_containers[known], began[known])
     restored, first_turn = containers.column("restored"), turns[places]
-    pieces[0, -1, places] = containers.column("began")
-    pieces[1, -1, places] = np.maximum(restored, np.where(np.isinf(first_turn), restored, first_turn))
-    if in_slots(times):
-        return pieces
-    for container, reading in _pieces_of_tasks(stages or tasks_by_stage(topology, times)).items():
-        pieces[:, :2, rows[container]] = np.transpose(reading)
-    return pieces
+    opening = np.full((2, len(rows)), np.nan)
+    opening[0, places] = containers.column("began")
+    opening[1, places] = np.maximum(restored, np.where(np.isinf(first_turn), restored, first_turn))
+    return opening
 
 
 def _length_within(pieces: Figures, begin: Figures, end: Figures) -> Figures:

@@ -21,20 +21,6 @@ from ridgeline.measure.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class TaskTimes:
-    """One Spark task: its containers in order, when it entered Python, when the first began, its end."""
-
-    containers: tuple[int, ...]
-    entered: float
-    began: float
-    ended: float
-
-
-Stages = tuple[tuple[TaskTimes, ...], ...]
-"""The tasks of each stage."""
-
-
-@dataclass(frozen=True, slots=True)
 class WindowTimes:
     """One committed window, all times on STRAM's clock.
 
@@ -147,34 +133,3 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
         trigger=trigger,
         plan_version=version,
     )
-
-
-def in_slots(times: WindowTimes) -> bool:
-    """True if the containers of a window lived in slots: each waited for its own producers only."""
-    return bool(times.containers) and bool(corrected_events(times.containers).column("ready").all())
-
-
-def tasks_by_stage(topology: Topology, times: WindowTimes) -> Stages:
-    """The Spark tasks of each stage that reported, stages in order: `Stages`.
-
-    Containers of a stage with the same `task` ran one after the other.
-    """
-    groups: dict[int, dict[str, list[int]]] = {}
-    for container, found in times.containers.items():
-        groups.setdefault(topology.stage_of[container], {}).setdefault(found.task, []).append(container)
-    return tuple(
-        tuple(_task(times, groups[stage][name]) for name in sorted(groups[stage])) for stage in sorted(groups)
-    )
-
-
-def _task(times: WindowTimes, members: list[int]) -> TaskTimes:
-    if len(members) == 1:
-        one = times.containers[members[0]]
-        return TaskTimes((members[0],), one.task_began, one.began, one.written)
-    ordered = sorted(members, key=lambda member: (times.containers[member].began, member))
-    found = [times.containers[member] for member in ordered]
-    entered, ended = (
-        min(container.task_began for container in found),
-        max(container.written for container in found),
-    )
-    return TaskTimes(tuple(ordered), entered, found[0].began, ended)

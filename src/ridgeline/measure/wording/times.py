@@ -19,7 +19,6 @@ STEPS = {
     "planning": "planning",
     "retries": "earlier attempts",
     "launch": "Spark launch",
-    "read": "reading",
     "slot": "waiting for a slot",
     "restore": "state restore",
     "compute": "compute",

@@ -6,7 +6,6 @@ export const WORDS = {
   planning: "planning",
   retries: "earlier attempts",
   launch: "Spark launch",
-  read: "reading",
   slot: "waiting for a slot",
   restore: "state restore",
   compute: "compute",
@@ -23,7 +22,7 @@ export const WORDS = {
 };
 
 const COMPUTE = new Set(["compute"]);
-const TRANSFER = new Set(["transfer", "read", "restore", "state", "results"]);
+const TRANSFER = new Set(["transfer", "restore", "state", "results"]);
 const FAULT = new Set(["retries"]);
 
 // The class of a step: compute, transfer, fault, or wait for all else.
