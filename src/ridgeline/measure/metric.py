@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ridgeline.measure.progress.verdict import Verdict
+
 PREFIX = "ridgeline_"
 
 
@@ -74,17 +76,7 @@ LATENCY_BOUNDS_SECONDS = (
 )
 # fmt: on
 """Upper bounds, inclusive, of the latency histograms: 1 ms to 10 minutes."""
-VERDICTS = (
-    "keeping up",
-    "paced",
-    "catching up",
-    "holding",
-    "settling",
-    "falling behind",
-    "stuck",
-    "unreachable",
-    "unknown",
-)
+VERDICTS = tuple(one.value for one in Verdict)
 STATES = ("RUNNING", "PAUSED", "FINISHED", "STOPPED", "FAILED")
 CHANGE_STATES = ("QUEUED", "APPLIED", "REFUSED", "WITHDRAWN")
 OPERATOR = ("operator", "partition")

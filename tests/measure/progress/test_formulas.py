@@ -1,10 +1,12 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
+from ridgeline.measure.progress.estimated import BASES, Estimates, less, plus, times
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
 from support.measure.window_progress import History, even_shares, window_progress
 
@@ -245,6 +247,17 @@ def test_a_tentative_watermark_is_the_lowest_in_flight_here_and_before():
 # Estimate ---------------------------------------------------------------------------------------------------
 
 
+def array(one):
+    return Estimates(
+        np.array([math.nan if one.value is None else one.value]), np.array([BASES.index(one.basis)], np.int8)
+    )
+
+
+def done(operation, first, second):
+    """What is done with arrays of one each."""
+    return operation(array(first), array(second)).one(0)
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -255,21 +268,21 @@ def test_a_tentative_watermark_is_the_lowest_in_flight_here_and_before():
         (total([UNKNOWN, UNKNOWN]), UNKNOWN),
         (total([]), NOTHING),
         (greatest([]), NOTHING),
-        (Estimate(1.0) + UNKNOWN, Estimate(1.0, LOWER)),
-        (UNKNOWN + Estimate(1.0), Estimate(1.0, LOWER)),
-        (UNKNOWN + UNKNOWN, UNKNOWN),
-        (NOTHING * UNKNOWN, NOTHING),  # a certain zero times anything is zero
-        (NOTHING * Estimate(math.inf), NOTHING),
-        (Estimate(math.inf, LOWER) * NOTHING, NOTHING),
-        (Estimate(0.0, LOWER) * UNKNOWN, UNKNOWN),
-        (Estimate(0.0, LOWER) * Estimate(math.inf), Estimate(0.0, LOWER)),
-        (Estimate(2.0) * Estimate(3.0, ESTIMATED), Estimate(6.0, ESTIMATED)),
-        (Estimate(2.0) * UNKNOWN, UNKNOWN),
-        (Estimate(2.0) * Estimate(math.inf), Estimate(math.inf)),
-        (Estimate(5.0).less(2.0), Estimate(3.0, ESTIMATED)),
-        (Estimate(5.0, LOWER).less(7.0), Estimate(0.0, LOWER)),
-        (Estimate(5.0).less(0.0), Estimate(5.0)),
-        (UNKNOWN.less(1.0), UNKNOWN),
+        (done(plus, Estimate(1.0), UNKNOWN), Estimate(1.0, LOWER)),
+        (done(plus, UNKNOWN, Estimate(1.0)), Estimate(1.0, LOWER)),
+        (done(plus, UNKNOWN, UNKNOWN), UNKNOWN),
+        (done(times, NOTHING, UNKNOWN), NOTHING),  # a certain zero times anything is zero
+        (done(times, NOTHING, Estimate(math.inf)), NOTHING),
+        (done(times, Estimate(math.inf, LOWER), NOTHING), NOTHING),
+        (done(times, Estimate(0.0, LOWER), UNKNOWN), UNKNOWN),
+        (done(times, Estimate(0.0, LOWER), Estimate(math.inf)), Estimate(0.0, LOWER)),
+        (done(times, Estimate(2.0), Estimate(3.0, ESTIMATED)), Estimate(6.0, ESTIMATED)),
+        (done(times, Estimate(2.0), UNKNOWN), UNKNOWN),
+        (done(times, Estimate(2.0), Estimate(math.inf)), Estimate(math.inf)),
+        (less(array(Estimate(5.0)), np.array([2.0])).one(0), Estimate(3.0, ESTIMATED)),
+        (less(array(Estimate(5.0, LOWER)), np.array([7.0])).one(0), Estimate(0.0, LOWER)),
+        (less(array(Estimate(5.0)), np.array([0.0])).one(0), Estimate(5.0)),
+        (less(array(UNKNOWN), np.array([1.0])).one(0), UNKNOWN),
     ],
 )
 def test_estimates_are_as_good_as_their_weakest_part(found, expected):

@@ -38,12 +38,9 @@ class Estimate:
 
     The basis is `unknown` exactly if there is no number.
 
-    Other numbers are corrected rather than passed on: NaN is unknown, a negative number is 0. So sums and
-    products of estimates are never NaN and never negative.
+    Other numbers are corrected rather than passed on: NaN is unknown, a negative number is 0.
 
-    >>> Estimate(2.0) * Estimate(3.0, Basis.ESTIMATED) + UNKNOWN
-    Estimate(value=6.0, basis=<Basis.LOWER_BOUND: 'lower bound'>)
-    >>> Estimate(0.0) * Estimate(math.inf)
+    >>> Estimate(-1.0)
     Estimate(value=0.0, basis=<Basis.EXACT: 'exact'>)
     """
 
@@ -66,31 +63,6 @@ class Estimate:
     def infinite(self) -> bool:
         """True if the number is infinite."""
         return self.value == math.inf
-
-    def __add__(self, other: Estimate) -> Estimate:
-        """The sum, on the weaker basis; what is known plus what is unknown is a lower bound."""
-        if self.value is None or other.value is None:
-            return Estimate(other.value if self.value is None else self.value, Basis.LOWER_BOUND)
-        return Estimate(self.value + other.value, weakest((self.basis, other.basis)))
-
-    def __mul__(self, other: Estimate) -> Estimate:
-        """The product, on the weaker basis; a certain 0 times anything, unknown or infinite, is that 0."""
-        for zero in (self, other):
-            if zero.value == 0 and zero.basis is not Basis.LOWER_BOUND:
-                return zero
-        if self.value is None or other.value is None:
-            return UNKNOWN
-        value = self.value * other.value if self.value and other.value else 0.0
-        return Estimate(value, weakest((self.basis, other.basis)))
-
-    def less(self, value: float) -> Estimate:
-        """The rest after `value`, finite, has gone; at least 0.
-
-        An exact number becomes an estimated one.
-        """
-        if self.value is None or value == 0:
-            return self
-        return Estimate(self.value - value, weakest((self.basis, Basis.ESTIMATED)))
 
     def to_json(self) -> EstimateAnswer:
         """The estimate for JSON; an infinite number has a null value and `"infinite": true`."""

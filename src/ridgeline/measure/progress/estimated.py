@@ -69,7 +69,7 @@ def chosen(where: npt.NDArray[np.bool_], these: Estimates, others: Estimates) ->
 
 
 def plus(these: Estimates, others: Estimates) -> Estimates:
-    """Sums, as `Estimate.__add__`."""
+    """Sums, on the weaker basis; what is known plus what is unknown is a lower bound."""
     first, second = these.known, others.known
     both = first & second
     value = np.where(both, these.value + others.value, np.where(first, these.value, others.value))
@@ -78,7 +78,7 @@ def plus(these: Estimates, others: Estimates) -> Estimates:
 
 
 def times(these: Estimates, others: Estimates) -> Estimates:
-    """Products, as `Estimate.__mul__`: a certain 0 times anything is that 0."""
+    """Products, on the weaker basis; a certain 0 times anything, unknown or infinite, is that 0."""
     first = (these.value == 0) & (these.rank != LOWER_BOUND)
     second = (others.value == 0) & (others.rank != LOWER_BOUND)
     unknown = ~(these.known & others.known)
@@ -91,7 +91,7 @@ def times(these: Estimates, others: Estimates) -> Estimates:
 
 
 def less(these: Estimates, amounts: Numbers) -> Estimates:
-    """The rests after these amounts, as `Estimate.less`."""
+    """The rests after these amounts have gone, at least 0; an exact number becomes an estimated one."""
     goes = these.known & (amounts != 0)
     value = np.where(goes, np.maximum(0.0, these.value - amounts), these.value)
     return Estimates(value, np.where(goes, np.maximum(these.rank, ESTIMATED), these.rank).astype(np.int8))
