@@ -571,27 +571,22 @@ class Measurement:
 
     def info(self, now: float) -> InfoAnswer | PendingInfoAnswer:
         """The application: who, where, since when, its state and its figures as a whole."""
-        return self._info(self._moment(now))
+        return self._info(self._moment(now, self._statuses.operators))
 
-    def _info(
-        self, moment: Moment, rates: tuple[float, float] | None = None
-    ) -> InfoAnswer | PendingInfoAnswer:
-        """The application, with the figures of a moment. `rates`: as `_stats`."""
+    def _info(self, moment: Moment) -> InfoAnswer | PendingInfoAnswer:
+        """The application, with the figures of a moment."""
         plan = self.plan
         if plan is None:
             return {"state": "PENDING", "stats": {}}
         return self._run.info(
-            plan, moment.now, self._stats(moment, rates), paused=self.changes.paused_at is not None
+            plan, moment.now, self._stats(moment), paused=self.changes.paused_at is not None
         )
 
-    def _stats(self, moment: Moment, rates: tuple[float, float] | None = None) -> StatsAnswer:
-        """The application's figures in sum, under Apex's names where it has them.
-
-        `rates`: `summed_rates` of all operators, where they are known.
-        """
+    def _stats(self, moment: Moment) -> StatsAnswer:
+        """The application's figures in sum, under Apex's names where it has them."""
         path, last = self._times.latency.average_path(), self._times.latency.windows(1)
         containers = self._statuses.containers
-        processed, emitted = rates or self._throughput.summed_rates(self._statuses.operators, moment.now)
+        rates = [found for _, found in moment.tuples.values()]
         rows, first = self._totals.operators().values(), self._windows.first
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
@@ -615,9 +610,9 @@ class Measurement:
             "slotsReduced": self.counts.slots.reduced,
             "slotsMisplaced": self.counts.slots.misplaced,
             "slotsSpeculated": self.counts.slots.speculated,
-            "tuplesProcessedPSMA": processed,
+            "tuplesProcessedPSMA": sum((one.tuples_in for one in rates), 0.0),
             "totalTuplesProcessed": sum(row["tuplesIn"] for row in rows),
-            "tuplesEmittedPSMA": emitted,
+            "tuplesEmittedPSMA": sum((one.tuples_out for one in rates), 0.0),
             "totalTuplesEmitted": sum(row["tuplesOut"] for row in rows),
             "heartbeatsReceived": self.counts.heartbeats,
             "messagesRefused": self.counts.refused.total(),

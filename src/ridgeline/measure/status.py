@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-import numpy as np
-import numpy.typing as npt
-
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ContainerHeartbeat,
@@ -23,8 +20,6 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.topology import OperatorNode, Topology
 
-_Numbers = npt.NDArray[np.float64]
-_Places = npt.NDArray[np.intp]
 _SECONDS = itemgetter(1)
 AVERAGE_WINDOWS = 10
 """Windows that moving averages are over, as Apex's."""
@@ -185,11 +180,6 @@ class Statuses:
         status = self._known[operator_id] = OperatorStatus(former.node, former.last_window, former.counts)
         # Not `last`: its sizes are of the state of the other operator.
         status.error_tuples, status.watermark = former.error_tuples, former.watermark
-
-    def counts(self, operator_id: int) -> dict[str | tuple[str, str], int]:
-        """The counts of an operator since the start; empty for one that is not known."""
-        known = self._known.get(operator_id)
-        return {} if known is None else {name: count for name, count in known.counts.items()}  # noqa: C416  types
 
     def forget(self, operators: Iterable[int]) -> None:
         """Drop all that is known of operators."""

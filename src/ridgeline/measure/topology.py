@@ -244,14 +244,6 @@ class Topology:
         return LogicalOperators(self)
 
     @cached_property
-    def labels(self) -> dict[str, npt.NDArray[np.intp]]:
-        """Where the partitions of each logical operator, and the unifiers of each port, stand, by label."""
-        found: dict[str, list[int]] = {}
-        for row, node in enumerate(self.operators):
-            found.setdefault(node.label, []).append(row)
-        return {label: np.array(rows, np.intp) for label, rows in found.items()}
-
-    @cached_property
     def places(self) -> dict[int, int]:
         """Where each operator stands in `operators`, by id."""
         return {operator.id: place for place, operator in enumerate(self.operators)}

@@ -608,7 +608,6 @@ class Doing(NamedTuple):
 
     states: Mapping[int, str]
     silent: frozenset[int]
-    columns: ProgressColumns | None = None
 
 
 def number(value: float) -> float:

@@ -152,37 +152,6 @@ class Throughput:
         running = min(ends[-1] - ends[-2], ends[-2] - ends[-3]) if len(ends) > 2 else ends[-1] - ends[-2]  # noqa: PLR2004  two windows
         return max(ends[-1], now - running)
 
-    def summed_rates(self, operators: Collection[int], now: float) -> tuple[float, float]:
-        """Tuples per second of all input ports of these operators, and of all output ports.
-
-        It is the sum of their `rates`; of those that were there for the whole interval all at once.
-        """
-        known = [one for one in operators if one in self._begun]
-        if not known:
-            return 0.0, 0.0
-        until = self._until(now)
-        since = max(self._ends[0], until - self._interval)
-        old = [one for one in known if self._begun[one] <= since]
-        others = [self.rates(one, now) for one in known if self._begun[one] > since]
-        sums = [sum(rate.tuples_in for rate in others), sum(rate.tuples_out for rate in others)]
-        for number, ports in enumerate((self._ports.inputs, self._ports.outputs)):
-            numbers = [port for one in old for port in ports[one].values()]
-            sums[number] += self._sum_per_second(numbers, since, until - since)
-        return sums[0], sums[1]
-
-    def _sum_per_second(self, numbers: list[int], since: float, seconds: float) -> float:
-        """The sum of `_per_second` over ports of these numbers."""
-        ends, totals = self._ends, self._totals
-        after = bisect_right(ends, since)
-        if after == len(ends):
-            return 0.0
-        share = (since - ends[after - 1]) / (ends[after] - ends[after - 1])
-        first, last, all_ = (
-            float(found[[number for number in numbers if number < len(found)]].sum())
-            for found in (totals[after - 1], totals[after], totals[-1])
-        )
-        return (all_ - first - share * (last - first)) / seconds
-
     def totals(self, operator_id: int) -> Totals:
         """The tuples since the start; zeros, without ports, of an operator that is not known."""
         before = self._inherited.get(operator_id, ({}, {}))
@@ -191,12 +160,6 @@ class Throughput:
             for ports, inherited in zip((self._ports.inputs, self._ports.outputs), before, strict=True)
         )
         return Totals(inputs, outputs, sum(inputs.values()), sum(outputs.values()))
-
-    def counts(self, operator_id: int) -> dict[str | tuple[str, str], int]:
-        """The same by kind and name of the port."""
-        totals = self.totals(operator_id)
-        ports = ("input", totals.inputs), ("output", totals.outputs)
-        return {(kind, name): count for kind, own in ports for name, count in own.items()}
 
     def _since_start(self, ports: PortNumbers, inherited: Mapping[str, int]) -> Mapping[str, int]:
         """The tuples by port. Of a port that a new plan has not, what it had stays."""
