@@ -109,10 +109,10 @@ def latency_columns(
     `behind[operator] * window_seconds`, estimated.
 
     A container waits for its producers, then for its slot. The time from the slowest upstream's end to the
-    operator's turn has two parts. Sending, restoring state and decoding blocks are transfer. The rest is wait:
-    for other producers of its container, for a slot with other containers or earlier windows, for siblings.
-    These are in its own container, or in its upstream's: a container's messages go once all its operators
-    have run.
+    operator's turn has two parts. Sending, restoring state and decoding blocks are transfer. The rest is
+    wait: for other producers of its container, for a slot with other containers or earlier windows, for
+    siblings. These are in its own container, or in its upstream's: a container's messages go once all its
+    operators have run.
     """
     operators, size = corrected_events(times.operators), len(topology.operators)
     places = np.fromiter(map(topology.places.__getitem__, operators), np.intp, len(operators))

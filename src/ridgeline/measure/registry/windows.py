@@ -60,7 +60,8 @@ WINDOWS = (
         "window_blame_seconds_total",
         "What windows waited for: the steps of their blame chains, which add up to `window_latency_seconds`."
         " Of `operator`, the physical operator's title, empty for what is Spark's or STRAM's.",
-        "The greatest rate is what to speed up next. `slot`: more cores; `launch`, `planning`: longer windows.",
+        "The greatest rate is what to speed up next. `slot`: more cores; `launch`, `planning`: longer "
+        "windows.",
         labels=("what", "operator"),
         read=_blame,
     ),
