@@ -37,8 +37,6 @@ SHORTEST_SECONDS = 2.0
 
 Delays would look like drift, and no clock drifts far in that time.
 """
-_STEP_HOSTS = 200
-"""Hosts whose offsets are found at once: some milliseconds."""
 _FARTHEST_SECONDS = 1e11  # 3,000 years: no clock, but a broken message
 
 Point = tuple[float, float]
@@ -117,13 +115,6 @@ class ClockOffsets:
         """
         line = self._line(host)
         return 0.0 if line is None else line.value(at)
-
-    def draw_in_steps(self) -> Iterator[None]:
-        """Find the offsets of all hosts; yields where something else may be done for a moment."""
-        for number, host in enumerate([one for one in self._points if one not in self._lines], 1):
-            self._line(host)
-            if number % _STEP_HOSTS == 0:
-                yield
 
     def _line(self, host: str) -> _Line | None:
         """The line of a host's points; None without points."""

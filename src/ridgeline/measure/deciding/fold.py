@@ -227,12 +227,10 @@ class TimesFold:
     def _fold(self, topology: Topology, window_seconds: float, events: Iterable[RunEvent]) -> Iterator[None]:
         """Fold a window, in steps as `add_in_steps`."""
         yield
-        yield from self._clocks.draw_in_steps()
         times = assemble(topology, events, self._clocks)
         yield
         behind = self._behind(times.published)
-        yield
-        yield from self.latency.add_in_steps(topology, times, window_seconds=window_seconds, behind=behind)
+        self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
         yield
         counts = counts_of(topology, times)
         self.history.add(times, self.latency.last, counts, window_seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -142,22 +142,6 @@ class LatencyFold:
         `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
         `latency_columns`.
         """
-        steps = self.add_in_steps(topology, times, window_seconds=window_seconds, behind=behind)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as ended:
-                return cast("LatencyColumns", ended.value)
-
-    def add_in_steps(
-        self,
-        topology: Topology,
-        times: WindowTimes,
-        *,
-        window_seconds: float = 0.0,
-        behind: Mapping[int, int] | None = None,
-    ) -> Generator[None, None, LatencyColumns]:
-        """As `add`; yields where something else may be done for a moment, but nothing asked of this."""
         known = self._records.get(times.window_id)
         if known is not None:
             topology = known.topology  # Spark's account may come when the plan has changed
@@ -171,12 +155,10 @@ class LatencyFold:
             behind=behind or {},
             lag=self._history,
         )
-        yield
         record = self._record(topology, times, latencies)
         last = next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         self._mean = self._mean_path = None
-        yield
         if known is None:
             self.clamps += int(latencies.clamped.sum())
             names = (topology.by_id[operator].name for operator in record.path)
