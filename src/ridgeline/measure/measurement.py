@@ -84,10 +84,11 @@ from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
+from ridgeline.measure.progress.windows import WindowsInFlight
 from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
 from ridgeline.measure.registry.scrape import Labels, Whose
 from ridgeline.measure.run_counts import RunCounts
-from ridgeline.measure.run_state import History, RunState, Succession, WindowsUnderWay
+from ridgeline.measure.run_state import History, RunState, Succession
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,
@@ -143,7 +144,6 @@ class Measurement:
         self._lines = LineTimes()
         self._times = TimesFold(self._clocks, self.windows_behind)
         self._totals = RunTotals()
-        self._windows = WindowsUnderWay()
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._plan,
             ApplicationEnded: self._end,
@@ -154,9 +154,7 @@ class Measurement:
             WindowStarted: self._start,
             WindowRetried: self._retry,
             WindowCommitted: self._commit,
-            ContainerWindow: self._windows.add,
-            OperatorWindow: self._windows.add,
-            OperatorMetrics: self._windows.add,
+            **dict.fromkeys((ContainerWindow, OperatorWindow, OperatorMetrics), self._keep),
             SourceProgress: self._source,
             SourceTaken: self._taken,
             SourceAsked: self._asked,
@@ -192,6 +190,10 @@ class Measurement:
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
+
+    @property
+    def _windows(self) -> WindowsInFlight:
+        return self._progress.windows
 
     @property
     def _histories(self) -> tuple[History, ...]:
@@ -248,7 +250,7 @@ class Measurement:
         event = self._run.planned(event)
         # First: successors inherit, else the folds below would begin empty histories for them.
         self.succession.planned(event.topology, self._histories)
-        self._statuses.planned(event.topology, self._windows.committed)
+        self._statuses.planned(event.topology, self._windows.committed_id)
         self._ages.planned(event.topology)
         self._times.latency.planned(event.topology)
         self._progress.planned(event.topology)
@@ -271,7 +273,6 @@ class Measurement:
 
     def _end(self, event: ApplicationEnded) -> None:
         self._run.ended = event
-        self._windows.attempts.clear()
         self._progress.ended(event)
         self.counts.promises.ended = event.at
         self._statuses.attempt()
@@ -280,27 +281,28 @@ class Measurement:
     def _plan_window(self, event: WindowPlanned) -> None:
         if self._windows.first is None:
             self._totals.started = event.at
-        self._windows.planned(event)
         self.succession.window_planned(event.window_id)
         self._progress.window_planned(event)
 
     def _start(self, event: WindowStarted) -> None:
-        if self._windows.started(event):
+        if self._progress.window_started(event):
             self._statuses.attempt()
-        self._progress.window_started(event)
 
     def _retry(self, event: WindowRetried) -> None:
         self._totals.retries += not event.final
         self._statuses.retried(event)
 
     def _source(self, event: SourceProgress) -> None:
-        committed = self._windows.committed
+        committed = self._windows.committed_id
         if committed is not None and event.window_id <= committed:
             self._progress.source(event)
         else:
-            self._windows.add(event)
+            self._windows.keep(event)
 
     # The folds below are replaced when the run begins, so no handler may hold a method of theirs.
+
+    def _keep(self, event: RunEvent) -> None:
+        self._windows.keep(event)
 
     def _taken(self, event: SourceTaken) -> None:
         self._progress.source_taken(event)
@@ -329,8 +331,7 @@ class Measurement:
         self._statuses.process_usage(event)
         self._progress.heartbeat(event)
         self._lines.add(event.at, event.lines, self.topology)
-        running = self._windows.attempts.get(event.window_id)
-        if running is not None and running.attempt == event.attempt:
+        if self._windows.is_present(event.window_id, event.attempt):
             self._statuses.heartbeat(event)
 
     def _commit(self, event: WindowCommitted) -> None:
@@ -368,7 +369,6 @@ class Measurement:
         if large:
             yield
         self._totals.window_committed(event, operators)
-        self._windows.commit(event.window_id)
         if self._run.measures:
             seconds = self._run.window_seconds
             for _ in self._times.add_in_steps(event.window_id, self.topology, seconds, events):
@@ -394,7 +394,7 @@ class Measurement:
     def _trigger(self, event: SparkTrigger) -> None:
         """Spark's report comes before or after the commit of its window."""
         if not self._times.add_trigger(event):
-            self._windows.add(event)
+            self._windows.keep(event)
 
     def keep_figures(self) -> None:
         """Keep metrics over periods for 15 minutes from now on, for policies; else it is a minute."""
@@ -450,14 +450,13 @@ class Measurement:
 
         A window is over when the next one is due. Windows without a width have no schedule.
         """
-        return self._windows.behind(self._statuses.operators, self._due(now))
-
-    def _due(self, now: float) -> tuple[int, int] | None:
-        """The last window that is over by the schedule, and the one before the run's first; None: none is."""
-        if self.plan is None or self._run.ended is not None:
-            return None
-        width, forgiven = self.plan.window_seconds, self._progress.forgiven_seconds
-        return self._windows.due(self._working(now), width, forgiven)
+        width = 0.0 if self._run.ended is not None else self._run.window_seconds
+        due = self._windows.over(self._working(now), width, self._progress.forgiven_seconds)
+        over, before = due or (0, 0)
+        return {
+            number: 0 if due is None else max(0, over - (before if status.done is None else status.done))
+            for number, status in self._statuses.operators.items()
+        }
 
     # Answers out: records, progress, throughput -------------------------------------------------------------
 
@@ -598,7 +597,7 @@ class Measurement:
             "windowLatency": last[-1]["latencyMs"] if last else None,
             "windowStartMillis": round(1000 * first.due) if first is not None else None,
             "currentWindowId": moment.current_window,
-            "recoveryWindowId": self._windows.committed,
+            "recoveryWindowId": self._windows.committed_id,
             "windowsCommitted": self._totals.windows,
             "windowsRetried": self._totals.retries,
             "tasksRetried": self._totals.tasks_retried,
@@ -679,7 +678,7 @@ class Measurement:
 
     def _doing(self, now: float) -> Doing | None:
         """The states of operators, if they are known: a window runs and a heartbeat of it has arrived."""
-        reported = bool(self._windows.attempts) and any(
+        reported = bool(self._windows.attempted) and any(
             container.has_heartbeat for container in self._statuses.containers.values()
         )
         return self._progress.doing(self._working(now)) if reported else None
@@ -721,10 +720,10 @@ class Measurement:
             "clamps": self._times.latency.clamps,
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
-        doing = self._progress.doing(self._working(now)) if self._windows.attempts else None
+        doing = self._progress.doing(self._working(now)) if self._windows.attempted else None
         moment = self._moment(now, self._statuses.operators, latency, doing, behind=True)
         return {
-            "windowId": self._windows.committed,
+            "windowId": self._windows.committed_id,
             "at": now,
             "window": self._newest(),
             "info": self._info(moment),
@@ -740,4 +739,4 @@ class Measurement:
     def _newest(self) -> WindowSummaryAnswer | None:
         """The row of the window that was committed last; None without one, or once it is not kept."""
         last = next(iter(self.windows(1)), None)
-        return last if last is not None and last["windowId"] == self._windows.committed else None
+        return last if last is not None and last["windowId"] == self._windows.committed_id else None

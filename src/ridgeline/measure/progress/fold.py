@@ -103,7 +103,8 @@ class ProgressFold:
         self._stuck_stores: dict[tuple[str, str], str] = {}
         """Why nothing can be committed or published, by host and output of the event."""
         self._schedule = WindowSchedule(window_seconds, interval_seconds)
-        self._windows = WindowsInFlight(window_seconds)
+        self.windows = WindowsInFlight(window_seconds)
+        """Those of the run, also for others to look at."""
         self._settling = Settling()
         self._late_until = -math.inf
         self._progressed_at = -math.inf
@@ -137,7 +138,7 @@ class ProgressFold:
         self._former = known
         there = {node.name for node in topology.operators}
         self._stuck_outputs = {name: why for name, why in self._stuck_outputs.items() if name in there}
-        self._windows.clear()
+        self.windows.clear()
 
     def inherit(self, operator_id: int, before: int) -> None:
         """Averages of an operator are not those of another one, even of the same name."""
@@ -152,18 +153,23 @@ class ProgressFold:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
         self._asked = None
         self._settling.planned(event.window_id)
-        self._windows.planned(event)
+        self.windows.planned(event)
         self._void(event.window_id)
         self._schedule.planned(event)
 
-    def window_started(self, event: WindowStarted) -> None:
-        """An attempt is given to the containers; heartbeats of earlier ones do not count."""
+    def window_started(self, event: WindowStarted) -> bool:
+        """An attempt is given to the containers; heartbeats of earlier ones do not count.
+
+        True if no other window is under way.
+        """
         self._asked = None
-        new = self._windows.started(event)
+        alone = set(self.windows.attempted) <= {event.window_id}
+        new = self.windows.started(event)
         if event.attempt:
             self._settling.again(event.window_id)
         if event.attempt or new:
             self._void(event.window_id)
+        return alone
 
     def _void(self, window_id: int) -> None:
         """Forget what this window and later ones have taken from sources: they run again."""
@@ -178,7 +184,7 @@ class ProgressFold:
             self._add_taken(replace(report, at=event.at, asked=event.at))
         if event.container < 0:  # older versions report here how far inputs are
             self._add_work(event, None)
-        oldest = self._windows.oldest
+        oldest = self.windows.oldest
         first = oldest is None or event.container not in oldest.heartbeats
         if self._add_heartbeat(event):
             self._sample_sources(event.at, again=first)
@@ -187,12 +193,12 @@ class ProgressFold:
 
     def _expects_heartbeat(self, at: float) -> bool:
         """True if the oldest window's containers have lately sent heartbeats, and the next will say more."""
-        window = self._windows.oldest
+        window = self.windows.oldest
         return window is not None and at - window.last_heartbeat_at < _BEAT_SECONDS
 
     def _add_heartbeat(self, event: ContainerHeartbeat) -> bool:
         """Take in the report of the window that a container runs; False if it does not count."""
-        window = self._windows.by_id.get(event.window_id, self._windows.oldest)
+        window = self.windows.by_id.get(event.window_id, self.windows.oldest)
         if window is None:
             return False
         progressed = window.add_heartbeat(event, self._topology.containers.get(event.container))
@@ -240,7 +246,7 @@ class ProgressFold:
         source = self._sources.get(node.name) if node is not None else None
         if source is None or event.operator not in source.partitions:
             return False
-        window = self._windows.by_id.get(event.window_id)
+        window = self.windows.by_id.get(event.window_id)
         counts = window is not None and window.attempt == event.attempt
         source.ahead(event, takes=counts)
         if window is not None and counts and event.produced:
@@ -253,7 +259,7 @@ class ProgressFold:
 
         `again`: by what is known now, the sample that was just before does not count.
         """
-        window = self._windows.oldest
+        window = self.windows.oldest
         if window is None or not window.running:
             return
         due = [source for source in self._sources.values() if source.is_due(at, again=again)]
@@ -268,7 +274,7 @@ class ProgressFold:
 
         Their partitions are in step with those that have: one half alone says little of the whole.
         """
-        last, first = self._windows.last, window.first_heartbeat_at
+        last, first = self.windows.last, window.first_heartbeat_at
         if last is None or first is None or at - first >= _BEAT_SECONDS:
             return False
         usual = last.heartbeats.keys() & self._topology.containers.keys()
@@ -281,14 +287,14 @@ class ProgressFold:
         are in flight then, as they should.
         """
         silent, first = None, True
-        usual = self._windows.usual_seconds
+        usual = self.windows.usual_seconds
         late = self._late_seconds(at) > self._window_seconds
         done = {}
-        for window in self._windows.by_id.values():
+        for window in self.windows.by_id.values():
             if window.id <= committed:
                 continue
             left = None
-            turn = max(window.began, at if committed >= 0 else self._windows.committed_at or window.began)
+            turn = max(window.began, at if committed >= 0 else self.windows.committed_at or window.began)
             oldest, first = first, False
             if oldest and not window.heartbeats and at - turn <= _SILENT_SECONDS:
                 silent = window.id, at - turn
@@ -307,7 +313,7 @@ class ProgressFold:
         counted = [event for event in events if not event.dropped]
         if counted:
             self._averages.add(counted)
-        window = self._windows.by_id.get(events[0].window_id) if events else None
+        window = self.windows.by_id.get(events[0].window_id) if events else None
         if window is not None:
             window.ended = (*window.ended, *events)
 
@@ -351,7 +357,7 @@ class ProgressFold:
 
         Where windows are long enough for heartbeats it is not until the first: its work does not show yet.
         """
-        window = self._windows.oldest
+        window = self.windows.oldest
         if window is None or not window.running or window.id != event.window_id:
             return (1.0 if window is not None and window.id >= event.window_id else 0.0), False, True
         figures = self._figures(event.at) if window.heartbeats else None
@@ -362,7 +368,7 @@ class ProgressFold:
             return (
                 0.0,
                 late,
-                not self._windows.last_had_heartbeats or event.at - window.began > _SILENT_SECONDS,
+                not self.windows.last_had_heartbeats or event.at - window.began > _SILENT_SECONDS,
             )
         return figures.fraction_done, late, True
 
@@ -374,14 +380,14 @@ class ProgressFold:
                 source.flush(event.at, self._done(event.at, event.window_id))
             source.window_ended = True
         self._stuck_stores = {one: why for one, why in self._stuck_stores.items() if not one[0]}
-        self._windows.committed(event)
+        self.windows.committed(event)
         if self._settling.committed(event.window_id, event.at):
             self._restart_backlogs(event.at)
 
     def ended(self, event: ApplicationEnded) -> None:
         """The run is over: windows under way count for nothing, unless the run failed in one."""
         self._asked = None
-        self._windows.ended(failed=event.outcome == "failed")
+        self.windows.ended(failed=event.outcome == "failed")
 
     # Figures ------------------------------------------------------------------------------------------------
 
@@ -393,7 +399,7 @@ class ProgressFold:
         `cpuRemainingSeconds` the sum over all operators, both without Spark's own work.
         `averageSecondsPerElement` of an input operator is per window.
         """
-        window = self._windows.oldest
+        window = self.windows.oldest
         running = window is not None and window.running
         figures = self._figures(now)
         reported = {} if window is None else window.operators
@@ -416,7 +422,7 @@ class ProgressFold:
 
     def doing(self, now: float) -> Doing:
         """The states of operators in `progress`, and which containers are silent: much less work."""
-        figures, window = self._figures(now), self._windows.oldest
+        figures, window = self._figures(now), self.windows.oldest
         heartbeats = {} if window is None else window.heartbeats
         late = [container for container, at in heartbeats.items() if now - at > self._timeout]
         works = dict(zip(self._topology.containers, works_of(figures), strict=True)) if late else {}
@@ -425,7 +431,7 @@ class ProgressFold:
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application in `progress`, without what operators have to do."""
-        window = self._windows.oldest
+        window = self.windows.oldest
         running = window is not None and window.running
         schedule = self._schedule.state(now, self._late_seconds(now))
         done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
@@ -436,7 +442,7 @@ class ProgressFold:
 
     def _evidence(self, figures: ProgressColumns, elapsed: float | None) -> ProgressColumns:
         """The figures. A window without a report that takes longer than others is unknown."""
-        window = self._windows.oldest
+        window = self.windows.oldest
         if window is None or not window.running or window.heartbeats or window.ended or elapsed is None:
             return figures
         if elapsed <= (figures.wall_seconds.value or 0.0):
@@ -448,7 +454,7 @@ class ProgressFold:
 
         Those of a window that is committed are made once.
         """
-        window, shape = window or self._windows.oldest, self._shape
+        window, shape = window or self.windows.oldest, self._shape
         if window is None:
             return progress_columns(shape, Reports(shape), None, shape.even, {}, ())
         if window.figures is not None and not window.running:
@@ -478,7 +484,7 @@ class ProgressFold:
     def _containers(self, figures: ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
         """How far the containers are."""
         left, work = container_estimates(figures), works_of(figures)
-        heartbeats = self._windows.oldest.heartbeats if self._windows.oldest is not None else {}
+        heartbeats = self.windows.oldest.heartbeats if self.windows.oldest is not None else {}
         rows: list[ContainerProgressAnswer] = []
         for container, remaining, works in zip(self._topology.containers, left, work, strict=True):
             at = heartbeats.get(container)
@@ -494,7 +500,7 @@ class ProgressFold:
 
     def _silent(self, figures: ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
         """The rows of containers that are silent."""
-        beats = self._windows.oldest.heartbeats.values() if self._windows.oldest is not None else ()
+        beats = self.windows.oldest.heartbeats.values() if self.windows.oldest is not None else ()
         if all(now - at <= self._timeout for at in beats):
             return []
         return [row for row in self._containers(figures, now) if row["silent"]]
@@ -506,7 +512,7 @@ class ProgressFold:
 
     def _late_seconds(self, now: float) -> float:
         """How late the application is: the window after the one that runs should have begun."""
-        return self._schedule.late_seconds(now) if self._windows.running else 0.0
+        return self._schedule.late_seconds(now) if self.windows.running else 0.0
 
     def _application_json(
         self,
@@ -574,7 +580,7 @@ class ProgressFold:
     def seconds_running(self) -> dict[int, float]:
         """Seconds that operators have spent in the windows under way."""
         found: dict[int, float] = {}
-        for window in self._windows.by_id.values():
+        for window in self.windows.by_id.values():
             for number, report in window.operators.items():
                 found[number] = found.get(number, 0.0) + report.seconds
         return found
@@ -584,7 +590,7 @@ class ProgressFold:
 
         An old answer does not show that an application keeps up while its windows are late.
         """
-        source, windows, width = self._sources[name], self._windows, self._window_seconds
+        source, windows, width = self._sources[name], self.windows, self._window_seconds
         waits, left, late, as_of = (
             state.backlog.value,
             state.seconds.value,
@@ -632,14 +638,14 @@ class ProgressFold:
 
     def _hangs(self, now: float) -> bool:
         """True if windows are under way, and for long nothing was committed and nothing has moved."""
-        window = self._windows.oldest
-        committed_at = self._windows.committed_at
+        window = self.windows.oldest
+        committed_at = self.windows.committed_at
         if window is None or not window.running or (committed_at is None and not window.heartbeats):
             return False
         since = max(committed_at or -math.inf, window.began, self._progressed_at)
         allowed = max(STUCK_SECONDS, STUCK_WINDOWS * self._window_seconds)
         if not self._has_heartbeats:
-            allowed = max(allowed, STUCK_WINDOWS * self._windows.longest_seconds)
+            allowed = max(allowed, STUCK_WINDOWS * self.windows.longest_seconds)
         return now - since > allowed
 
     def source_detail(self, name: str) -> SourceDetailAnswer:

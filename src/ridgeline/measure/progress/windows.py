@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 from ridgeline.measure.events import (
     ContainerHeartbeat,
     OperatorWindow,
+    RunEvent,
     RunningOperator,
     WindowCommitted,
     WindowPlanned,
@@ -28,17 +30,18 @@ _USUAL_WINDOWS = 10
 class WindowInFlight:
     """The reports of the present attempt at a window.
 
-    `began`: when it was planned, then when its attempt began. `at_once`: it began as soon as the one before,
-    which was late, had ended. `first_heartbeat_at`, `last_heartbeat_at`: of this attempt. `reported`:
-    operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of the last ones, by
-    container. `processes`: the container that each process works for. `finished`: containers that have ended
-    their part. `reports`, `figures`: what was reported as arrays, and the progress once it
-    is committed and does not change any more. `at_last`: the reports of operators from then on.
+    `began`: when it was planned, then when its attempt began, if one has `started`. `at_once`: it began as
+    soon as the one before, which was late, had ended. `first_heartbeat_at`, `last_heartbeat_at`: of this
+    attempt. `reported`: operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of
+    the last ones, by container. `processes`: the container that each process works for. `finished`:
+    containers that have ended their part. `reports`, `figures`: what was reported as arrays, and the progress
+    once it is committed and does not change any more. `at_last`: the reports of operators from then on.
     """
 
     id: int
     began: float
     attempt: int = 0
+    started: bool = False
     planned: float = 0.0
     at_once: bool = False
     committed_at: float | None = None
@@ -110,7 +113,7 @@ class WindowInFlight:
 
 
 class WindowsInFlight:
-    """The windows under way, and the last one that is committed.
+    """The windows of a run from trigger to commit: those under way, and the last one that is committed.
 
     `window_seconds`: the application's window width.
     """
@@ -123,6 +126,13 @@ class WindowsInFlight:
         self.last: WindowInFlight | None = None
         """The last one that is committed."""
         self.committed_at: float | None = None
+        self.committed_id: int | None = None
+        """The last window that is committed, or was when the run began."""
+        self.first: WindowPlanned | None = None
+        """The run's first window."""
+        self._newest: WindowPlanned | None = None
+        self._events: defaultdict[int, list[RunEvent]] = defaultdict(list)
+        """What is folded of each window once it is committed."""
         self.last_late = self.last_had_heartbeats = False
         """Of the last one: it took longer than its width; it took long enough for heartbeats."""
         self._late_seconds = LATE_SHARE * window_seconds
@@ -135,8 +145,48 @@ class WindowsInFlight:
         """True while a window is under way."""
         return self.oldest is not None and self.oldest.running
 
+    @property
+    def attempted(self) -> list[int]:
+        """The windows that have an attempt under way, the oldest first."""
+        return [number for number, one in self.by_id.items() if one.started]
+
+    @property
+    def current(self) -> int | None:
+        """The oldest window that has an attempt under way, else the last one that is committed."""
+        return next(iter(self.attempted), self.committed_id)
+
+    def is_present(self, window_id: int, attempt: int) -> bool:
+        """True if this attempt at a window is under way."""
+        window = self.by_id.get(window_id)
+        return window is not None and window.started and window.attempt == attempt
+
+    def keep(self, event: Any) -> None:
+        """Keep an event until its window is committed."""
+        self._events[event.window_id].append(event)
+
+    def events_of(self, event: WindowCommitted) -> list[RunEvent]:
+        """The events of a window, its commit the last."""
+        return [*self._events.get(event.window_id, ()), event]
+
+    def over(self, now: float, width: float, forgiven: float) -> tuple[int, int] | None:
+        """The last window that is over by the schedule, and the one before the run's first.
+
+        A window is over when the next one is due. `width`: of a window, seconds; without one there is no
+        schedule: None. `forgiven`: lateness, in seconds, that the trigger has forgiven itself.
+        """
+        first, last = self.first, self._newest
+        if first is None or last is None or width <= 0:
+            return None
+        over = last.window_id + math.floor((now - last.due + forgiven) / width) - 1
+        return over, first.window_id - 1
+
     def planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired."""
+        self.first, self._newest = self.first or event, event
+        if not self.attempted:  # the run begins here, or all before is committed or void
+            self.committed_id = event.window_id - 1 if event.window_id else None
+            self._events.clear()
+        self.keep(event)
         pause = math.inf if self.committed_at is None else event.at - self.committed_at
         at_once = self.last_late and pause < 0.1 * self._window_seconds
         self._add(WindowInFlight(event.window_id, event.at, planned=event.at, at_once=at_once))
@@ -148,7 +198,7 @@ class WindowsInFlight:
         if window is None:
             window = self._add(WindowInFlight(event.window_id, event.at))
         window.clear()
-        window.attempt, window.began = event.attempt, event.at
+        window.started, window.attempt, window.began = True, event.attempt, event.at
         return new
 
     def _add(self, window: WindowInFlight) -> WindowInFlight:
@@ -164,6 +214,9 @@ class WindowsInFlight:
         if window is None:
             window = WindowInFlight(event.window_id, event.began, planned=event.began)
         window.committed_at = self.committed_at = event.at
+        self.committed_id = event.window_id
+        for number in [one for one in self._events if one <= event.window_id]:
+            del self._events[number]
         self.last_had_heartbeats = bool(window.heartbeats)
         took = event.at - window.planned
         self._took.append(took)
