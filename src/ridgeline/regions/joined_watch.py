@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import itemgetter
 from typing import Any, cast
 
 from ridgeline.api.errors import did_you_mean
@@ -362,7 +363,7 @@ class JoinedWatch:
 
     def operators(self) -> list[OperatorAnswer]:
         """All physical operators."""
-        return list(chain.from_iterable(view.operators() for view in self.views))
+        return self._each("operators")
 
     def operator(self, operator_id: int) -> OperatorAnswer:
         """One physical operator."""
@@ -370,7 +371,7 @@ class JoinedWatch:
 
     def containers(self) -> list[ContainerAnswer]:
         """All containers."""
-        return list(chain.from_iterable(view.containers() for view in self.views))
+        return self._each("containers")
 
     def container(self, container_id: int) -> ContainerAnswer:
         """One container."""
@@ -385,8 +386,7 @@ class JoinedWatch:
 
     def streams(self) -> list[StreamAnswer]:
         """The physical streams, and those through queues."""
-        found = list(chain.from_iterable(view.streams() for view in self.views))
-        return [*found, *sums.stream_rows(self._queue_streams())]
+        return [*self._each("streams"), *sums.stream_rows(self._queue_streams())]
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """The latencies of all operators in the last window of each region."""
@@ -395,7 +395,7 @@ class JoinedWatch:
 
     def latencies(self, limit: int) -> list[LatencyAnswer]:
         """The latencies of the operators of each region in each of its last windows."""
-        return [answer for view in self.views for answer in view.latencies(limit)]
+        return self._each("latencies", limit)
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """The critical path to the sink that is latest, through all queues on its way."""
@@ -404,26 +404,34 @@ class JoinedWatch:
 
     def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
         """The record ages of the last minute, of all operators or of one."""
-        found = self._first([view.record_age for view in self.views], operator)
+        found = [view.record_age(operator) for view in self._views_with(operator)]
         return {
             "operators": list(chain.from_iterable(one["operators"] for one in found)),
             "fromNewestRecord": any(one["fromNewestRecord"] for one in found),
         }
 
-    def _first(self, asks: Iterable[Callable[[str | None], Any]], operator: str | None) -> list[Any]:
-        """The answers of all regions; about one operator, of the region that knows it. Raises KeyError."""
+    def _views_with(self, operator: str | None) -> Sequence[RegionView]:
+        """The region that has an operator, or all of them for None. Raises KeyError."""
         if operator is None:
-            return [ask(None) for ask in asks]
-        for ask in asks:
-            try:
-                return [ask(operator)]
-            except KeyError:
-                continue
-        names = dict.fromkeys(name for node in self.topology.operators for name in (node.name, node.title))
-        msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
-        if operator in names:
-            msg = f"`{operator}` has nothing of the kind; ask without it for those that have"
-        raise KeyError(msg)
+            return self.views
+        names: dict[str, None] = {}
+        for view in self.views:
+            nodes = view.watch.topology.operators
+            own = dict.fromkeys(one for node in nodes for one in (node.name, node.label, node.title))
+            if operator in own:
+                return [view]
+            names |= own
+        raise KeyError(
+            f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
+        )
+
+    def _each(self, question: str, *given: Any) -> list[Any]:
+        """The rows that the regions answer, one region after the other."""
+        return [row for view in self.views for row in getattr(view, question)(*given)]
+
+    def _by_time(self, question: str, limit: int | None, at: str = "at") -> list[Any]:
+        """The last rows of all regions, by time."""
+        return sums.last(sorted(self._each(question, limit), key=itemgetter(at)), limit)
 
     def progress(self) -> ProgressAnswer:
         """The progress of the running windows, of the sources, and of what waits in queues."""
@@ -454,7 +462,7 @@ class JoinedWatch:
 
     def lines(self, operator: str | None = None) -> LinesAnswer:
         """Where the Python time of operators goes, by line; `ofPath` is of the path of their region."""
-        found = self._first([view.lines for view in self.views], operator)
+        found = [view.lines(operator) for view in self._views_with(operator)]
         rows = sorted(chain.from_iterable(one["operators"] for one in found), key=lambda one: -one["seconds"])
         return {"seconds": found[0]["seconds"], "operators": rows}
 
@@ -465,29 +473,21 @@ class JoinedWatch:
 
     def own_metrics(self, operator: str | None = None) -> MetricsAnswer:
         """The metrics that operators declare, of all operators or of one."""
-        found = self._first([view.watch.own_metrics for view in self.views], operator)
+        found = [view.watch.own_metrics(operator) for view in self._views_with(operator)]
         return {"metrics": list(chain.from_iterable(one["metrics"] for one in found))}
 
     def metric_history(self, operator: str, metric: str, limit: int | None = None) -> MetricHistoryAnswer:
         """A metric that an operator declares, over the last windows, minutes and hours."""
-        for view in self.views:
-            try:
-                return view.watch.metric_history(operator, metric, limit)
-            except KeyError:
-                continue
-        known = [f"{row['operator']}.{row['metric']}" for row in self.own_metrics()["metrics"]]
-        hint = did_you_mean(f"{operator}.{metric}", known) if known else "no operator declares metrics"
-        raise KeyError(f"there is no metric `{operator}.{metric}`; {hint}")
+        [view] = self._views_with(operator)
+        return view.watch.metric_history(operator, metric, limit)
 
     def changes(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
         """The last changes that were requested, by when they were."""
-        rows = chain.from_iterable(view.changes(limit) for view in self.views)
-        return sums.last(sorted(rows, key=lambda row: row["at"]), limit)
+        return self._by_time("changes", limit)
 
     def decisions(self, limit: int | None = None) -> list[DecisionAnswer]:
         """The last decisions of policies and listeners, by when they were made."""
-        rows = chain.from_iterable(view.decisions(limit) for view in self.views)
-        return sums.last(sorted(rows, key=lambda row: row["at"]), limit)
+        return self._by_time("decisions", limit)
 
     def outputs(self) -> list[OutputAnswer]:
         """The results of output operators that readers may see."""
@@ -495,8 +495,7 @@ class JoinedWatch:
 
     def marks(self, limit: int | None = None) -> list[MarkAnswer]:
         """The last things that happened, by time."""
-        rows = chain.from_iterable(view.marks(limit) for view in self.views)
-        return sums.last(sorted(rows, key=lambda row: row["at"]), limit)
+        return self._by_time("marks", limit)
 
     def promises(self) -> list[PromiseAnswer]:
         """The promises: kept or broken. One of the application is broken if one region breaks it."""
@@ -515,13 +514,8 @@ class JoinedWatch:
         self, operator: str, begin: float | None = None, step: float | None = None
     ) -> OperatorHistoryAnswer:
         """The last hours of a logical operator, in steps. Raises KeyError."""
-        for view in self.views:
-            if any(node.name == operator for node in view.watch.topology.operators):
-                return view.watch.operator_history(operator, begin, step)
-        names = dict.fromkeys(node.name for node in self.topology.operators)
-        raise KeyError(
-            f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
-        )
+        [view] = self._views_with(operator)
+        return view.watch.operator_history(operator, begin, step)
 
     def application_history(
         self, begin: float | None = None, step: float | None = None
@@ -533,8 +527,7 @@ class JoinedWatch:
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows of all regions, by their commits, the newest last."""
-        rows = chain.from_iterable(view.windows(limit) for view in self.views)
-        return sums.last(sorted(rows, key=lambda row: row["committedAt"]), limit)
+        return self._by_time("windows", limit, "committedAt")
 
     def window(self, window_id: int) -> WindowAnswer:
         """All of one window."""
