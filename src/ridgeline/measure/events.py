@@ -493,7 +493,7 @@ class ContainerHeartbeat:
     `container` -1: no container runs, or not for long. Then the message carries its clock. `stack`: where its
     thread is. `unsent`: heartbeats of its process that could not be sent since the one before.
     `taken`: by the input operators of the process until the end of their last window, without one that runs
-    now. Messages of older versions have their `work` in `operators`. `lines`: where the time of the process's
+    now. `lines`: where the time of the process's
     operators went since the last message that said so. `at_work`: its thread runs a container, or what a
     commit calls.
     """

@@ -182,8 +182,6 @@ class ProgressFold:
         self._has_heartbeats = True
         for report in event.taken:
             self._add_taken(replace(report, at=event.at, asked=event.at))
-        if event.container < 0:  # older versions report here how far inputs are
-            self._add_work(event, None)
         oldest = self.windows.oldest
         first = oldest is None or event.container not in oldest.heartbeats
         if self._add_heartbeat(event):
@@ -211,15 +209,19 @@ class ProgressFold:
         self._add_work(event, window)
         return True
 
-    def _add_work(self, event: ContainerHeartbeat, window: WindowInFlight | None) -> None:
+    def _source_of(self, operator: int) -> PartitionedSource | None:
+        """The source that a physical operator is of; None for those that are no inputs."""
+        node = self._topology.by_id.get(operator)
+        return None if node is None else self._sources.get(node.name)
+
+    def _add_work(self, event: ContainerHeartbeat, window: WindowInFlight) -> None:
         """Take in the reports of input operators. `window`: the one that their container runs."""
         for report in event.operators:
-            node = self._topology.by_id.get(report.id) if report.work is not None else None
-            source = self._sources.get(node.name) if node is not None else None
+            source = self._source_of(report.id) if report.work is not None else None
             if report.work is None or source is None or report.id not in source.partitions:
                 continue
             source.ledger.answer(report.id, event.at, *report.work)
-            if window is not None and report.state == "done":
+            if report.state == "done":
                 source.ledger.taken(window.id, report.id, report.work[0], report.before)
 
     def _note_progress(self, at: float) -> None:
@@ -242,8 +244,7 @@ class ProgressFold:
 
     def _add_taken(self, event: SourceTaken) -> bool:
         """Take in how far an input operator is; True if it has ended its part of a window under way."""
-        node = self._topology.by_id.get(event.operator)
-        source = self._sources.get(node.name) if node is not None else None
+        source = self._source_of(event.operator)
         if source is None or event.operator not in source.partitions:
             return False
         window = self.windows.by_id.get(event.window_id)
@@ -320,19 +321,17 @@ class ProgressFold:
     def source(self, event: SourceProgress) -> None:
         """How far an input operator is: one partition, or a whole source."""
         self._asked = None
-        node = self._topology.by_id.get(event.operator)
-        source = self._sources.get(node.name) if node is not None else None
-        if node is None or source is None:
+        source = self._source_of(event.operator)
+        if source is None:
             return
         if not event.whole and event.consumed is not None:
-            self._averages.add_work(node.id, event.consumed)
+            self._averages.add_work(event.operator, event.consumed)
         if source.add(event):
             source.flush(event.at, self._done(event.at, event.window_id))
 
     def source_asked(self, event: SourceAsked) -> None:
         """A source was asked how much waits, beside the windows."""
-        node = self._topology.by_id.get(event.operator)
-        source = self._sources.get(node.name) if node is not None else None
+        source = self._source_of(event.operator)
         if source is None:
             return
         done, late, known = self._doing(event) if event.held > 0 else (0.0, False, True)
