@@ -45,7 +45,6 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.changes import ChangeFold, DecisionFold
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.deciding.fold import KEPT_SECONDS, DecidingFold, TimesFold
 from ridgeline.measure.deciding.period import bottleneck_answer
 from ridgeline.measure.events import (
     ApplicationChanged,
@@ -73,7 +72,13 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
+from ridgeline.measure.history.fold import (
+    KEPT_SECONDS,
+    HistoryFold,
+    application_history,
+    operator_history,
+)
+from ridgeline.measure.history.times import TimesFold
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
@@ -215,9 +220,9 @@ class Measurement:
         return f"operator {operator}" if node is None else node.title
 
     @property
-    def deciding(self) -> DecidingFold:
+    def deciding(self) -> HistoryFold:
         """Metrics over periods."""
-        return self._times.deciding
+        return self._times.history
 
     # Events in ----------------------------------------------------------------------------------------------
 

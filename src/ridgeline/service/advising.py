@@ -15,8 +15,8 @@ from ridgeline.measure.answers.changes import AdviceAnswer
 from ridgeline.measure.answers.operators import HeavyKeyAnswer, KeysAnswer, OperatorKeysAnswer
 from ridgeline.measure.deciding.capacity import bottleneck
 from ridgeline.measure.deciding.figures import ApplicationFigures
-from ridgeline.measure.deciding.fold import KEPT_SECONDS
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
+from ridgeline.measure.history.fold import KEPT_SECONDS
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.build.key_agreement import KeyDivision, key_division

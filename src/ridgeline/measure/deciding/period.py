@@ -1,4 +1,4 @@
-"""Figures over a period, made of the slices of `DecidingFold` as they are asked for."""
+"""Figures over a period, made of the slices of `HistoryFold` as they are asked for."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ridgeline.measure.deciding.figures import (
     SourceFigures,
     Spread,
 )
-from ridgeline.measure.deciding.fold import Floats, Slice, SliceColumn
 from ridgeline.measure.deciding.key_load import KeyLoad
+from ridgeline.measure.history.step import Floats, Slice, SliceColumn
 from ridgeline.measure.latency.critical_path import slack
 from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -84,7 +84,7 @@ class Period(ApplicationFigures):
         self._stalls = now.at - last > max(_OVERDUE_SECONDS, self.window_seconds)
         self._end = now.at if self._stalls else last
         self.seconds = max(0.0, self._end - self._slices[0].begin) if self._slices else 0.0
-        self.windows = sum(one.count for one in self._slices)
+        self.windows = sum(one.step.windows for one in self._slices)
         self.operators = _Operators(self)
 
     @property
@@ -109,8 +109,13 @@ class Period(ApplicationFigures):
     @cached_property
     def window_latency(self) -> Spread:  # type: ignore[override]
         """Trigger to commit."""
-        rows = [one.whole[:, 0] for one in self._slices]
+        rows = [np.array(one.step.whole.values) for one in self._slices]
         return spread(np.concatenate(rows)) if rows else Spread()
+
+    @cached_property
+    def _times(self) -> list[Floats]:
+        """Of each slice, windows by latency and its parts by logical operator."""
+        return [np.array(one.step.latencies.values) for one in self._slices]
 
     @cached_property
     def blame(self) -> Mapping[str, float]:  # type: ignore[override]
@@ -214,7 +219,7 @@ class Period(ApplicationFigures):
             on_path += float(one.sums[places, SliceColumn.ON_PATH].sum())
             behind = one.topology.unifiers_of.get(name, [])
             unifying += float(one.sums[behind, SliceColumn.TURN].sum())
-            reported += one.count
+            reported += one.step.windows
         parts = tuple(map(self.partition, own))
         loads = [one.tuples_out if own[0].kind == "input" else one.tuples_in for one in parts]
         busiest = max(parts, key=lambda one: one.utilization)
@@ -249,11 +254,16 @@ class Period(ApplicationFigures):
 
     def spreads(self, name: str) -> Sequence[Spread]:
         """The distributions of an operator's latency, compute, wait, transfer and processor time."""
-        known = [one for one in self._slices if name in one.rows]
+        known = [
+            (one.step.greatest[:, place], times[:, :, place])
+            for one, times in zip(self._slices, self._times, strict=True)
+            if (place := one.topology.logical.index.get(name)) is not None
+        ]
         if not known:
             return [Spread()] * len(SHOWN)
-        times = np.concatenate([one.rows[name] for one in known])
-        greatest = np.max([one.greatest[name] for one in known], axis=0)
+        times = np.concatenate([every for _, every in known])
+        times = times[~np.isnan(times[:, 0])]  # without windows in which none has reported
+        greatest = np.max([np.nan_to_num(most) for most, _ in known], axis=0)
         return [
             replace(spread(column), max_seconds=float(most)) if len(column) else Spread()
             for column, most in zip(times.T, greatest, strict=True)
@@ -348,7 +358,7 @@ def application_figures(
     slices = measurement.deciding.slices()
     more = replace(
         present,
-        late_seconds=float(slices[-1].whole[-1, 1]) if slices and len(slices[-1].whole) else 0.0,
+        late_seconds=slices[-1].step.last_late if slices else 0.0,
         changing=changing,
         metrics=_metrics(measurement),
         ages=_ages(measurement, now),

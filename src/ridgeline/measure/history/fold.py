@@ -16,26 +16,20 @@ from ridgeline.measure.answers.history import (
     OutputAgesAnswer,
 )
 from ridgeline.measure.events import AgeSample
-from ridgeline.measure.history.step import PLACES, Ages, Floats, Kept, OpenStep, Step, Sum, decode
+from ridgeline.measure.history.step import (
+    PLACES,
+    Ages,
+    Committed,
+    Floats,
+    Kept,
+    OpenStep,
+    Slice,
+    Step,
+    decode,
+)
 from ridgeline.measure.latency.fold import FoldedWindow
 from ridgeline.measure.latency.window import Count, WindowTimes
 from ridgeline.measure.topology import Topology
-
-
-class Shape:
-    """The places of a plan that windows are added up by.
-
-    `inputs`, `leaves`: those of the physical operators that read from no other, and that none reads from.
-    """
-
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self.names, self.index = topology.logical.names, topology.logical.index
-        places = topology.places
-        self.inputs = np.array([places[one] for one in topology.inputs], np.intp)
-        self.leaves = np.array([places[one] for one in topology.leaves], np.intp)
-        self.outputs = tuple(dict.fromkeys(topology.by_id[one].name for one in topology.leaves))
-
 
 LEVELS = ((1, 900), (10, 720), (60, 1440))
 """Seconds of a step, and how many of them are kept: 15 minutes, 2 hours, 24 hours."""
@@ -43,47 +37,53 @@ MOST_BYTES = 96_000_000
 """All steps take so much at most. With more operators steps are longer, for the same time."""
 _FACTORS = (1, 2, 5, 10, 20, 30, 60)
 _OPERATOR_BYTES = 2 * Kept.COUNT * sum(steps for _, steps in LEVELS)
-_MOST_PENDING = 64
-_MOST_FIGURES = 200_000
+_MOST_PENDING, _MOST_FIGURES = 1024, 200_000
 """Of so many windows, or figures of operators, none waits to be added up."""
+KEPT_SECONDS = 900.0
+"""How long metrics are kept for policies and advice."""
+_LATELY_SECONDS = 60.0
+"""How long they are kept before anybody needs them for longer: they say who is to blame for a backlog."""
 _PLACE_NUMBERS = {place: number for number, place in enumerate(PLACES)}
+_NOTHING = Topology((), ())
 
 
 class _Level:
-    """Steps of one length. `shape`: of the windows in the open one."""
+    """Steps of one length."""
 
     def __init__(self, width: int, most: int) -> None:
         self.width = width
         self.kept: deque[Step] = deque(maxlen=most)
         self.open: OpenStep | None = None
 
-    def begin(self, at: float, operators: int) -> OpenStep:
-        """The open step; one that has `at` in it is begun if there is none."""
-        if self.open is None:
-            begin = math.floor(at / self.width) * self.width
-            self.open = OpenStep(begin, begin + self.width, operators)
-        return self.open
+    def at(self, at: float, operators: int) -> OpenStep:
+        """The open step, or an empty one that has `at` in it."""
+        begin = math.floor(at / self.width) * self.width
+        return self.open or OpenStep(begin, begin + self.width, operators)
 
-    def close(self, shape: Shape) -> OpenStep | None:
-        """Keep the open step, if there is one; returns it."""
-        step, self.open = self.open, None
-        if step is not None:
-            self.kept.append(step.closed(shape.index, shape.outputs))
-        return step
+    def close(self, topology: Topology, now: float = math.inf) -> None:
+        """Keep the open step, if there is one and it is over. `topology`: of the windows in it."""
+        if self.open is not None and now >= self.open.end:
+            self.kept.append(_closed(self.open, topology))
+            self.open = None
 
 
 class HistoryFold:
     """Takes committed windows in, in order, and the ages of their records. One thread at a time.
 
-    A step of a longer level is merged of windows, as one of a shorter level is. Memory is bounded: 92 KB for
-    each logical operator, `MOST_BYTES` for all. A clock that is set back by more than a step drops what was
-    kept of later times.
+    Windows are added up by seconds (`slices`), for metrics over periods. Seconds that are over are added to
+    the steps of all levels. Memory is bounded: 92 KB for each logical operator, `MOST_BYTES` for all, and
+    `kept_seconds` of slices. A clock that is set back by more than a second drops what was kept of later
+    times.
     """
 
     def __init__(self) -> None:
+        self.kept_seconds = _LATELY_SECONDS
         self._levels = [_Level(width, most) for width, most in LEVELS]
-        self._shape = Shape(Topology((), ()))
-        self._pending: list[tuple[WindowTimes, FoldedWindow, Floats]] = []
+        self._topology = _NOTHING
+        self._slices: deque[Slice] = deque()
+        self._present: Slice | None = None
+        """The last of them, until it is added to the steps."""
+        self._pending: list[Committed] = []
         self._last: tuple[int, float] | None = None
         """The last window, and when it was committed."""
         self._places: dict[str, int] = {}
@@ -99,106 +99,88 @@ class HistoryFold:
         if self._last is not None and times.window_id <= self._last[0]:
             return
         now = times.committed
-        if folded.topology is not self._shape.topology:
-            self._follow(folded.topology)
-        shortest = self._levels[0]
-        present = shortest.open
-        if present is not None and now < present.begin - shortest.width:
-            self._set_back(now)
-        elif present is not None and now >= present.end:
-            self._close(now)
         before = self._last[1] if self._last is not None and self._last[1] <= now else times.began
         self._last = times.window_id, now
-        present = shortest.begin(now, len(self._shape.names))
-        present.at = max(present.at, now)
+        present = self._present
+        is_of_it = present is not None and present.step.begin - 1 <= now < present.step.end
+        if present is None or not is_of_it or present.topology is not folded.topology:
+            present = self._begin(folded.topology, before, now)
+        present.end = max(present.end, now)
+        present.state_bytes = np.where(counts[Count.REPORTED] > 0, counts[Count.STATE], present.state_bytes)
+        step = present.step
+        step.at = max(step.at, now)
         # Time in which no window was due, as while the application is paused, is no part of a step.
-        present.seconds += max(0.0, now - max(before, times.due - window_seconds))
-        self._pending.append((times, folded, counts))
-        if len(self._pending) >= _MOST_PENDING or (
-            len(self._pending) * len(self._shape.topology.operators) >= _MOST_FIGURES
-        ):
+        step.seconds += max(0.0, now - max(before, times.due - window_seconds))
+        self._pending.append(
+            Committed(times.latency_seconds, times.late_seconds, folded.figures, counts, *folded[2:])
+        )
+        many = len(self._pending)
+        if many >= _MOST_PENDING or many * len(folded.topology.operators) >= _MOST_FIGURES:
             self._add_up()
+
+    def _begin(self, topology: Topology, before: float, now: float) -> Slice:
+        """The second before is over: a slice for this one."""
+        self._add_up()
+        present, self._present = self._present, None
+        if present is not None:
+            for level in self._levels:
+                level.open = level.at(present.step.begin, len(present.step.queued))
+                level.open.merge(present.step)
+            if now < present.step.begin - 1:
+                self._set_back(now)
+        for level in self._levels:
+            level.close(self._topology, now)
+        if topology is not self._topology:
+            self._follow(topology)
+        self._present = Slice.begun(topology, min(before, now), now)
+        self._slices.append(self._present)
+        while self._slices[0].end < now - self.kept_seconds:
+            self._slices.popleft()
+        return self._present
+
+    def _set_back(self, now: float) -> None:
+        """The clock was set back: times that have not come yet are of no use."""
+        while self._slices and self._slices[-1].end > now:
+            self._slices.pop()
+        for level in self._levels:
+            level.close(self._topology)
+            while level.kept and level.kept[-1].at > now:
+                level.kept.pop()
+
+    def _follow(self, topology: Topology) -> None:
+        """Take a plan in. Steps continue if it has the same operators, with any partitions."""
+        names = topology.logical.names
+        if names != self._topology.logical.names:
+            least = len(names) * _OPERATOR_BYTES / MOST_BYTES
+            factor = next((one for one in _FACTORS if one >= least), _FACTORS[-1])
+            for level, (width, most) in zip(self._levels, LEVELS, strict=True):
+                level.close(self._topology)
+                if level.width != width * factor:
+                    level.width = width * factor
+                    level.kept = deque(level.kept, maxlen=max(1, most // factor))
+            self._places = {
+                name: place for name, place in self._places.items() if name in topology.logical.index
+            }
+        self._topology = topology
+
+    def _add_up(self) -> None:
+        """Add the windows that wait to the present slice."""
+        if self._present is not None and self._pending:
+            self._present.add(self._pending)
+            self._pending = []
 
     def age(self, operator: str, sample: AgeSample, shift: float) -> None:
         """Take ages of an operator in, all later by `shift` seconds. They belong to the open step.
 
         Of several places of an operator the last one of a record counts: `publish` for most outputs.
         """
-        step, place = self._levels[0].open, _PLACE_NUMBERS.get(sample.place, -1)
-        number = self._shape.index.get(operator)
-        if step is None or number is None or sample.count < 1 or place < self._places.get(operator, 0):
+        present, place = self._present, _PLACE_NUMBERS.get(sample.place, -1)
+        number = self._topology.logical.index.get(operator)
+        if present is None or number is None or sample.count < 1 or place < self._places.get(operator, 0):
             return
         self._places[operator] = place
         total = sample.total + shift * sample.count
-        step.age(number, Ages(place, sample.count, total, sample.maximum + shift))
-
-    def _follow(self, topology: Topology) -> None:
-        """Take a plan in. Steps continue if it has the same operators, with any partitions."""
-        self._add_up()
-        shape = Shape(topology)
-        if shape.names != self._shape.names:
-            self._close(math.inf)
-            least = len(shape.names) * _OPERATOR_BYTES / MOST_BYTES
-            factor = next((one for one in _FACTORS if one >= least), _FACTORS[-1])
-            for level, (width, most) in zip(self._levels, LEVELS, strict=True):
-                if level.width != width * factor:
-                    level.width = width * factor
-                    level.kept = deque(level.kept, maxlen=max(1, most // factor))
-            self._places = {name: place for name, place in self._places.items() if name in shape.index}
-        self._shape = shape
-
-    def _close(self, now: float) -> None:
-        """Close the steps that are over."""
-        self._add_up()
-        self._merge(self._levels[0].close(self._shape))
-        for level in self._levels[1:]:
-            if level.open is not None and now >= level.open.end:
-                level.close(self._shape)
-
-    def _merge(self, step: OpenStep | None) -> None:
-        """Add a step that is over to those of the longer levels."""
-        if step is None:
-            return
-        for level in self._levels[1:]:
-            level.begin(step.begin, len(self._shape.names)).merge(step)
-
-    def _set_back(self, now: float) -> None:
-        """The clock was set back: times that have not come yet are of no use."""
-        self._close(math.inf)
-        for level in self._levels:
-            while level.kept and level.kept[-1].at > now:
-                level.kept.pop()
-
-    def _add_up(self) -> None:
-        """Add the windows that wait to the open steps."""
-        pending, self._pending = self._pending, []
-        if not pending:
-            return
-        shape = self._shape
-        present = self._levels[0].begin(pending[-1][0].committed, len(shape.names))
-        figures = np.array([folded.figures[:4] for _, folded, _ in pending])
-        counts = np.array([counts[: Count.REPORTED] for *_, counts in pending])
-        latencies, sums = shape.topology.logical.latencies(figures), shape.topology.logical.sums(counts)
-        present.windows += len(pending)
-        present.sums[Sum.COMPUTE : Sum.TRANSFER + 1] += np.nansum(latencies[:, 1:], axis=0)
-        present.sums[Sum.TUPLES_IN : Sum.STATE + 1] += sums.sum(axis=0)
-        present.sums[Sum.WINDOWS] += np.count_nonzero(~np.isnan(latencies[:, 0]), axis=0)
-        present.greatest = np.fmax(present.greatest, np.fmax.reduce(latencies[:, 0], axis=0))
-        present.queued = np.maximum(present.queued, sums[:, Count.QUEUE].max(axis=0))
-        present.entered += float(counts[:, Count.TUPLES_OUT][:, shape.inputs].sum())
-        present.left += float(counts[:, Count.TUPLES_IN][:, shape.leaves].sum())
-        samples = latencies[:, 0].astype(np.float32)
-        by_id, index = shape.topology.by_id, shape.index
-        opened = [present, *(level.begin(present.begin, len(shape.names)) for level in self._levels[1:])]
-        for row, (times, folded, _) in enumerate(pending):
-            whole = times.latency_seconds
-            present.longest = max(present.longest, whole)
-            present.late += times.late_seconds
-            for number in {index[by_id[one].name] for one in folded.path}:
-                present.sums[Sum.ON_PATH, number] += 1
-            for step in opened:
-                step.latencies.add(samples[row])
-                step.whole.add(whole)
+        present.step.age(number, Ages(place, sample.count, total, sample.maximum + shift))
 
     # Steps out ----------------------------------------------------------------------------------------------
 
@@ -216,19 +198,31 @@ class HistoryFold:
             if one.width >= least if least is not None else reaches:
                 level = one
         kept = [step for step in level.kept if step.at > begin]
-        present = self._present(level)
-        if present is not None and present.at > begin:
-            kept.append(present)
+        if self._present is not None:
+            present = self._present.step
+            whole = level.at(present.begin, len(present.queued)).copied()
+            whole.merge(present)
+            last = _closed(whole, self._topology)
+            kept += [last] if last.at > begin else []
         return level.width, level.width * (level.kept.maxlen or 0), kept
 
-    def _present(self, level: _Level) -> Step | None:
-        """The open step as it is now, with the windows of the shortest level's open step."""
-        shape, shortest = self._shape, self._levels[0].open
-        if level.open is None or (shortest is None and not level.open.windows):
-            return None
-        if level is self._levels[0] or shortest is None:
-            return level.open.closed(shape.index, shape.outputs)
-        return level.open.with_windows_of(shortest).closed(shape.index, shape.outputs)
+    def slices(self) -> tuple[Slice, ...]:
+        """The windows of the last `kept_seconds` by seconds, the oldest first. None is changed any more."""
+        self._add_up()
+        if not self._slices:
+            return ()
+        return (*list(self._slices)[:-1], self._slices[-1].copied())
+
+    @property
+    def last(self) -> int | None:
+        """The last window that was taken in."""
+        return None if self._last is None else self._last[0]
+
+
+def _closed(step: OpenStep, topology: Topology) -> Step:
+    """A step as it is kept, with the names of its operators."""
+    outputs = dict.fromkeys(topology.by_id[one].name for one in topology.leaves)
+    return step.closed(topology.logical.index, tuple(outputs))
 
 
 DEFAULT_SECONDS = 900
@@ -293,17 +287,16 @@ def _operator_step(one: Step, column: int) -> OperatorStepAnswer:
 
 def _application_step(one: Step) -> ApplicationStepAnswer:
     """A step of all windows."""
-    whole = one.whole
     return {
         "at": one.at,
         "seconds": one.seconds,
         "windows": one.windows,
-        "latencyMs": as_ms(whole.median),
-        "p99Ms": as_ms(whole.p99),
-        "greatestMs": as_ms(whole.greatest),
-        "lateMs": as_ms(whole.late),
-        "tuplesIn": whole.tuples_in,
-        "tuplesOut": whole.tuples_out,
+        "latencyMs": as_ms(one.median),
+        "p99Ms": as_ms(one.p99),
+        "greatestMs": as_ms(one.greatest),
+        "lateMs": as_ms(one.late),
+        "tuplesIn": one.tuples_in,
+        "tuplesOut": one.tuples_out,
         "ages": _ages(one),
     }
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Mapping, MutableSequence, Sequence
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from ridgeline.measure.latency.critical_path import Held
+from ridgeline.measure.latency.operator_latency import SHOWN
+from ridgeline.measure.latency.window import Count
+from ridgeline.measure.topology import Topology
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.uint16]
@@ -49,6 +55,7 @@ PLACES = ("source", "state", "emit", "commit", "publish")
 """Where ages are taken, in a record's order."""
 
 
+_TIMES = len(SHOWN)
 Value = TypeVar("Value")
 
 
@@ -88,7 +95,7 @@ class Sampled(Generic[Value]):
     """Values of windows that are evenly apart: every so many, and not more than `most`."""
 
     most: int
-    values: list[Value] = field(default_factory=list)
+    values: MutableSequence[Value] = field(default_factory=list)
     every: int = 1
     seen: int = 0
 
@@ -102,38 +109,36 @@ class Sampled(Generic[Value]):
                 self.values.append(values)
         self.seen += 1
 
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The application in a step. Durations in seconds, tuples a second; None: not known."""
-
-    median: float
-    p99: float
-    greatest: float
-    late: float
-    tuples_in: float
-    tuples_out: float
+    def copied(self) -> Sampled[Value]:
+        """The same, which goes on by itself."""
+        return replace(self, values=self.values[:])
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A step that is over. `codes`: `Kept` by logical operator; `index`: which column each name has.
 
-    `at`: when the last of its windows was committed. `seconds`: the time that they are over. `outputs`: the
-    names of operators at which tuples leave the application.
+    `at`: when the last of its windows was committed. `seconds`: the time that they are over. `median` to
+    `late`: of the windows, in seconds; tuples a second. `outputs`: the names of operators at which tuples
+    leave the application.
     """
 
     at: float
     seconds: float
     windows: int
-    whole: Whole
+    median: float
+    p99: float
+    greatest: float
+    late: float
+    tuples_in: float
+    tuples_out: float
     index: Mapping[str, int]
     outputs: Sequence[str]
     codes: Codes
 
 
 class OpenStep:
-    """A step that windows are added to. `begin`, `end`: its time on STRAM's clock; `names`: its operators."""
+    """Windows added up by logical operator, in the plan's order. `begin`, `end`: by STRAM's clock."""
 
     def __init__(self, begin: float, end: float, operators: int) -> None:
         self.begin, self.end = begin, end
@@ -141,24 +146,50 @@ class OpenStep:
         self.seconds = 0.0
         self.windows = 0
         self.sums = np.zeros((Sum.COUNT, operators))
-        self.greatest = np.full(operators, np.nan)
+        self.greatest = np.full((_TIMES, operators), np.nan)
+        """Of latency, compute, wait, transfer and cpu."""
         self.queued = np.zeros(operators)
-        self.latencies = Sampled[npt.NDArray[np.float32]](_MOST_SAMPLES)
-        self.whole = Sampled[float](_MOST_WHOLE)
+        self.latencies = Sampled[Floats](_MOST_SAMPLES)
+        """The same times of windows, one by one."""
+        self.whole = Sampled[float](_MOST_WHOLE, array("d"))
+        """Latencies of windows."""
         self.longest = 0.0
-        self.late = 0.0
+        self.late = self.last_late = 0.0
+        """How late windows began, in sum, and the last of them."""
         self.entered = 0.0
         self.left = 0.0
         self.ages: dict[int, Ages] = {}
 
+    def add(self, latencies: Floats, counts: Floats, whole: Sequence[tuple[float, float]]) -> None:
+        """Add windows. `latencies`: windows by times by operators, NaN: it did not report.
+
+        `counts`: windows by rows as of `counts_of`, up to the state, by operators.
+        """
+        self.windows += len(whole)
+        self.sums[Sum.COMPUTE : Sum.TRANSFER + 1] += np.nansum(latencies[:, 1:4], axis=0)
+        self.sums[Sum.TUPLES_IN : Sum.STATE + 1] += counts.sum(axis=0)
+        self.sums[Sum.WINDOWS] += np.count_nonzero(~np.isnan(latencies[:, 0]), axis=0)
+        self.greatest = np.fmax(self.greatest, np.fmax.reduce(latencies, axis=0))
+        self.queued = np.maximum(self.queued, counts[:, Count.QUEUE].max(axis=0))
+        for row, (latency, late) in zip(latencies, whole, strict=True):
+            self.latencies.add(row.copy())
+            self.whole.add(latency)
+            self.longest = max(self.longest, latency)
+            self.late += late
+        self.last_late = whole[-1][1]
+
     def merge(self, other: OpenStep) -> None:
-        """Add the sums of a shorter step; the samples have been taken from its windows."""
-        self.at = other.at
+        """Add those of a shorter step; of their times the latencies."""
+        self.at = max(self.at, other.at)
         self.seconds += other.seconds
         self.windows += other.windows
         self.sums += other.sums
         self.greatest = np.fmax(self.greatest, other.greatest)
         self.queued = np.maximum(self.queued, other.queued)
+        for row in other.latencies.values:
+            self.latencies.add(row[:1].astype(np.float32))
+        for one in other.whole.values:
+            self.whole.add(one)
         self.longest = max(self.longest, other.longest)
         self.late += other.late
         self.entered += other.entered
@@ -166,11 +197,11 @@ class OpenStep:
         for number, ages in other.ages.items():
             self.age(number, ages)
 
-    def with_windows_of(self, other: OpenStep) -> OpenStep:
-        """A copy that has the sums of a shorter step as well."""
+    def copied(self) -> OpenStep:
+        """The same, which later windows do not change."""
         found = copy(self)
         found.sums, found.ages = self.sums.copy(), {number: copy(ages) for number, ages in self.ages.items()}
-        found.merge(other)
+        found.latencies, found.whole = self.latencies.copied(), self.whole.copied()
         return found
 
     def age(self, number: int, ages: Ages) -> None:
@@ -188,8 +219,8 @@ class OpenStep:
         kept = np.full((Kept.COUNT, len(reported)), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             means = self.sums / reported
-        kept[Kept.MEDIAN] = _median(self.latencies.values, len(reported))
-        kept[Kept.GREATEST] = self.greatest
+        kept[Kept.MEDIAN] = _median([row[0] for row in self.latencies.values], len(reported))
+        kept[Kept.GREATEST] = self.greatest[0]
         kept[Kept.COMPUTE : Kept.TRANSFER + 1] = means[Sum.COMPUTE : Sum.TRANSFER + 1]
         kept[Kept.TUPLES_IN : Kept.TUPLES_OUT + 1] = self.sums[Sum.TUPLES_IN : Sum.TUPLES_OUT + 1] / seconds
         kept[Kept.QUEUE] = means[Sum.QUEUE]
@@ -201,17 +232,20 @@ class OpenStep:
         for number, ages in self.ages.items():
             kept[Kept.AGE, number] = ages.total / max(1, ages.count)
             kept[Kept.GREATEST_AGE, number] = ages.greatest
-        return Step(self.at, seconds, self.windows, self._whole(seconds), index, outputs, encode(kept))
-
-    def _whole(self, seconds: float) -> Whole:
         ordered = sorted(self.whole.values)
-        return Whole(
+        return Step(
+            self.at,
+            seconds,
+            self.windows,
             _quantile(ordered, 0.5),
             _quantile(ordered, 0.99),
             self.longest,
             self.late / max(1, self.windows),
             self.entered / seconds,
             self.left / seconds,
+            index,
+            outputs,
+            encode(kept),
         )
 
 
@@ -223,13 +257,97 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
-def _median(rows: Sequence[npt.NDArray[np.float32]], operators: int) -> Floats:
+def _median(rows: Sequence[Floats], operators: int) -> Floats:
     """The median of each operator over windows; NaN where it reported in none."""
     if len(rows) == 1:
-        return rows[0].astype(np.float64)
+        return rows[0]
     found = np.sort(np.array(rows), axis=0)  # NaN is last
     known = np.count_nonzero(~np.isnan(found), axis=0)
     last = np.maximum(known - 1, 0)
     columns = np.arange(operators)
     low, high = found[last // 2, columns], found[(last + 1) // 2, columns]
-    return ((low + high) / 2).astype(np.float64)
+    return (low + high) / 2
+
+
+class SliceColumn:
+    """The columns of a slice's sums: the sums of each physical operator over its windows."""
+
+    TUPLES_IN, TUPLES_OUT, QUEUE, ERRORS, LATE, WINDOWS, COMPUTE, TRANSFER, TURN, CPU, ON_PATH = range(11)
+    COUNT = 11
+
+
+_COUNTED = [Count.TUPLES_IN, Count.TUPLES_OUT, Count.QUEUE, Count.ERRORS, Count.LATE, Count.REPORTED]
+_TIMED = [1, 3, 4, 5]
+"""The rows of counts and of figures that the columns before `ON_PATH` are sums of."""
+
+
+class Committed(NamedTuple):
+    """A committed window. `figures`: as in `LatencyColumns`; `counts`: as `counts_of`."""
+
+    latency: float
+    late: float
+    figures: Floats
+    counts: Floats
+    path: tuple[int, ...]
+    phases: Sequence[tuple[str, float]]
+    held: Sequence[Held]
+
+
+@dataclass(slots=True)
+class Slice:
+    """The windows of one plan that were committed in a second, from `begin` to `end` (STRAM's wall clock).
+
+    `sums`: physical operators by columns. `state_bytes`: the bytes that each one's last window changed.
+    `blame`: seconds in sum. `held`: seconds in sum for which results of an output waited for an operator, by
+    both names. `step`: the same windows by logical operator.
+    """
+
+    topology: Topology
+    begin: float
+    end: float
+    sums: Floats
+    state_bytes: Floats
+    step: OpenStep
+    blame: dict[str, float] = field(default_factory=dict)
+    held: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @classmethod
+    def begun(cls, topology: Topology, begin: float, now: float) -> Slice:
+        """An empty one for windows that are committed from now on. `begin`: since when their time counts."""
+        size, second = len(topology.operators), math.floor(now)
+        step = OpenStep(second, second + 1, len(topology.logical.names))
+        return cls(topology, begin, now, np.zeros((size, SliceColumn.COUNT)), np.zeros(size), step)
+
+    def add(self, windows: Sequence[Committed]) -> None:
+        """Add windows up."""
+        topology, step = self.topology, self.step
+        figures = np.array([window.figures for window in windows])  # windows, rows, operators
+        counts = np.array([window.counts for window in windows])
+        self.sums[:, : SliceColumn.COMPUTE] += counts[:, _COUNTED].sum(axis=0).T
+        self.sums[:, SliceColumn.COMPUTE : SliceColumn.ON_PATH] += np.nansum(figures[:, _TIMED], axis=0).T
+        step.add(
+            topology.logical.latencies(figures[:, SHOWN]),
+            topology.logical.sums(counts[:, : Count.REPORTED]),
+            [(window.latency, window.late) for window in windows],
+        )
+        step.entered += float(counts[:, Count.TUPLES_OUT, _places(topology, topology.inputs)].sum())
+        step.left += float(counts[:, Count.TUPLES_IN, _places(topology, topology.leaves)].sum())
+        places, index = topology.places, topology.logical.index
+        for window in windows:
+            for operator in window.path:
+                self.sums[places[operator], SliceColumn.ON_PATH] += 1
+            for number in {index[topology.by_id[one].name] for one in window.path}:
+                step.sums[Sum.ON_PATH, number] += 1
+            for phase, seconds in window.phases:
+                self.blame[phase] = self.blame.get(phase, 0.0) + seconds
+            for output, by, seconds in window.held:
+                self.held[output, by] = self.held.get((output, by), 0.0) + seconds
+
+    def copied(self) -> Slice:
+        """The same, which later windows do not change."""
+        step, blame, held = self.step.copied(), dict(self.blame), dict(self.held)
+        return replace(self, sums=self.sums.copy(), step=step, blame=blame, held=held)
+
+
+def _places(topology: Topology, operators: Sequence[int]) -> list[int]:
+    return [topology.places[one] for one in operators]
