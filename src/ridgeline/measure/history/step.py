@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping, MutableSequence, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from ridgeline.measure.latency.window import Count
 from ridgeline.measure.topology import Topology
 
 Floats = npt.NDArray[np.float64]
+Times = npt.NDArray[np.floating[Any]]
 Codes = npt.NDArray[np.uint16]
 
 _UNKNOWN, _NOTHING, _FIRST, _LAST = 0, 1, 2, 65_535
@@ -149,7 +150,7 @@ class OpenStep:
         self.greatest = np.full((_TIMES, operators), np.nan)
         """Of latency, compute, wait, transfer and cpu."""
         self.queued = np.zeros(operators)
-        self.latencies = Sampled[Floats](_MOST_SAMPLES)
+        self.latencies = Sampled[Times](_MOST_SAMPLES)
         """The same times of windows, one by one."""
         self.whole = Sampled[float](_MOST_WHOLE, array("d"))
         """Latencies of windows."""
@@ -257,16 +258,16 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
-def _median(rows: Sequence[Floats], operators: int) -> Floats:
+def _median(rows: Sequence[Times], operators: int) -> Floats:
     """The median of each operator over windows; NaN where it reported in none."""
     if len(rows) == 1:
-        return rows[0]
+        return rows[0].astype(np.float64)
     found = np.sort(np.array(rows), axis=0)  # NaN is last
     known = np.count_nonzero(~np.isnan(found), axis=0)
     last = np.maximum(known - 1, 0)
     columns = np.arange(operators)
     low, high = found[last // 2, columns], found[(last + 1) // 2, columns]
-    return (low + high) / 2
+    return ((low + high) / 2).astype(np.float64)
 
 
 class SliceColumn:
