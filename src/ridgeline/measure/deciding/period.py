@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,8 +24,8 @@ from ridgeline.measure.deciding.figures import (
 )
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.measure.history.step import Floats, Slice, SliceColumn
-from ridgeline.measure.latency.critical_path import slack
-from ridgeline.measure.latency.operator_latency import SHOWN
+from ridgeline.measure.latency.critical_path import slack_of_figures
+from ridgeline.measure.latency.operator_latency import ROWS, SHOWN
 from ridgeline.measure.topology import OperatorNode, Topology
 
 if TYPE_CHECKING:
@@ -148,27 +149,28 @@ class Period(ApplicationFigures):
     @cached_property
     def slack_of(self) -> Mapping[str, float]:
         """By how many seconds each logical operator could have been slower, in the mean window."""
-        own: dict[int, float] = {}
-        turns: dict[int, float] = {}
-        for node in self._now.topology.operators:
-            sums = self._sums(node)
-            if windows := sums[SliceColumn.WINDOWS]:
-                own[node.id] = float(sums[SliceColumn.COMPUTE] + sums[SliceColumn.TRANSFER]) / float(windows)
-                turns[node.id] = float(sums[SliceColumn.TURN]) / float(windows)
-        found: dict[str, float] = {}
-        for operator, seconds in slack(self._now.topology, own, turns).items():
-            node = self._now.topology.by_id[operator]
+        topology, sums = self._now.topology, self._sums.T
+        means = sums / np.maximum(1.0, sums[SliceColumn.WINDOWS])
+        figures = np.zeros((ROWS, len(topology.operators)))
+        figures[[1, 3, 4]] = means[[SliceColumn.COMPUTE, SliceColumn.TRANSFER, SliceColumn.TURN]]
+        free, found = slack_of_figures(topology, figures), dict[str, float]()
+        for node in topology.operators:
             if not node.unifier:
-                found[node.name] = min(seconds, found.get(node.name, seconds))
+                found[node.name] = min(free[node.container], found.get(node.name, math.inf))
         return found
 
-    def _sums(self, node: OperatorNode) -> Floats:
-        """The sums of a physical operator over the period."""
-        found = np.zeros(SliceColumn.COUNT)
+    @cached_property
+    def _sums(self) -> Floats:
+        """The sums of the present plan's physical operators over the period, in its order."""
+        topology = self._now.topology
+        found = np.zeros((len(topology.operators), SliceColumn.COUNT))
         for one in self._slices:
-            place = one.topology.places.get(node.id)
-            if place is not None:
-                found = found + one.sums[place]
+            if one.topology is topology:
+                found += one.sums
+            else:
+                there = [number for number in one.topology.places if number in topology.places]
+                rows = [topology.places[number] for number in there]
+                found[rows] += one.sums[[one.topology.places[number] for number in there]]
         return found
 
     def _seconds(self, node: OperatorNode) -> float:
@@ -178,7 +180,7 @@ class Period(ApplicationFigures):
 
     def partition(self, node: OperatorNode) -> PartitionFigures:
         """A partition over the period."""
-        sums, there = self._sums(node), self._seconds(node)
+        sums, there = self._sums[self._now.topology.places[node.id]], self._seconds(node)
         useful = float(sums[SliceColumn.TURN])
         busy = useful + (self._now.running.get(node.id, 0.0) if self._stalls else 0.0)
         worked = sums[SliceColumn.TUPLES_OUT] if node.kind == "input" else sums[SliceColumn.TUPLES_IN]
