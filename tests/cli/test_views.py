@@ -208,15 +208,15 @@ def test_watermarks_say_who_holds_an_operator_back_and_what_is_idle_late_or_ahea
 def test_where_the_time_of_windows_goes():
     phases = [
         {"phases": {"launch": 30.0, "compute": 40.0, "commit": 5.0}},
-        {"phases": {"launch": 10.0, "compute": 60.0, "read": 5.0}},
+        {"phases": {"launch": 10.0, "compute": 60.0, "state": 5.0}},
     ]
-    assert average_phases(phases) == {"launch": 20.0, "compute": 50.0, "commit": 2.5, "read": 2.5}
+    assert average_phases(phases) == {"launch": 20.0, "compute": 50.0, "commit": 2.5, "state": 2.5}
     assert drawn(window_time_table(phases, 100)) == [
         "what            time  share",
         "compute        50 ms    67%",
         "Spark launch   20 ms    27%",
         "commit        2.5 ms     3%",
-        "reading       2.5 ms     3%",
+        "state files   2.5 ms     3%",
         "window         75 ms",
     ]
     small = [{"what": "other", "operator": "", "ms": 0.25}] * 4
