@@ -102,6 +102,7 @@ class LocalExecutor:
         self._containers = [self._make(spec) for spec in self._specs]
 
     def _make(self, spec: ContainerSpec) -> Container:
+        """A container without state, on the clock of its host."""
         host, clock = self._container_clock(spec.id)
         injector = self._injector
         if injector is not None:
