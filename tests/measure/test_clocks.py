@@ -52,8 +52,8 @@ def test_the_line_below_the_points_is_the_edge_over_their_mean_time():
         offsets.add("a", sent, sent + difference)
     # The hull is (0, .100), (4, .104), (8, .112), (10, .125); the mean time 29/6 lies between 4 and 8, where
     # it rises by 2 ms a second.
-    assert offsets.minimum_delay("a", 5) == pytest.approx(0.106)
-    assert offsets.minimum_delay("a", 12) == pytest.approx(0.120)
+    assert offsets.offset("a", 5) == pytest.approx(0.106)
+    assert offsets.offset("a", 12) == pytest.approx(0.120)
 
 
 def test_a_slope_that_no_clock_has_is_not_believed():
@@ -75,7 +75,7 @@ def test_the_own_host_and_unknown_ones_have_no_offset():
     offsets = ClockOffsets(own_host="stram")
     offsets.add("stram", 1.0, 2.0)
     assert offsets.offset("stram", 1.0) == 0.0
-    assert offsets.offset("b", 1.0) == offsets.minimum_delay("b", 1.0) == 0.0
+    assert offsets.offset("b", 1.0) == 0.0
     assert offsets.skew_ms() == {}
 
 
@@ -95,13 +95,13 @@ def test_an_event_is_corrected_as_the_same_class():
     for second in range(3):
         offsets.add("far", second, second + 0.25)
     event = container()
-    corrected = offsets.corrected(event)
+    corrected = offsets.all_corrected({1: event})[1]
     assert corrected == ContainerWindow(
         9.0, 3, 0, 1, "far", 7, "t", 2.25, 2.75, 3.25, 4.25, 5.25, 6.0, sent=5.75
     )
     assert event == container(), "the event that was folded stays as it was reported"
     operator = OperatorWindow(9.0, 3, 0, 1, 1, "far", 2.0, 3.0, 0.5, 0.1, 0.5, {"in": 1}, {})
-    assert offsets.corrected(operator) == replace(operator, began=2.25, ended=3.25)
+    assert offsets.all_corrected({1: operator})[1] == replace(operator, began=2.25, ended=3.25)
 
 
 def test_columns_are_those_of_the_corrected_events():
@@ -117,7 +117,7 @@ def test_columns_are_those_of_the_corrected_events():
         for number, at in enumerate([50.0, 101.0, 110.0, 117.0, 300.0, 1000.0])
     }
     corrected = clocks.all_corrected(events)
-    each = {number: clocks.corrected(event) for number, event in events.items()}
+    each = {number: clocks.all_corrected({number: event})[number] for number, event in events.items()}
     assert dict(corrected) == each
     for name in ("began", "written", "sent", "received"):
         assert corrected.column(name).tolist() == [getattr(event, name) for event in each.values()]

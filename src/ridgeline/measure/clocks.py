@@ -97,10 +97,6 @@ class ClockOffsets:
         return found
 
     def offset(self, host: str, at: float) -> float:
-        """The offset when the host's clock showed `at`: the minimum-delay estimate; 0 for an unknown host."""
-        return self.minimum_delay(host, at)
-
-    def minimum_delay(self, host: str, at: float) -> float:
         """The minimum-delay estimate when the host's clock showed `at`; 0 for an unknown host.
 
         It contains the smallest delay.
@@ -123,17 +119,12 @@ class ClockOffsets:
             line = self._lines[host] = _line_below(sorted(points))
         return line
 
-    def corrected(self, event: Reported) -> Reported:
-        """The same event with the times that its host read (`HostTime`) on STRAM's clock.
-
-        Where the clocks are one it is the event itself.
-
-        Each time gets the offset at that time, since clocks drift within long windows. 0 (not known) stays.
-        """
-        return _corrected(event, self._line(event.host))
-
     def all_corrected(self, events: Mapping[int, Reported]) -> Corrected[Reported]:
-        """The same for the events of a window, by the offsets as they are known now."""
+        """The events of a window with times on STRAM's clock, by the offsets as they are known now.
+
+        Each time that a host read (`HostTime`) gets the offset at that time, since clocks drift within long
+        windows. 0 (not known) stays. Where the clocks are one it is the event itself.
+        """
         return Corrected(events, {host: self._line(host) for host in {one.host for one in events.values()}})
 
     def skew_ms(self) -> dict[str, float]:
@@ -144,7 +135,7 @@ class ClockOffsets:
 
 
 class Corrected(Mapping[int, Reported], Generic[Reported]):
-    """Events of a window with all times on STRAM's clock, as `ClockOffsets.corrected` makes them.
+    """Events of a window with all times on STRAM's clock, as `ClockOffsets.all_corrected` makes them.
 
     An event is corrected when it is asked for: of most only some values are, of all of them at once.
     """

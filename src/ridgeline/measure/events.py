@@ -28,7 +28,7 @@ Counts = Mapping[str, int]
 HostTime = typing.Annotated[float, "host's clock"]
 """Seconds since 1970 by the clock of the host that read them.
 
-`ClockOffsets.corrected` puts them on STRAM's clock.
+`ClockOffsets.all_corrected` puts them on STRAM's clock.
 """
 
 

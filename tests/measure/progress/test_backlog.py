@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.progress.backlog import ScheduleBacklog, SourceBacklog
+from ridgeline.measure.progress.backlog import SourceBacklog
 from ridgeline.measure.progress.estimate import Basis, Estimate
 from ridgeline.measure.progress.verdict import Verdict, worst
+from ridgeline.measure.progress.windows import WindowSchedule
 from support.depth import deep
 
 CAPACITY = 1000.0  # records a second that the application can drain
@@ -225,7 +226,7 @@ def test_windows_and_intervals_must_last():
     ],
 )
 def test_the_schedule_judges_where_no_source_can(growth, start, verdict):
-    schedule = ScheduleBacklog(window_seconds=1.0)
+    schedule = WindowSchedule(window_seconds=1.0)
     for second in range(31):
         late = start + growth * second
         schedule.add(100.0 + second, late)
@@ -238,7 +239,7 @@ def test_the_schedule_judges_where_no_source_can(growth, start, verdict):
 
 
 def test_a_window_that_does_not_end_falls_behind_the_schedule():
-    schedule = ScheduleBacklog(window_seconds=1.0)
+    schedule = WindowSchedule(window_seconds=1.0)
     assert schedule.state(0.0, 0.0).verdict is Verdict.UNKNOWN
     schedule.add(0.0, 0.0)
     assert schedule.state(1.5, 0.5).verdict is Verdict.KEEPING_UP
@@ -269,7 +270,7 @@ def test_no_figure_is_negative_or_nan_whatever_is_reported(given_samples, now):
 @pytest.mark.parametrize("begun", [0.0, 1_795_000_000.0])
 @pytest.mark.parametrize("width", [0.05, 0.2, 1.0])
 def test_an_application_in_time_is_never_stuck(begun, width):
-    schedule = ScheduleBacklog(window_seconds=width)
+    schedule = WindowSchedule(window_seconds=width)
     for number in range(round(20 / width)):
         at = begun + number * width + 0.002
         schedule.add(at, 0.002)

@@ -312,12 +312,16 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             return _nothing_yet()["average"]
+        found = self._path_of_averages(record)
+        titles = [record.topology.by_id[operator].title for operator in found.path]
+        return {"latencyMs": as_ms(found.latency_seconds), "path": titles}
+
+    def _path_of_averages(self, record: _KeptWindow) -> CriticalPath:
         known = self._mean_path
         if known is None or known[0] is not record:
             found = critical_path_of(record.topology, _own(self._averages(record)))
             self._mean_path = known = record, found
-        titles = [record.topology.by_id[operator].title for operator in known[1].path]
-        return {"latencyMs": as_ms(known[1].latency_seconds), "path": titles}
+        return known[1]
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
@@ -365,7 +369,7 @@ class LatencyFold:
         if record is None:
             return {}
         own = _own(self._averages(record))
-        path = critical_path_of(record.topology, own)
+        path = self._path_of_averages(record)
         parts: dict[str, float] = {}
         for operator in path.path if path.latency_seconds > 0 else ():
             name = record.topology.by_id[operator].name

@@ -24,13 +24,7 @@ from dataclasses import dataclass
 
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
 from ridgeline.measure.progress.trend import LEAST_SECONDS, Sample, Samples, Trend
-from ridgeline.measure.progress.verdict import (
-    KEEPS_UP_WINDOWS,
-    LEAVES_WINDOWS,
-    Evidence,
-    Verdict,
-    by_samples,
-)
+from ridgeline.measure.progress.verdict import LEAVES_WINDOWS, Evidence, Verdict, by_samples
 
 _FALLS = 0.05  # of the drain rate: a backlog that falls by less has no end
 _SURE, _SURE_SECONDS, _SURE_WINDOWS, _SURE_TIMES, _SURE_ERRORS = 0.15, 3.0, 8.0, 6.0, 1.5
@@ -338,51 +332,3 @@ class SourceBacklog:
             return UNKNOWN
         value = backlog.value / drain if drain > 0 else math.inf if backlog.value else 0.0
         return Estimate(value, weakest((backlog.basis, Basis.ESTIMATED)))
-
-
-class ScheduleBacklog:
-    """Judges by the schedule alone: windows that begin late are a backlog.
-
-    For applications whose sources do not know their backlog.
-
-    It is a source whose work is time: a second of it arrives every second, and what remains is how late the
-    last window began.
-    """
-
-    def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
-        self._window = window_seconds
-        self._source = SourceBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
-        self._last: tuple[float, float] | None = None
-        self._begun: float | None = None
-        """When the first window began: of seconds since 1970 a window's width is less than a rounding."""
-
-    def add(self, at: float, late_seconds: float) -> None:
-        """A window has begun at `at`, that much later than scheduled."""
-        late = late_seconds if late_seconds > 0 else 0.0
-        self._last = (at, late)
-        self._begun = at if self._begun is None else self._begun
-        self._source.add(at, max(0.0, at - self._begun), late, basis=Basis.ESTIMATED)
-
-    def state(self, now: float, late_seconds: float, *, first_window: bool = False) -> BacklogState:
-        """The state at `now`, at which the next window is so late.
-
-        It is never `stuck`: a window that does not end falls behind.
-
-        `first_window`: the run has not begun its second window. The first one starts processes and
-        connections, which says nothing of the next: the verdict is `unknown`.
-        """
-        if self._last is None:
-            return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
-        at, late = self._last
-        state = self._source.state(at)
-        verdict, caught_up_at, current = state.verdict, state.caught_up_at, max(late, late_seconds)
-        if verdict is Verdict.UNKNOWN and late <= KEEPS_UP_WINDOWS * self._window:
-            verdict = Verdict.KEEPING_UP
-        if current - late > LEAVES_WINDOWS * self._window:
-            verdict, caught_up_at = Verdict.FALLING_BEHIND, None
-        if first_window:
-            verdict = Verdict.UNKNOWN
-        seconds = Estimate(current, Basis.ESTIMATED)
-        return BacklogState(
-            seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict
-        )

@@ -432,7 +432,9 @@ class ProgressFold:
         """The sources and the application in `progress`, without what operators have to do."""
         window = self.windows.oldest
         running = window is not None and window.running
-        schedule = self._schedule.state(now, self._late_seconds(now))
+        schedule = self._schedule.state(
+            now, self._late_seconds(now), first_window=self._schedule.in_first_window
+        )
         done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
         states = {name: source.state(now, done) for name, source in self._sources.items()}
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}

@@ -18,8 +18,10 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.measure.progress.backlog import BacklogState, ScheduleBacklog
+from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.columns import ProgressColumns, Reports
+from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate
+from ridgeline.measure.progress.verdict import KEEPS_UP_WINDOWS, LEAVES_WINDOWS, Verdict
 
 LATE_SHARE = 1.2
 """Of its width: a window that takes longer is late."""
@@ -247,28 +249,33 @@ class WindowsInFlight:
 
 
 class WindowSchedule:
-    """When windows were due, and how late their triggers fired.
+    """When windows were due, and how late their triggers fired: windows that begin late are a backlog.
+
+    For applications whose sources do not know their backlog. It is a source whose work is time: a second of
+    it arrives every second, and what remains is how late the last window began.
 
     Args:
         window_seconds: The application's window width.
         interval_seconds: Over how long the trend of the lateness is taken.
     """
 
-    def __init__(self, window_seconds: float, interval_seconds: float) -> None:
+    def __init__(self, window_seconds: float, interval_seconds: float = 10.0) -> None:
         self.forgiven_seconds = 0.0
         """Lateness that the trigger has forgiven itself: its schedule less the one that it began with."""
         self.windows = 0
         """Windows that have begun."""
         self._window_seconds = window_seconds
-        self._backlog = ScheduleBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
+        self._source = SourceBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
         self._due: tuple[int, float] | None = None
         """The last window that was due, and when."""
-        self._newest: int | None = None
+        self._last: tuple[float, float] | None = None
+        """When the last window began, and how late."""
+        self._begun: float | None = None
+        """When the first window began: of seconds since 1970 a window's width is less than a rounding."""
 
     def planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample."""
-        self.windows += self._newest != event.window_id
-        self._newest = event.window_id
+        self.windows += self._due is None or self._due[0] != event.window_id
         late = max(0.0, event.at - event.due)
         if late <= self._window_seconds or self._due is None:
             self.forgiven_seconds = 0.0
@@ -278,7 +285,14 @@ class WindowSchedule:
                 0.0, event.due - due - (event.window_id - number) * self._window_seconds
             )
         self._due = (event.window_id, event.due)
-        self._backlog.add(event.at, late + self.forgiven_seconds)
+        self.add(event.at, late + self.forgiven_seconds)
+
+    def add(self, at: float, late_seconds: float) -> None:
+        """A window has begun at `at`, that much later than scheduled."""
+        late = late_seconds if late_seconds > 0 else 0.0
+        self._last = (at, late)
+        self._begun = at if self._begun is None else self._begun
+        self._source.add(at, max(0.0, at - self._begun), late, basis=Basis.ESTIMATED)
 
     @property
     def in_first_window(self) -> bool:
@@ -294,9 +308,25 @@ class WindowSchedule:
             return 0.0
         return max(0.0, now - self._due[1] - self._window_seconds) + self.forgiven_seconds
 
-    def state(self, now: float, late_seconds: float) -> BacklogState:
-        """The lateness as a backlog in seconds."""
-        return self._backlog.state(now, late_seconds, first_window=self.in_first_window)
+    def state(self, now: float, late_seconds: float, *, first_window: bool = False) -> BacklogState:
+        """The lateness as a backlog in seconds at `now`, at which the next window is so late.
+
+        It is never `stuck`: a window that does not end falls behind. In the `first_window` it is `unknown`.
+        """
+        if self._last is None:
+            return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
+        at, late = self._last
+        state = self._source.state(at)
+        verdict, caught_up_at, current = state.verdict, state.caught_up_at, max(late, late_seconds)
+        if verdict is Verdict.UNKNOWN and late <= KEEPS_UP_WINDOWS * self._window_seconds:
+            verdict = Verdict.KEEPING_UP
+        if current - late > LEAVES_WINDOWS * self._window_seconds:
+            verdict, caught_up_at = Verdict.FALLING_BEHIND, None
+        if first_window:
+            verdict = Verdict.UNKNOWN
+        seconds = Estimate(current, Basis.ESTIMATED)
+        end = None if caught_up_at is None else max(now, caught_up_at)
+        return BacklogState(seconds, seconds, None, None, end, verdict)
 
 
 def _progressed(report: RunningOperator, before: RunningOperator | None) -> bool:
