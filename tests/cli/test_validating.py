@@ -1,13 +1,11 @@
 """`ridgeline validate --against`: what would become of each state of a checkpoint."""
 
-import json
 import shutil
 import sys
 
 import pytest
 
 from ridgeline.cli.load import load_application
-from ridgeline.plan.change.state_schemas import Schemas
 from ridgeline.testing import run_local
 
 APP = """
@@ -63,34 +61,6 @@ def checkpoint(tmp_path):
     app = load_application(str(write(tmp_path / "sums_app.py")))
     run_local(app, checkpoint=tmp_path / "ck", windows=10)
     return tmp_path / "ck"
-
-
-def test_state_of_an_earlier_version_which_noted_no_schema_has_its_verdict(
-    ridgeline_command, tmp_path, monkeypatch
-):
-    path = write(tmp_path / "sums_app.py")
-    with monkeypatch.context() as earlier:
-        earlier.setattr(Schemas, "note", lambda *_: None)
-        run_local(load_application(str(path)), checkpoint=tmp_path / "ck", windows=10)
-
-    def judged(*options):
-        result = ridgeline_command("validate", path, "--against", tmp_path / "ck", "--json", *options)
-        states = json.loads(result.stdout)["checkpoint"][0]["states"]
-        return result.exit_code, {one["where"]: (one["outcome"], one["why"]) for one in states}
-
-    kept = ("kept", "an earlier version of Ridgeline wrote it without a schema, so nothing is compared")
-    asked = ("dropped", "as it was asked for")
-    assert judged() == (0, {"feed": kept, "sum": kept})
-    assert judged("--drop-state", "sum.acc") == (0, {"feed": kept, "sum": kept, "sum.acc": asked})
-    steps = "migrations = [RenamedState('totals', 'acc')]\n    @data.process"
-    with_steps = (
-        path.read_text().replace("@data.process", steps).replace("State\n", "State, RenamedState\n", 1)
-    )
-    path.write_text(with_steps)
-    forget(path)
-    code, states = judged()
-    assert (code, states["feed"], states["sum"][0]) == (2, kept, "refused")
-    assert states["sum"][1].endswith("without a schema, so no migration applies")
 
 
 def test_as_text_it_names_the_way_to_go_on(ridgeline_command, tmp_path, checkpoint):

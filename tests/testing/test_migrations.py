@@ -23,13 +23,25 @@ from support.depth import deep
 HEAD = """
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple, TypedDict
 from pydantic import BaseModel
 from ridgeline import *
 from ridgeline.testing import CollectorSink
 
-def as_text(value):
-    return repr(float(value))
+def without(name, record):
+    record.pop(name, None)
+    return record
+
+def renamed(old, new, record):
+    if old in record:
+        record[new] = record.pop(old)
+    return record
+
+def as_text(name, record):
+    if name in record:
+        record[name] = repr(float(record[name]))
+    return record
 
 class Rec(NamedTuple):
     key: int
@@ -89,28 +101,21 @@ class Versions:
 
     def change(self) -> None:
         """The next version: one to three changes."""
+        some = self.remove, self.rename, self.widen, self.convert, self.move, self.recast
         for _ in range(self.choice.randint(1, 3)):
-            self.choice.choice(
-                [
-                    self.add,
-                    self.add,
-                    self.remove,
-                    self.rename,
-                    self.widen,
-                    self.convert,
-                    self.move,
-                ]
-            )()
+            self.choice.choice([self.add, self.add, *some])()
 
     def some(self, *kinds: str) -> str | None:
-        found = [
-            name for name, (kind, _) in self.fields.items() if name != "n" and (kind in kinds or not kinds)
-        ]
+        fits = (name for name, (kind, _) in self.fields.items() if kind in kinds or not kinds)
+        found = [name for name in fits if name != "n"]
         return self.choice.choice(found) if found else None
 
     def title(self) -> str:
         self.number += 1
         return f'name="step {self.number}"'
+
+    def function(self, text: str) -> None:
+        self.steps.append(f'Migration("{self.state}", partial({text}), {self.title()})')
 
     def free(self) -> str | None:
         """A name that no field has; perhaps one that another field had before."""
@@ -131,7 +136,7 @@ class Versions:
     def remove(self) -> None:
         if (name := self.some()) is not None:
             del self.fields[name]
-            self.steps.append(f'RemovedField("Acc", "{name}", {self.title()})')
+            self.function(f'without, "{name}"')
             for held in self.model.values():
                 del held[name]
 
@@ -139,7 +144,7 @@ class Versions:
         old, new = self.some(), self.free()
         if old is not None and new is not None:
             self.fields = {new if name == old else name: one for name, one in self.fields.items()}
-            self.steps.append(f'RenamedField("Acc", "{old}", "{new}", {self.title()})')
+            self.function(f'renamed, "{old}", "{new}"')
             for held in self.model.values():
                 held[new] = held.pop(old)
 
@@ -156,33 +161,22 @@ class Versions:
     def convert(self) -> None:
         name = self.some("int", "float", "bool")
         if name is not None:
-            self.steps.append(f'ConvertedField("Acc", "{name}", as_text, {self.title()})')
+            self.function(f'as_text, "{name}"')
             self._retype(name, "str", as_text)
 
     def move(self) -> None:
-        old, self.state = (
-            self.state,
-            self.choice.choice([one for one in ("kept", "held", "seen") if one != self.state]),
-        )
-        self.steps.append(f'RenamedState("{old}", "{self.state}", {self.title()})')
+        others = [one for one in ("kept", "held", "seen") if one != self.state]
+        old, self.state = self.state, self.choice.choice(others)
+        self.steps.append(f'Migration("{self.state}", was="{old}", {self.title()})')
 
-    def remake(self) -> None:
-        """The class is of another kind, by a function."""
+    def recast(self) -> None:
+        """The class is of another kind."""
         self.kind = self.choice.choice(["NamedTuple", "dataclass", "slots", "pydantic"])
-        names = ", ".join(f'"{name}"' for name in self.fields)
-        made = f"{{name: getattr(old, name) for name in [{names}] if name in Acc.__annotations__}}"
-        self.steps.append(f'ConvertedState("{self.state}", lambda old: Acc(**{made}), {self.title()})')
 
     def source(self) -> dict[str, Any]:
         """The version as the template takes it."""
-        lines = [
-            "    n: int",
-            *(
-                f"    {name}: {kind} = {default!r}"
-                for name, (kind, default) in self.fields.items()
-                if name != "n"
-            ),
-        ]
+        fields = [(name, *one) for name, one in self.fields.items() if name != "n"]
+        lines = ["    n: int", *(f"    {name}: {kind} = {default!r}" for name, kind, default in fields)]
         heads = {
             "NamedTuple": "class Acc(NamedTuple):",
             "dataclass": "@dataclass\nclass Acc:",
@@ -198,11 +192,8 @@ class Versions:
         new = Acc(**{{**fields, "n": fields.get("n", 0) + 1}})
         self.{self.state}[r.key] = new
         self.output.emit(Out(r.key, repr({{name: getattr(new, name) for name in sorted({names})}})))"""
-        return {
-            "classes": "\n".join([heads[self.kind], *lines]),
-            "steps": ", ".join(self.steps),
-            "body": body,
-        }
+        classes = "\n".join([heads[self.kind], *lines])
+        return {"classes": classes, "steps": ", ".join(self.steps), "body": body}
 
     def run(self, windows: int) -> list[tuple[int, str]]:
         """What the model gives for so many windows."""
@@ -210,9 +201,8 @@ class Versions:
         for _ in range(windows):
             for n in range(self.pos, self.pos + 5):
                 key = n * 7 % 23
-                held = self.model.setdefault(
-                    key, {name: default for name, (_, default) in self.fields.items()}
-                )
+                fresh = {name: default for name, (_, default) in self.fields.items()}
+                held = self.model.setdefault(key, fresh)
                 held["n"] += 1
                 rows.append((key, repr(dict(sorted(held.items())))))
             self.pos += 5
@@ -235,14 +225,10 @@ def test_a_chain_of_versions_keeps_what_a_model_keeps(
     versions = Versions(random.Random(seed))
     monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", [4, 50_000][seed % 2])
     storage = MemoryStorage()
-    remade = remade_next = False
     for version in range(6):
-        remade, remade_next = remade_next, versions.choice.random() < 0.25
-        if remade:
-            versions.remake()
-        elif version:
+        if version:
             versions.change()
-        if not (remade or remade_next) and versions.choice.random() < 0.4:
+        if versions.choice.random() < 0.4:
             continue  # it was never released
         module = load(**versions.source(), partitions=versions.choice.choice([1, 2, 3]))
         windows = versions.choice.randint(1, 9)
@@ -323,7 +309,7 @@ def test_what_no_float_equals_is_refused_and_nothing_has_changed(load: Any) -> N
 
 def test_code_without_a_migration_that_was_carried_out_is_refused(load: Any) -> None:
     before = KEYED.format(kind="int", value="r.key * 100")
-    step = 'ConvertedState("kept", lambda cents: cents // 100)'
+    step = 'Migration("kept", lambda cents: cents // 100)'
     storage = begun(load, before)
     assert texts(load, storage, KEYED.format(kind="int", value="r.key"), steps=step)[1] == "7"
     told = refusal(load, storage, before)
@@ -333,14 +319,56 @@ def test_code_without_a_migration_that_was_carried_out_is_refused(load: Any) -> 
     assert [row.text for row in sorted(run.collected("sink"))][1] == "400", "as the code before has it"
 
 
-def test_a_step_behind_a_function_of_its_class_is_refused(load: Any) -> None:
+NESTED = """class Colour(Enum):
+    {red} = "r"
+    BLUE = "b"
+class Part(NamedTuple):
+    {size}: int
+@dataclass
+class Acc:
+    parts: list
+    colour: Colour
+    more: {more}
+ONE = Part(7)
+"""
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_a_function_gets_records_and_may_return_some(
+    load: Any, segments: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
+    before = KEYED.format(kind="Acc", value="Acc([ONE, Part(r.key)], Colour.RED, None)")
+    storage = begun(load, before, classes=NESTED.format(red="RED", size="size", more="Any"))
+    after = NESTED.format(red="CRIMSON", size="width", more="dict")
+    function = """def mend(old):
+    parts = [{"width": part["size"] + 1} for part in old["parts"]]
+    colour = "CRIMSON" if old["colour"] == "RED" else old["colour"]
+    return {"parts": [Part(**part) for part in parts], "colour": colour, "more": old}
+"""
+    steps = 'Migration("kept", mend), Migration("kept", lambda new: new | {"more": {}}, name="more")'
+    body = KEYED.format(kind="Acc", value="1 / 0").replace("self.kept[r.key] =", "pass #")
+    found = texts(load, storage, body, classes=after + function, steps=steps)
+    key = min(n * 7 % 23 for n in range(45, 50))
+    colour = "<Colour.CRIMSON: 'r'>"
+    assert found[0] == f"Acc(parts=[Part(width=8), Part(width={key + 1})], colour={colour}, more={{}})"
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        ("lambda old: old", "`Acc` has no field `a`: a migration must drop it"),
+        ("lambda old: {}", "field `b` of `Acc` has no value, and no default"),
+        ("lambda old: {'b': 'x'}", "'x' is no `int`"),
+        ("lambda old: 5", "5 is no `migrated_app.Acc`"),
+        ("lambda old: {'b': old}", "is no `int`"),
+    ],
+)
+def test_what_a_function_returns_must_be_what_the_state_declares(load: Any, function: str, told: str) -> None:
     classes = "class Acc(NamedTuple):\n    {}: int\n"
     storage = begun(load, KEYED.format(kind="Acc", value="Acc(1)"), classes=classes.format("a"))
-    steps = 'ConvertedState("kept", lambda old: Acc(old.a)), RenamedField("Acc", "a", "b")'
-    told = refusal(
-        load, storage, KEYED.format(kind="Acc", value="Acc(1)"), classes=classes.format("b"), steps=steps
-    )
-    assert "start the version in between once" in told
+    body, step = KEYED.format(kind="Acc", value="Acc(1)"), f'Migration("kept", {function})'
+    assert told in refusal(load, storage, body, classes=classes.format("b"), steps=step)
 
 
 def test_fields_of_keys_stay_as_they_are(load: Any) -> None:
@@ -354,9 +382,10 @@ def test_fields_of_keys_stay_as_they_are(load: Any) -> None:
         load, storage, body.replace("key=Key", "key=str"), classes=classes.format("int")
     )
     told = refusal(load, storage, body, classes=classes.format("float"))
-    assert "is in keys" in told or "field `a` was `int`" in told
-    step = 'ConvertedField(Key, "a", str)'
-    assert "is in keys" in refusal(load, storage, body, classes=classes.format("str"), steps=step)
+    assert "field `a` was `int`" in told
+    step = 'Migration("kept", lambda value: value)'
+    told = refusal(load, storage, body, classes=classes.format("str"), steps=step)
+    assert "field `a` was `int`" in told
 
 
 OTHERS = """{one} = State({default})
@@ -374,37 +403,46 @@ def test_other_cells_are_renamed_converted_and_dropped(load: Any) -> None:
     before = OTHERS.format(one="one", many="many", ends="ends", default="0", kind="int", item="r.key")
     storage = begun(load, before)
     after = OTHERS.format(one="two", many="most", ends="kept", default="0.0", kind="str", item="'x'")
-    steps = 'RenamedState("one", "two"), RenamedState("many", "most"), RenamedState("ends", "kept"), '
-    steps += 'ConvertedState("most", str)'
+    steps = 'Migration("two", was="one"), Migration("most", was="many"), Migration("kept", was="ends"), '
+    steps += 'Migration("most", str)'
     assert "(45.0, ['9'], [0, 1, 2])" in texts(load, storage, after, steps=steps)
     dropped = OTHERS.format(one="two", many="most", ends="fresh", default="0.0", kind="str", item="'x'")
-    steps += ', RemovedState("kept"), RemovedState("seen")'
+    steps += ', Migration("kept", drop=True), Migration("seen", drop=True)'
     assert "(50.0, ['x'], [])" in texts(load, storage, dropped, steps=steps)
 
 
 def test_an_operator_has_another_name_and_other_partitions(load: Any) -> None:
     body = KEYED.format(kind="int", value="r.key * 10")
     storage = begun(load, body, partitions=2)
-    more = 'app.add_migrations("kept", FormerName("keeper"), FormerName("keep"))'
+    more = 'app.add_migrations("kept", Migration(was="keeper"), Migration(was="keep"))'
     found = texts(load, storage, body, name="kept", partitions=3, more=more)
     assert sorted(found) == sorted(str(n * 7 % 23 * 10) for n in range(45, 50))
     # The name that it has counts first from now on.
     assert len(texts(load, storage, body, name="kept", partitions=3, more=more)) == 5
 
 
+def test_an_operator_that_held_no_state_goes_without_a_word(load: Any) -> None:
+    body = "@data.process\n    def add(self, r):\n        self.output.emit(Out(r.key, ''))"
+    storage = begun(load, body)
+    assert len(texts(load, storage, body, name="other")) == 5
+
+
 def test_faults_of_migrations_are_those_of_the_application(load: Any) -> None:
     body = KEYED.format(kind="int", value="1")
     for steps, told in [
-        ('ConvertedState("kepd", str)', "did you mean `kept`?"),
-        ('RenamedState("a", "b")', "it has no state `b` then"),
-        ('RemovedState("a"), RemovedState("a")', "two migrations are `state `a` removed`"),
-        ('RemovedState("a"), 7', "`Keep.migrations` has 7"),
+        ('Migration("kepd", str)', "did you mean `kept`?"),
+        ('Migration("b", was="a")', "it has no state `b` then"),
+        ('Migration("a", drop=True), Migration("a", drop=True)', "two migrations are `state `a` removed`"),
+        ('Migration("a", drop=True), 7', "`Keep.migrations` has 7"),
     ]:
         with pytest.raises(ValidationError, match="1 fault") as caught:
             run_local(load(body, steps=steps).app, windows=1)
         assert told in str(caught.value)
     with pytest.raises(RidgelineError, match="was not added; did you mean `keep`"):
-        load(body, more='app.add_migrations("kep", FormerName("x"))')
+        load(body, more='app.add_migrations("kep", Migration(was="x"))')
+    for said in ("", '"kept"', '"kept", str, drop=True', "function=str"):
+        with pytest.raises(ValueError, match="a migration says one thing"):
+            load(body, steps=f"Migration({said})")
 
 
 KILLED = """
@@ -428,10 +466,10 @@ def test_a_process_killed_in_the_middle_of_a_conversion_loses_nothing(load: Any,
         body = after
         if killed == "first window":
             body = after.replace("self.output", "os.kill(os.getpid(), signal.SIGKILL); self.output")
-        module = load(body, classes=classes, steps='ConvertedState("kept", text)')
+        module = load(body, classes=classes, steps='Migration("kept", text)')
         words = [sys.executable, "-c", KILLED, str(Path(str(module.__file__)).parent), str(folder)]
         assert subprocess.run(words, check=False, timeout=60, capture_output=True).returncode == -9
-    module = load(after, steps='ConvertedState("kept", str)')
+    module = load(after, steps='Migration("kept", str)')
     run = run_local(module.app, checkpoint=folder, windows=1)
     assert sorted(row.text for row in run.collected("sink")) == sorted(
         repr(str(n * 7 % 23)) for n in range(45, 50)

@@ -16,17 +16,7 @@ from ridgeline.api.attributes import (
 from ridgeline.api.cells.cell import Cache
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.list_state import ListCell
-from ridgeline.api.cells.migrations import (
-    ConvertedField,
-    ConvertedState,
-    Former,
-    FormerName,
-    Migration,
-    RemovedField,
-    RemovedState,
-    RenamedField,
-    RenamedState,
-)
+from ridgeline.api.cells.migrations import Migration
 from ridgeline.api.cells.timer_cell import KeyTimers
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
@@ -79,15 +69,11 @@ __all__ = [
     "ChangeError",
     "CheckpointError",
     "Clock",
-    "ConvertedField",
-    "ConvertedState",
     "DeadLetter",
     "Enumerator",
     "EnumeratorContext",
     "Failure",
     "Fault",
-    "Former",
-    "FormerName",
     "InputOperator",
     "InputPoint",
     "InputPort",
@@ -124,10 +110,6 @@ __all__ = [
     "PublisherContext",
     "PushInput",
     "RecordingLevel",
-    "RemovedField",
-    "RemovedState",
-    "RenamedField",
-    "RenamedState",
     "RidgelineError",
     "RoundRobinPartitioner",
     "Schema",

@@ -338,7 +338,7 @@ class Application:
         self.promises += promises
 
     def add_migrations(self, operator: Operator | str, *migrations: Migration) -> None:
-        """Give an operator migrations of its state: `app.add_migrations("sums", FormerName("sum"))`.
+        """Give an operator migrations of its state: `app.add_migrations("sums", Migration(was="sum"))`.
 
         `operator`: the operator, or its name. They come after those of its class. Raises RidgelineError if
         the application has no such operator. See `docs/releases.md`.

@@ -10,12 +10,15 @@ APP = """
 from pathlib import Path
 from typing import NamedTuple
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
-from ridgeline import RenamedField, State
+from ridgeline import Migration, State
 from ridgeline.operators import FileOutput
 
 class Rec(NamedTuple):
     key: int
     n: int
+
+def counted(acc):
+    return {{"n": acc["count"], "total": acc["total"]}}
 
 class Acc(NamedTuple):
     {first}: int
@@ -68,7 +71,7 @@ def test_a_version_takes_over_unless_its_state_would_be_refused(
         (tmp_path / name).write_text(APP.format(folder=str(tmp_path), **parts))
 
     write("one.py")
-    write("two.py", first="n", kind="float", steps='RenamedField("Acc", "count", "n")')
+    write("two.py", first="n", kind="float", steps='Migration("acc", counted)')
     write("three.py", kind="str")
     before = ridgeline_process("run", "one.py", "--master", "local[2]", "--checkpoint", "state")
     wait_for_line(before, "window 0: ")

@@ -1,234 +1,41 @@
 """Write the state of an operator again, as the classes and states of a plan want it.
 
-Values are read with another class in the place of each that has changed. Fields are matched by name, new ones
-get their default. The new file has no trace of the classes before.
+Values of classes that have changed, and those that a migration's function gets, are read as records. What is
+declared now is made of them, with fields matched by name. The new file has no trace of the classes before.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import compress
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api.cells.cell import Change, Kind, StateCell
-from ridgeline.api.cells.migrations import Former
+from ridgeline.api.cells.cell import Change, StateCell
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
-from ridgeline.api.state import KeyedCell, KeyedState, ListCell, ListState
+from ridgeline.api.state import KeyedCell, ListCell, State, ValueCell
+from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.api.support.pickling import Reader, dumps
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
-from ridgeline.engine.state.keyed_columns import (
-    NOTHING,
-    EntryColumn,
-    Leaf,
-    VaryingLeaf,
-    encode,
-    kind_of,
-    zero,
-)
+from ridgeline.engine.state.keyed_columns import NOTHING, EntryColumn, VaryingLeaf, encode, kind_of, zero
 from ridgeline.engine.state.keyed_hash import hash_many
 from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
+from ridgeline.engine.state.records import Function, Maker, record_class
 from ridgeline.engine.state.segment_compaction import Entries, Merge
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import attach
-from ridgeline.plan.change.state_schemas import Conversion, Replacement, defaults_of
+from ridgeline.plan.change.state_schemas import Conversion
+from ridgeline.plan.change.state_shapes import defaults_of
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
-
-# Stand-ins for a class while values are read that were written when it was another one.
-#
-# Fields are matched by name, after migrations have renamed, dropped and converted them. New ones get their
-# default. No code of the class runs.
-
-_WRITTEN_IN_PYTHON = 1 << 9
-"""The flag of classes that are not built in."""
-
-
-def placeholder(one: Replacement) -> Callable[..., Any]:
-    """A callable that makes instances of the class of now of what pickles say of the class before."""
-    kind = one.old["kind"]
-    if one.former:
-        return _former(one)
-    if kind == "NamedTuple":
-        return _named_tuple(one)
-    if kind in {"dataclass", "model"}:
-        return _held(one, _filler(one))
-    if kind == "Enum":
-        names = {value: one.fields.get(name, name) for name, value in reversed(one.old["members"])}
-        new: Any = one.new
-        return lambda value: new[names[repr(value)]]
-    if kind == "Flag":
-        return _flag(one.new, [(one.fields.get(name, name), value) for name, value in one.old["members"]])
-    return one.new
-
-
-def _named_tuple(one: Replacement) -> Callable[..., Any]:
-    """A class that makes a NamedTuple of the values in a pickle, in the order of the fields before."""
-    new: Any = one.new
-    before = [name for name, *_ in one.old["fields"]]
-    defaults = defaults_of(new)
-
-    class StandIn:
-        def __new__(cls, *values: Any) -> Any:
-            held = _migrated(one, zip(before, values, strict=True))
-            found = (held[name] if name in held else copy.deepcopy(defaults[name]()) for name in new._fields)
-            return tuple.__new__(new, found)
-
-    return StandIn
-
-
-def _migrated(one: Replacement, fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Fields under their new names, with what functions make of them."""
-    named = [(one.fields.get(name, name), value) for name, value in fields]
-    return {name: one.values[name](value) if name in one.values else value for name, value in named if name}
-
-
-def _flag(new: Any, before: Sequence[Sequence[str]]) -> Callable[..., Any]:
-    """A function that makes a flag of its number: that of the members whose bits it had."""
-    numbers = {name: int(value) for name, value in before}
-
-    def made(value: int) -> Any:
-        found, left = new(0), int(value)
-        for name, number in numbers.items():
-            if number and number & (number - 1) == 0 and number & left:
-                found |= new[name]
-                left &= ~number
-        if left:
-            raise ValueError(f"a `{new.__name__}` has bits that no member had: {value}")
-        return found
-
-    return made
-
-
-def _filler(one: Replacement) -> Callable[[Any, Any], None]:
-    """A function that gives an instance the state in a pickle: pickle makes the instance first.
-
-    A dataclass has its values in order or by name, a class of pydantic or attrs reads them by itself.
-    """
-    before = [name for name, *_ in one.old["fields"]]
-    own = getattr(one.new, "__setstate__", None) if one.old["kind"] == "model" else None
-    changed = bool(one.fields or one.values)
-
-    def filled(self: Any, state: Any) -> None:
-        if own is not None:
-            own(self, _model_state(one, before, state) if changed else state)
-            return
-        for name, value in _migrated(one, _by_name(before, state).items()).items():
-            object.__setattr__(self, name, value)
-
-    return filled
-
-
-def _model_state(one: Replacement, before: Sequence[str], state: Any) -> Any:
-    """The state of a class of pydantic or attrs, with its fields after migrations."""
-    if isinstance(state, tuple):  # of attrs, with slots: values in order
-        state = dict(zip(before, state, strict=True))
-    if "__dict__" not in state:
-        return _migrated(one, state.items())
-    found = {**state, "__dict__": _migrated(one, state["__dict__"].items())}
-    if (given := state.get("__pydantic_fields_set__")) is not None:
-        found["__pydantic_fields_set__"] = {name for old in given if (name := one.fields.get(old, old))}
-    return found
-
-
-def _former(one: Replacement) -> Callable[..., Any]:
-    """A class that makes a `Former` of a value whose class is no more."""
-    old, name = one.old, one.former
-    before = [field for field, *_ in old.get("fields", ())]
-    members = {value: member for member, value in reversed(old.get("members", ()))}
-
-    class StandIn(Former):
-        def __new__(cls, *values: Any) -> Any:
-            if old["kind"] == "NamedTuple":
-                return Former(name, **_migrated(one, zip(before, values, strict=True)))
-            if members:
-                member = members.get(repr(values[0]), "")
-                return Former(name, member=one.fields.get(member, member), value=values[0])
-            return object.__new__(cls)
-
-        def __init__(self, *_values: Any) -> None:
-            """Its state says what it holds."""
-
-        def __setstate__(self, state: Any) -> None:
-            fields = state.get("__dict__", state) if isinstance(state, dict) else _by_name(before, state)
-            object.__setattr__(self, "__class__", Former)
-            vars(self).update(_migrated(one, fields.items()), former_class=name)
-
-    return StandIn
-
-
-class _Quiet:
-    """Hides a subclass that users did not write from its base class."""
-
-    __slots__ = ()
-
-    def __init_subclass__(cls, **_named: object) -> None:
-        """Do nothing."""
-
-
-def _held(one: Replacement, filled: Callable[[Any, Any], None]) -> Callable[..., Any]:
-    """A class whose instances become those of the new one once they get their state.
-
-    Fields that there were not get their default. `filled(instance, state)` sets the state. No code of the new
-    class runs, nor that of its metaclass or bases.
-    """
-    new: Any = one.new
-    before = [name for name, *_ in one.old["fields"]]
-    known = {one.fields.get(name, name) for name in before}
-    added = {name: made for name, made in defaults_of(new).items() if name not in known}
-    maker = next(base.__new__ for base in new.__mro__ if not base.__flags__ & _WRITTEN_IN_PYTHON)
-
-    def empty(cls: Any, *values: Any) -> Any:
-        return object.__new__(cls) if maker is object.__new__ else maker(cls, *values)
-
-    def set_state(self: Any, state: Any) -> None:
-        object.__setattr__(self, "__class__", new)
-        filled(self, state)
-        for name, default in added.items():
-            object.__setattr__(self, name, copy.deepcopy(default()))
-
-    def made(cls: Any, *values: Any) -> Any:
-        instance = empty(cls, *values)
-        if not before:
-            set_state(instance, {})  # pickles of what has no fields have no state
-        return instance
-
-    def untouched(self: Any, *_values: Any) -> None:
-        """Its state says what it holds."""
-
-    names = {"__new__": made, "__init__": untouched, "__setstate__": set_state}
-    without = names | {"__slots__": ()}
-    for kind, bases, own in ((type, (), names), (type(new), (_Quiet, new), without)):
-        held = type.__new__(kind, new.__name__, bases, own)
-        with contextlib.suppress(TypeError):  # its layout is another one
-            object.__setattr__(empty(held), "__class__", new)
-            return held
-    return type.__new__(type(new), new.__name__, (new,), without)
-
-
-def _by_name(names: Iterable[str], state: Any) -> Mapping[str, Any]:
-    """The values of fields in what a pickle has of a dataclass."""
-    if isinstance(state, list):
-        return dict(zip(names, state, strict=True))
-    if isinstance(state, tuple):
-        return {**(state[0] or {}), **(state[1] or {})}
-    found: Mapping[str, Any] = state
-    return found
-
-
-Function = Callable[[Any], Any]
-_KEPT = frozenset({"_waiting", "_slides", "kept"})
-_MAKES_BATCH = "pyarrow.lib:_reconstruct_record_batch"
-"""The function that pickles of batches name."""
 
 
 def convert(
@@ -271,11 +78,19 @@ class _Converter:
     ) -> None:
         self._files, self._key, self._operator = files, key, operator
         self._conversion, self._stem = conversion, stem
-        stands = {name: placeholder(one) for name, one in conversion.classes.items()}
-        if stands:
-            stands[_MAKES_BATCH] = self._batch_with_pickles
-        self._reader = Reader(stands, gone=bool(conversion.dropped))
-        self._tuples = _Tuples(conversion, operator, self._reader)
+        classes = conversion.classes
+        self._reader = Reader(
+            {
+                name: one.new if one.is_opaque and one.new is not None else record_class(name, one.old)
+                for name, one in classes.items()
+            },
+            gone=bool(conversion.dropped),
+        )
+        schemas = [*operator.inputs.values(), *operator.outputs.values()]
+        self._schema: Schema | None = schemas[0] if schemas else None
+        self._values = Maker(classes, self._with_pickles)
+        self._migrated = Maker(classes, self._with_pickles, migrated=True)
+        self._keys = Maker(classes, self._with_pickles, keys=True)
         self._segments: dict[str, Segment] = {}
         """The new segments, by the names of those that they come from."""
 
@@ -287,59 +102,90 @@ class _Converter:
         result, _ = write_cells(self._files, self._key, cells, self._stem())
         return result.names
 
-    def _batch_with_pickles(self, columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-        """A batch that was pickled; the tuples of a stream of `object` as the classes of now have them."""
-        batch = pa.RecordBatch.from_arrays(list(columns), schema=schema)
-        return with_pickles(batch, self._reader) if holds_pickles(batch) else batch
-
     def _apply(self, cells: Mapping[str, StateCell], changes: Mapping[str, Change]) -> None:
         """Apply changes of a file to the cells that are still wanted."""
-        conversion = self._conversion
         for name, change in changes.items():
-            new = conversion.renamed.get(name, name)
+            new = self._conversion.renamed.get(name, name)
             cell = cells.get(new)
-            if name in conversion.dropped or cell is None:
+            if name in self._conversion.dropped or cell is None:
                 continue
-            made = conversion.values.get(new)
-            if made is not None:
-                made = self._checked(new, made)
+            value = self._value_function(new)
             if isinstance(change, SegmentsChange):
                 assert isinstance(cell, KeyedCell)  # noqa: S101  no other has segments
                 attach(
                     cell,
-                    self._with_new_segments(change, made),
+                    self._with_new_segments(change, value, is_other=self._is_other(new)),
                     {state_files.last_part(segment.name): segment for segment in self._segments.values()},
                 )
+            elif isinstance(cell, KeyedCell):
+                full, window, values, keys = change
+                values = {self._keys.make(key): value(one) for key, one in values.items()}
+                cell.apply((full, window, values, list(map(self._keys.make, keys))))
+            elif isinstance(cell, ListCell):
+                start, items = change
+                cell.apply((start, list(map(value, items))))
+            elif isinstance(cell, ValueCell):
+                cell.apply((value(change[0]),))
             else:
-                found = self._tuples.converted(new, change) if new in _KEPT else change
-                cell.apply(found if made is None else _with_values(cell, found, made))
+                cell.apply(value(change))
+
+    def _is_other(self, state: str) -> bool:
+        """Whether the values of a state become others, of whatever classes they are."""
+        return state in self._conversion.functions or state in self._conversion.retyped
+
+    def _value_function(self, state: str) -> Function:
+        """What makes each value of a state, or each item, from the one before."""
+        if not self._is_other(state):
+            has_columns = state in self._conversion.columns
+            tuples = self._with_columns if has_columns else self._with_pickles
+            if state == "kept" and isinstance(self._operator.operator, (DelayHead, DelayTail)):
+                return partial(self._stream, batch=tuples)
+            return Maker(self._conversion.classes, tuples).make if has_columns else self._values.make
+        declared: Any = operator_type(type(self._operator.operator)).states[state]
+        if isinstance(declared, State):
+            kind = Any if declared.default is None else type(declared.default)
+        else:
+            kind = Any if declared.type is None else declared.type
+        functions = self._conversion.functions.get(state)
+        if functions is None:
+            return partial(self._values.make, kind=kind)
+
+        def made(value: Any) -> Any:
+            value = copy.deepcopy(value)  # parts of it may be in other values, too, and functions change them
+            for function in functions:
+                value = function(value)
+            return self._migrated.make(value, kind)
+
+        return made
 
     # Segments -----------------------------------------------------------------------------------------------
 
-    def _with_new_segments(self, change: SegmentsChange, made: Function | None) -> SegmentsChange:
+    def _with_new_segments(
+        self, change: SegmentsChange, value: Function, *, is_other: bool
+    ) -> SegmentsChange:
         def new(names: Sequence[str]) -> tuple[str, ...]:
-            return tuple(state_files.last_part(self._new_segment(name, made).name) for name in names)
+            segments = (self._new_segment(name, value, is_other=is_other) for name in names)
+            return tuple(state_files.last_part(segment.name) for segment in segments)
 
         parts = tuple(Part(new(part.names), part.keys) for part in change.parts)
         values = change.values
-        if made is not None and values is not None:
-            values = {key: made(value) for key, value in values.items()}
-        return change._replace(names=new(change.names), parts=parts, values=values)
+        if values is not None:
+            values = {self._keys.make(key): value(one) for key, one in values.items()}
+        changed, removed = (list(map(self._keys.make, keys)) for keys in (change.changed, change.removed))
+        return SegmentsChange(change.application_window, new(change.names), changed, parts, values, removed)
 
-    def _new_segment(self, name: str, made: Function | None) -> Segment:
+    def _new_segment(self, name: str, value: Function, *, is_other: bool) -> Segment:
         """The segment with converted keys and values; it has its entries where they were."""
         found = self._segments.get(name)
         if found is None:
-            old = self._files.open(name)
-            keys = self._column(old.key_column)
-            values = (
-                self._column(old.value_column)
-                if made is None
-                else self._made_column(old.value_column, old.orders, made)
-            )
-            if keys is old.key_column and values is old.value_column:
-                found = old
-            else:
+            found = old = self._files.open(name)
+            keys, values = old.key_column, old.value_column
+            has_classes = bool(self._conversion.classes)
+            if has_classes and keys.kind == "p":
+                keys = self._made_column(keys, old.orders, self._keys.make, is_keys=True)
+            if is_other or (has_classes and values.kind == "p"):
+                values = self._made_column(values, old.orders, value)
+            if keys is not old.key_column or values is not old.value_column:
                 entries = Entries(old.hashes, old.orders, keys, values, old.size_bytes)
                 if keys is not old.key_column:
                     entries = _sorted(entries)
@@ -351,61 +197,64 @@ class _Converter:
             self._segments[name] = found
         return found
 
-    def _column(self, column: EntryColumn) -> EntryColumn:
-        """A column with values as the classes of now have them; itself if it has no pickles."""
-        if column.kind != "p" or not self._conversion.classes:
-            return column
-        values = self._read(column, 0)  # of pickles
-        kind = kind_of(values) if values else "p"
-        return encode(values, "p") if kind != "-" else column
-
-    def _read(self, column: EntryColumn, count: int) -> list[Any]:
-        """The values of a column, pickled ones as the classes of now have them."""
-        leaf: Leaf | None = column.leaves[0] if column.kind == "p" else None
-        if isinstance(leaf, VaryingLeaf):
-            return [self._reader.loads(value) for value in leaf.array.to_pylist()]
-        return cast("list[Any]", column.many(np.arange(count)).tolist())
-
-    def _made_column(self, column: EntryColumn, orders: npt.NDArray[np.int64], made: Function) -> EntryColumn:
-        """A column of values with what a function makes of each; of removed keys there is none."""
-        live = (orders != TOMBSTONE).tolist()
-        found = list(map(made, compress(self._read(column, len(orders)), live)))
-        kind = kind_of(found)
+    def _made_column(
+        self, column: EntryColumn, orders: npt.NDArray[np.int64], made: Function, *, is_keys: bool = False
+    ) -> EntryColumn:
+        """A column with what a function makes of each; keys that were removed have no values."""
+        values: Iterable[Any]
+        if column.kind == "p" and isinstance(leaf := column.leaves[0], VaryingLeaf):
+            values = map(self._reader.loads, leaf.array.to_pylist())
+        else:
+            values = column.many(np.arange(len(orders))).tolist()
+        live = [True] * len(orders) if is_keys else (orders != TOMBSTONE).tolist()
+        found = [made(value) for value, is_live in zip(values, live, strict=True) if is_live]
+        kind = "p" if is_keys else kind_of(found)
         if kind == NOTHING:
             return column  # it says of all its keys that they were removed
-        values = iter(found)
+        after = iter(found)
         nothing = zero(kind)
-        return encode([next(values) if one else nothing for one in live], kind)
+        return encode([next(after) if is_live else nothing for is_live in live], kind)
 
-    def _checked(self, name: str, made: Function) -> Function:
-        """A function whose results are of the type that a state declares."""
-        declared = operator_type(type(self._operator.operator)).states[name]
-        if isinstance(declared, KeyedState):
-            kind = Kind(declared.type, name)
-        elif isinstance(declared, ListState):
-            kind = Kind(Any if declared.type is None else declared.type, name)
-        else:
-            return made
+    # Tuples that are kept -----------------------------------------------------------------------------------
 
-        def checked(value: Any) -> Any:
-            try:
-                return kind.fit(made(value))
-            except StateError as error:
-                raise TypeError(str(error)) from None  # with the operator, and how to continue
+    def _with_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with the columns that the port has now."""
+        if holds_pickles(batch) or self._schema is None:
+            return self._with_pickles(batch)
+        defaults = defaults_of(self._schema.type)
+        arrays = [
+            batch.column(index)
+            if (index := batch.schema.get_field_index(column.name)) >= 0
+            else pa.array([defaults[column.name]()] * batch.num_rows, column.type)
+            for column in self._schema.arrow
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
 
-        return checked
+    def _with_pickles(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch; its tuples as the classes of now have them, if it is of a stream of `object`."""
+        if not holds_pickles(batch):
+            return batch
+        maker = Maker(self._conversion.classes, self._with_pickles)
+        values = [maker.make(self._reader.loads(one)) for one in batch.column(0).to_pylist()]
+        try:
+            pickles = [dumps(value) for value in values]
+        except TypeError:
+            if self._reader.gone:  # of a state that is dropped: else its class had been missed at the start
+                return batch
+            raise
+        return pa.RecordBatch.from_arrays([pa.array(pickles, pa.binary())], schema=batch.schema)
 
-
-def _with_values(cell: StateCell, change: Change, made: Function) -> Change:
-    """A change of a cell with what a function makes of each of its values."""
-    if isinstance(cell, KeyedCell):
-        full, window, values, keys = change
-        return full, window, {key: made(value) for key, value in values.items()}, keys
-    if isinstance(cell, ListCell):
-        start, items = change
-        return start, list(map(made, items))
-    [value] = change
-    return (made(value),)
+    def _stream(self, data: bytes | None, batch: Callable[[pa.RecordBatch], pa.RecordBatch]) -> bytes | None:
+        """The tuples of a delay's tail, as an Arrow IPC stream: its batches are not pickled."""
+        if not data:
+            return data
+        with pa.ipc.open_stream(data) as stream:
+            batches = list(map(batch, stream))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batches[0].schema) as written:
+            for one in batches:
+                written.write_batch(one)
+        return bytes(sink.getvalue().to_pybytes())
 
 
 def _sorted(entries: Entries) -> Entries:
@@ -415,74 +264,3 @@ def _sorted(entries: Entries) -> Entries:
     places = np.argsort(hashes, kind="stable")
     columns = entries.key_column.gathered(places), entries.value_column.gathered(places)
     return Entries(hashes[places], entries.orders[places], *columns, entries.size_bytes)
-
-
-class _Tuples:
-    """Converts tuples of a port that are kept as batches."""
-
-    def __init__(self, conversion: Conversion, operator: PhysicalOperator, reader: Reader) -> None:
-        self._conversion, self._reader = conversion, reader
-        schemas = [*operator.inputs.values(), *operator.outputs.values()]
-        self._schema: Schema | None = schemas[0] if schemas else None
-
-    def converted(self, name: str, change: Change) -> Change:
-        """The change of a state in which tuples are kept."""
-        wanted = name in self._conversion.columns
-        if name == "kept" and isinstance(change[0], bytes) and change[0]:
-            return (self._stream(change[0], wanted=wanted),)
-        found = self._walked(change, wanted=wanted)
-        assert isinstance(found, tuple)  # noqa: S101  as it was
-        return found
-
-    def _walked(self, value: Any, *, wanted: bool) -> Any:
-        if isinstance(value, pa.RecordBatch):
-            return self._batch(value, wanted=wanted)
-        if type(value) is tuple:
-            return tuple(self._walked(one, wanted=wanted) for one in value)
-        if type(value) is list:
-            return [self._walked(one, wanted=wanted) for one in value]
-        if type(value) is dict:
-            return {key: self._walked(one, wanted=wanted) for key, one in value.items()}
-        return value
-
-    def _batch(self, batch: pa.RecordBatch, *, wanted: bool) -> pa.RecordBatch:
-        """A batch with the columns of now; `wanted`: they are others."""
-        if not wanted or self._schema is None:
-            return batch
-        arrow = self._schema.arrow
-        defaults = defaults_of(self._schema.type)
-        arrays = []
-        for column in arrow:
-            index = batch.schema.get_field_index(column.name)
-            if index >= 0:
-                arrays.append(batch.column(index))
-            else:
-                arrays.append(pa.array([defaults[column.name]()] * batch.num_rows, column.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=arrow)
-
-    def _stream(self, data: bytes, *, wanted: bool) -> bytes:
-        """The tuples of a delay's tail, as an Arrow IPC stream: its batches are not pickled."""
-        with pa.ipc.open_stream(data) as stream:
-            batches = [
-                with_pickles(batch, self._reader)
-                if holds_pickles(batch)
-                else self._batch(batch, wanted=wanted)
-                for batch in stream
-            ]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batches[0].schema) as written:
-            for batch in batches:
-                written.write_batch(batch)
-        return bytes(sink.getvalue().to_pybytes())
-
-
-def with_pickles(batch: pa.RecordBatch, reader: Reader) -> pa.RecordBatch:
-    """A batch of a stream of `object`, with what a reader makes of its tuples."""
-    values = [reader.loads(one) for one in batch.column(0).to_pylist()]
-    try:
-        pickles = [dumps(value) for value in values]
-    except TypeError:
-        if reader.gone:  # of a state that is dropped: else its class had been missed at the start
-            return batch
-        raise
-    return pa.RecordBatch.from_arrays([pa.array(pickles, pa.binary())], schema=batch.schema)

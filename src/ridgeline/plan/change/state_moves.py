@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
 
 from ridgeline.api.errors import Fault, ValidationError, did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys, assign_keys
 from ridgeline.api.support.loops import DelayHead
-from ridgeline.plan.change.state_shapes import Shape
 from ridgeline.plan.change.succession import divided_plainly, is_by_value, redivided
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator, module_of
@@ -65,18 +63,6 @@ def staying(plan: Plan) -> StatePlan:
     return StatePlan({one.state_key: one.id for one in plan.physical.operators})
 
 
-def moves(
-    held: Iterable[str],
-    new: Plan,
-    *,
-    old: Plan | None = None,
-    dropped: Collection[str] = (),
-    renamed: Mapping[str, str] = _NOTHING,
-) -> tuple[StateMove, ...]:
-    """The moves by which the states that are held become those of a new plan: `plan_states(...).moves`."""
-    return plan_states(held, new, old=old, dropped=dropped, renamed=renamed).moves
-
-
 def plan_states(
     held: Iterable[str],
     new: Plan,
@@ -85,6 +71,7 @@ def plan_states(
     dropped: Collection[str] = (),
     renamed: Mapping[str, str] = _NOTHING,
     divided: Mapping[str, str] = _NOTHING,
+    faults: list[Fault] | None = None,
 ) -> StatePlan:
     """Decide for each state that is held whether it stays, moves or ends in a new plan.
 
@@ -93,30 +80,19 @@ def plan_states(
     modules or of unifiers (`operator.port`), whose state is not wanted. `renamed`: new names by old ones.
     `divided`: how tuples were divided, as `divisions` says it, by the names of operators in the new plan.
 
-    Raises ValidationError with a fault for each state that would be lost, and for each that cannot move.
+    Adds a fault for each state that would be lost, and for each that cannot move; without `faults` raises
+    ValidationError with them.
     """
-    found, faults = settle_states(held, new, old=old, dropped=dropped, renamed=renamed, divided=divided)
-    if faults:
-        raise ValidationError(new.logical.application, faults)
-    return found
-
-
-def settle_states(
-    held: Iterable[str],
-    new: Plan,
-    *,
-    old: Plan | None = None,
-    dropped: Collection[str] = (),
-    renamed: Mapping[str, str] = _NOTHING,
-    divided: Mapping[str, str] = _NOTHING,
-) -> tuple[StatePlan, Sequence[Fault]]:
-    """As `plan_states`, with the faults beside what becomes of all other states."""
     planner = _StatePlanner(new, old, dropped, renamed, divided)
     bases = _by_base(held)
     for base, keys in bases.items():
         planner.settle(base, keys)
     planner.settle_unifiers_of_slides(bases)
-    found = StatePlan(
+    if faults is not None:
+        faults += planner.faults
+    elif planner.faults:
+        raise ValidationError(new.logical.application, planner.faults)
+    return StatePlan(
         planner.stays,
         tuple(planner.moves),
         tuple(planner.ends),
@@ -124,7 +100,6 @@ def settle_states(
         dropped,
         renamed,
     )
-    return found, planner.faults
 
 
 def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
@@ -409,57 +384,3 @@ class StateVerdict:
 def refused(fault: Fault) -> StateVerdict:
     """The fate of a state that a start would refuse."""
     return StateVerdict(fault.where, Outcome.REFUSED, fault.what, fault.remedy)
-
-
-class Stands(Protocol):
-    """How a class was, and what is done with its fields: see `Replacement`."""
-
-    @property
-    def old(self) -> Shape:
-        """The class as it was."""
-
-    @property
-    def fields(self) -> Mapping[str, str]:
-        """New names by old ones."""
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """The functions of fields."""
-
-
-def shape_changes(name: str, now: str, stands: Stands, new: Shape) -> str:
-    """How a class differs from what it was, in words. `name`, `now`: under which it was and is known."""
-    old, fields = stands.old, stands.fields
-    parts = [] if name == now else [f"`{_dotted(name)}` is `{_dotted(now)}` now"]
-    own = f"`{now.rpartition(':')[2]}`"
-    parts += [
-        f"`{one}` of {own} is `{other}` now" if other else f"field `{one}` of {own} is dropped"
-        for one, other in fields.items()
-        if one != other
-    ]
-    if "members" in old and "members" in new:
-        now_values = dict(new["members"])
-        if any(now_values.get(fields.get(member, member)) != value for member, value in old["members"]):
-            parts.append(f"members of {own} have other values")
-        return ", ".join(parts) or f"{own} has other members"
-    before = [known for one in _fields(old) if (known := fields.get(one, one))]
-    after = _fields(new)
-    parts += [f"field `{one}` of {own} is new, and gets its default" for one in after if one not in before]
-    parts += [f"field `{one}` of {own} is converted" for one in stands.values]
-    common = [one for one in before if one in after]
-    if common != [one for one in after if one in before]:
-        parts.append(f"fields of {own} have changed places")
-    if old.get("form") != new.get("form"):
-        parts.append(f"instances of {own} are written otherwise")
-    return ", ".join(parts) or f"{own} is another class of the same fields"
-
-
-def _fields(shape: Shape) -> Sequence[str]:
-    return [name for name, *_ in shape.get("fields", ())]
-
-
-def _dotted(name: str) -> str:
-    return name.replace(":", ".")
-
-
-__all__ = ["Outcome", "StateVerdict", "refused", "shape_changes"]

@@ -23,7 +23,7 @@ from typing_extensions import is_typeddict
 
 from ridgeline.api.cells.keyed_declaration import KeyedState, Lifetimes
 from ridgeline.api.cells.list_state import ListState
-from ridgeline.api.cells.migrations import titles_of
+from ridgeline.api.cells.migrations import steps_of
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import is_named_tuple
 from ridgeline.api.errors import safe_repr
@@ -36,12 +36,12 @@ from ridgeline.plan.physical import PhysicalOperator
 
 Shape = dict[str, Any]
 ANY = "any"
-CONVERTED = "converted"
-"""The type of what the function of a migration has made: it has to know."""
 LITERAL = "literal"
 """The head of one value of a `Literal`: its type and its text follow."""
 NOTHING: Mapping[str, Any] = {}
-"""The schemas of a checkpoint that has none: nothing is compared."""
+"""The schemas of states that hold nothing."""
+RECORDS = frozenset({"NamedTuple", "dataclass", "model"})
+"""The kinds of classes whose values are records of their fields."""
 MEANING, DONE = "#meaning", "#migrations"
 """Entries beside the states of an operator: columns of its ports, and migrations that are done."""
 WAITING, SLIDES = "_waiting", "_slides"
@@ -84,6 +84,41 @@ def head_of(kind: Any) -> str:
 def arguments_of(kind: Any) -> Sequence[Any]:
     """The shapes of the arguments of a type; none of one that says nothing about what is inside."""
     return () if isinstance(kind, str) else kind[1:]
+
+
+def type_text(kind: Any) -> str:
+    """A type as people write it, by its shape."""
+    if isinstance(kind, str):
+        return kind.replace(":", ".")
+    head, *arguments = kind
+    if head == LITERAL:
+        return str(arguments[1])
+    texts = map(type_text, arguments)
+    return " | ".join(texts) if head == "|" else f"{type_text(head)}[{', '.join(texts)}]"
+
+
+def is_within(old: Any, new: Any) -> bool:
+    """Whether the values of a type are those of another one as they stand."""
+    return new == ANY or all(one in members(new) for one in members(old))
+
+
+def types_of(shape: Shape) -> dict[str, Any]:
+    """The types of a class's fields, by its shape."""
+    return {name: kind for name, kind, _ in shape.get("fields", ())}
+
+
+def classes_in(kind: Any, classes: Mapping[str, Shape]) -> set[str]:
+    """The classes that a type names, and those that their fields name, of those whose shapes are given."""
+    found: set[str] = set()
+    waiting = [kind]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, str):
+            waiting += one
+        elif one in classes and one not in found:
+            found.add(one)
+            waiting += types_of(classes[one]).values()
+    return found
 
 
 def type_shape(kind: Any, classes: dict[str, type]) -> Any:
@@ -363,7 +398,7 @@ _KNOWN = frozenset(
 
 def migrations_done(operator: PhysicalOperator) -> Shape | None:
     """The entry of an operator whose state has been through all migrations; None if there are none."""
-    titles = [title for title, _ in titles_of(operator.operator)]
+    titles = [title for title, _ in steps_of(operator.operator)]
     return {"kind": "migrations", "done": titles} if titles else None
 
 
@@ -379,7 +414,6 @@ class Schemas:
             if base in self._operators
         }
         self._picture: Mapping[str, Any] = picture
-        self._kinds: dict[str, type] = {}
         self._changed = bool(picture)
         self._declared: dict[str, tuple[dict[str, Shape], dict[str, type]]] = {}
 

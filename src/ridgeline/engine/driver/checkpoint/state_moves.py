@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import Any
 
-from ridgeline.api.cells.migrations import FormerName, migrations_of
-from ridgeline.api.errors import CheckpointError, StateError, ValidationError, listed
+from ridgeline.api.cells.migrations import migrations_of
+from ridgeline.api.errors import CheckpointError, Fault, StateError, ValidationError, listed
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -30,15 +28,13 @@ from ridgeline.plan.change.state_moves import (
     check_dropped,
     plan_states,
     refused,
-    settle_states,
 )
-from ridgeline.plan.change.state_schemas import Comparison, Conversion, Schemas, held_states
+from ridgeline.plan.change.state_schemas import Comparison, Conversion, held_states
 from ridgeline.plan.change.succession import redivided
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
-_log = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = {}
 _NUMBERS = count(1)
 """One for each state that this process moves."""
@@ -92,9 +88,9 @@ def judge_states(
     dropped, renamed = planner.asked
     renamed = _with_former_names(plan, last, renamed)
     _check_dropped(plan, storage, last, dropped)
-    found, faults = settle_states(
-        last.states, plan, dropped=dropped, renamed=renamed, divided=_divided(last, renamed)
-    )
+    faults: list[Fault] = []
+    divided = _divided(last, renamed)
+    found = plan_states(_held(last), plan, dropped=dropped, renamed=renamed, divided=divided, faults=faults)
     verdicts = list(map(refused, faults))
     try:
         check_boundary(found, plan, last.window_id + 1)
@@ -143,7 +139,10 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     """
     found, conversions = _planned(plan, checkpoint, last, *_asked(planner, last))
     known = {one.state_key: one.id for one in plan.physical.operators}
-    stays = all(known.get(key) == found.stays.get(key, -1) for key in last.states)
+    stays = all(
+        key in known and (not version or found.stays.get(key) == known[key])
+        for key, version in last.states.items()
+    )
     same = stays and not (found.moves or found.ends or found.renamed or any(conversions.by_base.values()))
     try:
         begin = moved(plan, checkpoint, last, found, conversions)
@@ -154,32 +153,7 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
         what = f"{listed(sorted(others))}: another partitioner or key than in the checkpoint"
         remedy = "go on with the one before, or drop the state (`--drop-state`)"
         raise StateError(f"{error}; {what}; {remedy}") from error
-    if not last.schemas and any(last.states.values()):
-        begin = replace(begin, schemas=_noted(plan, checkpoint, begin))
     return replace(begin, other=not same)
-
-
-def _noted(plan: Plan, checkpoint: Checkpoint, begin: Beginning) -> Mapping[str, Any]:
-    """What states hold that a version of Ridgeline wrote which did not note it: as their code says now.
-
-    So later starts compare all of it, not only what has changed since. This start has nothing to compare
-    with, which is a line of the log.
-    """
-    files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
-    schemas = Schemas(plan.physical.operators)
-    for target, version in begin.states.items():
-        operator = plan.physical.operator(target)
-        for name in version:
-            with contextlib.suppress(StateError, OSError):  # who needs it says so, and may repair it
-                if not state_files.is_segment(name):
-                    schemas.note(_base(operator.state_key), held_in(files, name, operator.state_key))
-    _log.warning(
-        "%s: an earlier version of Ridgeline wrote this state, and did not note the fields of its classes. "
-        "If they have changed places since, go on with the code that wrote it for one start",
-        listed(sorted({plan.physical.operator(target).name for target in begin.states})),
-        extra={"application": plan.logical.application},
-    )
-    return schemas.picture
 
 
 def _planned(
@@ -194,7 +168,7 @@ def _planned(
     _check_dropped(plan, checkpoint.storage, last, dropped)
     try:
         divided = _divided(last, renamed)
-        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, divided=divided)
+        found = plan_states(_held(last), plan, dropped=dropped, renamed=renamed, divided=divided)
         check_boundary(found, plan, last.window_id + 1)
         return found, conversions_of(plan, last, found)
     except ValidationError as error:
@@ -204,13 +178,13 @@ def _planned(
 
 
 def _with_former_names(plan: Plan, last: Manifest, renamed: Mapping[str, str]) -> Mapping[str, str]:
-    """New names of operators by those in a window, with those that migrations say (`FormerName`)."""
+    """New names of operators by those in a window, with those that migrations say."""
     bases = {_base(key) for key in (*last.states, *last.finished)}
     held = {*bases, *last.publishers, *last.inputs, *(base.rpartition(".")[0] for base in bases)}
     taken = {one.name for one in plan.logical.operators}
     found = dict(renamed)
     for one in plan.logical.operators:
-        former = [step.operator for step in migrations_of(one.operator) if isinstance(step, FormerName)]
+        former = [step.was for _, step in migrations_of(one.operator) if not step.state]
         old = next((name for name in reversed(former) if name in held - taken and name not in found), None)
         if old is not None and one.name not in held and one.name not in found.values():
             found[old] = one.name
@@ -227,8 +201,6 @@ def _check_dropped(plan: Plan, storage: Storage, last: Manifest, dropped: Collec
     others = {_base(key) for key in last.finished} | {*last.publishers, *last.inputs}
     for base in bases:
         others |= {f"{base}.{state}" for state in held_states(last.schemas, base)}
-        if not last.schemas:  # kept by an older version, which did not write down what states there are
-            others |= {name for name in dropped if name.startswith(f"{base}.")}
     try:
         check_dropped(dropped, last.states, others, plan)
     except ValidationError as error:
@@ -266,10 +238,8 @@ def _compared(
     plan: Plan, last: Manifest, found: StatePlan, *, live: bool
 ) -> tuple[Comparison, Mapping[str, Conversion]]:
     """The comparison, with its faults, and how states become those of the plan."""
-    targets = {_base(key): target for key, target in found.stays.items()}
-    for one in found.moves:
-        for key in one.sources:
-            targets.setdefault(_base(key), one.targets[0])
+    moves = ((key, one.targets[0]) for one in found.moves for key in one.sources)
+    targets = {_base(key): target for key, target in [*moves, *found.stays.items()]}
     comparison = Comparison(
         last.schemas, plan.physical.operators, found.dropped, found.renamed, last.window_id + 1, live=live
     )
@@ -277,6 +247,11 @@ def _compared(
         base: comparison.compare(base, plan.physical.operator(target)) for base, target in targets.items()
     }
     return comparison, by_base
+
+
+def _held(last: Manifest) -> list[str]:
+    """The keys of the states of a window: operators that hold nothing may go without a word."""
+    return [key for key, version in last.states.items() if version]
 
 
 def _base(key: str) -> str:
@@ -351,12 +326,12 @@ def _with_classes(
     plan: Plan, files: SegmentFiles, states: Mapping[int, StateVersion], conversions: Conversions
 ) -> Mapping[str, Any]:
     """What states hold, with the classes of values that functions of migrations have made."""
-    if not any(one.migrated for one in conversions.by_base.values()):
+    migrated = {name for one in conversions.by_base.values() for name in one.functions}
+    if not migrated:
         return conversions.schemas
     noted: dict[str, dict[str, Any]] = {
         base: dict(held) for base, held in conversions.schemas.get("states", {}).items()
     }
-    migrated = {name for one in conversions.by_base.values() for name in one.migrated}
     for target, version in states.items():
         key = plan.physical.operator(target).state_key
         held = noted.get(_base(key), {})
