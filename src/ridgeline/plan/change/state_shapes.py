@@ -364,13 +364,17 @@ def columns_of(schema: Schema) -> list[list[str]] | None:
 
 
 def class_names(kinds: Iterable[type]) -> tuple[str, ...]:
-    """The names of classes that a restart needs: not Python's own, nor those inside of functions."""
+    """The names of classes that a restart compares: not Python's own, nor those inside of functions.
+
+    Nor those in which Ridgeline itself writes values: the format of the checkpoint says what they are.
+    """
     return tuple(sorted(class_name(kind) for kind in kinds if _is_noted(kind)))
 
 
 @lru_cache(maxsize=4096)
 def _is_noted(kind: type) -> bool:
-    if "<locals>" in kind.__qualname__ or kind is type:
+    is_ours = kind.__module__.startswith(("ridgeline.engine.", "ridgeline.api."))
+    if "<locals>" in kind.__qualname__ or kind is type or is_ours:
         return False
     return is_described(kind) or kind.__module__.partition(".")[0] not in _KNOWN
 
