@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
-    LinesAnswer,
     OperatorAnswer,
-    RecordAgesAnswer,
+    PortRefAnswer,
     StreamAnswer,
-    ThroughputAnswer,
 )
-from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.watermarks import WatermarksAnswer
-from ridgeline.measure.answers.windows import (
-    CriticalPathAnswer,
-    LatencyAnswer,
-    WindowAnswer,
-    WindowSummaryAnswer,
-)
+from ridgeline.measure.answers.windows import LatencyAnswer, WindowAnswer
 from ridgeline.observe.watch import Watch
 from ridgeline.regions.region_run import RegionRun
 
 IDS = 1_000_000
 """Ids of operators, containers and changes of a region begin with its number times this."""
+_IDS = ("id", "container", "change", "undoes", "number")
+"""The fields of rows that are ids, where they are numbers."""
+_ROWS = ("operators", "logical", "containers", "sources", "path")
+"""The fields of answers that are lists of rows."""
+_PARTS = ("latency", "criticalPath", "recordAge", "progress")
+"""The fields of an overview that are answers; `window` and `change` are rows."""
 
 
 def region_of_id(number: int) -> tuple[int, int]:
@@ -40,14 +35,19 @@ def region_of_id(number: int) -> tuple[int, int]:
 
 
 class RegionView:
-    """Answers about one region as those of `Watch`, with ids of the application.
+    """Answers about one region as those of `Watch`, with ids of the application, and rows with the region.
 
-    Unknown names, ids and windows raise KeyError.
+    All questions to `Watch` can be asked. Unknown names, ids and windows raise KeyError.
     """
 
     def __init__(self, region: RegionRun) -> None:
         self.region = region
         self._first = region.number * IDS
+
+    def __getattr__(self, question: str) -> Callable[..., Any]:
+        """A question to the region's watch."""
+        ask = getattr(self.watch, question)
+        return lambda *given: self._answer(ask(*given))
 
     @property
     def name(self) -> str:
@@ -70,139 +70,56 @@ class RegionView:
             raise KeyError(f"region `{self.name}` has no id {number}")
         return own
 
-    def _rows(self, rows: Iterable[Mapping[str, Any]], *names: str) -> Any:
-        """Rows with ids of the application in fields of these names, and with the region."""
-        return [self._row(row, *names) for row in rows]
-
-    def _row(self, row: Mapping[str, Any], *names: str) -> Any:
-        ids = {name: self.id(row[name]) for name in names if row[name] is not None}
-        return {**row, **ids, "region": self.name}
-
-    def operators(self) -> list[OperatorAnswer]:
-        """All physical operators."""
-        rows: list[OperatorAnswer] = self._rows(self.watch.operators(), "id", "container")
-        return rows
-
     def operator(self, number: int) -> OperatorAnswer:
         """One physical operator, by its id in the application."""
-        row: OperatorAnswer = self._row(self.watch.operator(self.own_id(number)), "id", "container")
+        row: OperatorAnswer = self._row(self.watch.operator(self.own_id(number)))
         return row
-
-    def containers(self) -> list[ContainerAnswer]:
-        """All containers."""
-        return [self._container(one) for one in self.watch.containers()]
 
     def container(self, number: int) -> ContainerAnswer:
         """One container, by its id in the application."""
-        return self._container(self.watch.container(self.own_id(number)))
-
-    def _container(self, one: ContainerAnswer) -> ContainerAnswer:
-        operators = {str(self.id(int(number))): title for number, title in one["operators"].items()}
-        row: ContainerAnswer = self._row({**one, "operators": operators}, "id")
+        row: ContainerAnswer = self._row(self.watch.container(self.own_id(number)))
         return row
+
+    def window(self, window_id: int) -> WindowAnswer:
+        """All of one window."""
+        row: WindowAnswer = self._row(self._answer(self.watch.window(window_id)))
+        return row
+
+    def latencies(self, limit: int) -> list[LatencyAnswer]:
+        """The latencies of all operators in each of the last windows."""
+        return [self._answer(one) for one in self.watch.latencies(limit)]
 
     def streams(self) -> list[StreamAnswer]:
         """The physical streams."""
         return [
-            {
-                "logicalName": one["logicalName"],
-                "source": {**one["source"], "operatorId": self.id(one["source"]["operatorId"])},
-                "sinks": [{**sink, "operatorId": self.id(sink["operatorId"])} for sink in one["sinks"]],
-            }
+            {**one, "source": self._port(one["source"]), "sinks": list(map(self._port, one["sinks"]))}
             for one in self.watch.streams()
         ]
 
-    def latency(self, window_id: int | None = None) -> LatencyAnswer:
-        """The latencies of all operators in a window (default: the last)."""
-        return self._latency(self.watch.latency(window_id))
+    def _port(self, port: PortRefAnswer) -> PortRefAnswer:
+        return {**port, "operatorId": self.id(port["operatorId"])}
 
-    def latencies(self, limit: int) -> list[LatencyAnswer]:
-        """The latencies of all operators in each of the last windows."""
-        return [self._latency(answer) for answer in self.watch.latencies(limit)]
+    def _answer(self, answer: Any) -> Any:
+        """An answer of the watch: rows, or what has rows in it."""
+        if isinstance(answer, list):
+            return [self._row(one) for one in answer]
+        found = {**answer}
+        for name in _ROWS:
+            if isinstance(found.get(name), list):
+                found[name] = [self._row(one) if isinstance(one, dict) else one for one in found[name]]
+        for name in _PARTS:
+            if isinstance(found.get(name), dict):
+                found[name] = self._answer(found[name])
+        for name in ("window", "change"):
+            if isinstance(found.get(name), dict):
+                found[name] = self._row(found[name])
+        return found
 
-    def _latency(self, answer: LatencyAnswer) -> LatencyAnswer:
-        return {
-            **answer,
-            "operators": self._rows(answer["operators"], "id"),
-            "logical": self._rows(answer["logical"]),
-        }
-
-    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
-        """Critical path, slack and blame chain of a window (default: the last)."""
-        return self._critical_path(self.watch.critical_path(window_id))
-
-    def _critical_path(self, answer: CriticalPathAnswer) -> CriticalPathAnswer:
-        return {**answer, "path": self._rows(answer["path"], "id")}
-
-    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
-        """The record ages of the last minute, of all operators or of one."""
-        return self._record_age(self.watch.record_age(operator))
-
-    def _record_age(self, answer: RecordAgesAnswer) -> RecordAgesAnswer:
-        return {**answer, "operators": self._rows(answer["operators"], "id")}
-
-    def progress(self) -> ProgressAnswer:
-        """The progress of the window that runs, and of the inputs; readers of queues are among them."""
-        return self._progress(self.watch.progress())
-
-    def _progress(self, answer: ProgressAnswer) -> ProgressAnswer:
-        return {
-            **answer,
-            "operators": self._rows(answer["operators"], "id"),
-            "containers": self._rows(answer["containers"], "id"),
-            "sources": self._rows(answer["sources"]),
-        }
-
-    def lines(self, operator: str | None = None) -> LinesAnswer:
-        """Where the Python time of the region's operators goes. Raises KeyError for an unknown name."""
-        answer = self.watch.lines(operator)
-        return {**answer, "operators": [{**one, "region": self.name} for one in answer["operators"]]}
-
-    def watermarks(self) -> WatermarksAnswer:
-        """How far event time has come at each operator, and who holds it back."""
-        return {"operators": self._rows(self.watch.watermarks()["operators"], "id")}
-
-    def throughput(self) -> ThroughputAnswer:
-        """The tuples of all operators and ports, in sum and per second."""
-        return {"operators": self._rows(self.watch.throughput()["operators"], "id")}
-
-    def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
-        """Summaries of the last windows, the newest last."""
-        rows: list[WindowSummaryAnswer] = self._rows(self.watch.windows(limit))
-        return rows
-
-    def window(self, window_id: int) -> WindowAnswer:
-        """All of one window."""
-        answer = self.watch.window(window_id)
-        row: WindowAnswer = self._row({**answer, "operators": self._rows(answer["operators"], "id")})
-        return row
-
-    def changes(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
-        """The last changes that were requested, by their numbers."""
-        rows: list[ChangeFiguresAnswer] = self._rows(self.watch.changes(limit), "id")
-        return rows
-
-    def decisions(self, limit: int | None = None) -> list[DecisionAnswer]:
-        """The last decisions of policies and listeners, by their numbers."""
-        rows: list[DecisionAnswer] = self._rows(self.watch.decisions(limit), "id", "change", "undoes")
-        return rows
-
-    def marks(self, limit: int | None = None) -> list[MarkAnswer]:
-        """The last things that happened, the newest last."""
-        rows: list[MarkAnswer] = self._rows(self.watch.marks(limit), "number")
-        return rows
-
-    def overview(self) -> OverviewAnswer:
-        """All that a view shows of the region, of one moment."""
-        answer = self.watch.overview()
-        window, change = answer["window"], answer["change"]
-        return {
-            **answer,
-            "window": None if window is None else self._row(window),
-            "latency": self._latency(answer["latency"]),
-            "criticalPath": self._critical_path(answer["criticalPath"]),
-            "change": None if change is None else self._row(change, "id"),
-            "recordAge": self._record_age(answer["recordAge"]),
-            "progress": self._progress(answer["progress"]),
-            "operators": self._rows(answer["operators"], "id", "container"),
-        }
+    def _row(self, row: Mapping[str, Any]) -> Any:
+        found = {**row, "region": self.name}
+        for name in _IDS:
+            if isinstance(row.get(name), int):
+                found[name] = self.id(row[name])
+        if isinstance(row.get("operators"), dict):  # of a container, by id
+            found["operators"] = {str(self.id(int(one))): title for one, title in row["operators"].items()}
+        return found

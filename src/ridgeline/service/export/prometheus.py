@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.measure.answers.operators import MetricAnswer, OperatorAnswer
@@ -27,10 +27,6 @@ from ridgeline.measure.registry.scrape import (
 from ridgeline.measure.topology import MetricNode
 from ridgeline.observe import identity
 from ridgeline.observe.answers import Answers
-
-if TYPE_CHECKING:
-    from ridgeline.observe.answers import Answers
-
 
 OWN_PREFIX = "metric_"
 """Their names begin with it, after Ridgeline's own prefix: no name can be one of the registry's."""
