@@ -8,6 +8,7 @@ real reports. All of that happens in simulated time (`simulated_clock.py`). Its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -30,7 +31,6 @@ from ridgeline.engine.exchange.network import (
     Peer,
     Received,
 )
-from ridgeline.engine.process.heartbeat import encode as encode_heartbeat
 from ridgeline.engine.slot.messages import (
     End,
     Ended,
@@ -255,8 +255,7 @@ class SimulatedHeartbeats:
         self._spark = spark
         self._network = network
         self._random = Random(0)
-        heads = (encode_heartbeat(one, float).rpartition(b'"sent"')[0] for one in costs.heartbeats())
-        self._plain, self._with_lines = heads
+        self._plain, self._with_lines = costs.heartbeats()
         network.on_host = self._begin
 
     def _begin(self, process: Process, every_seconds: float | None) -> None:
@@ -266,18 +265,18 @@ class SimulatedHeartbeats:
             self._next(process, every_seconds, first + self._agenda.clock.monotonic(), first)
 
     def _next(self, process: Process, every_seconds: float, lines_at: float, wait_seconds: float) -> None:
-        def beat() -> None:
+        def send() -> None:
             if self._spark.processes.get(process.peer.slot) is not process or process.lost_at is not None:
                 return
             now = self._agenda.clock.monotonic()
-            head, after = self._plain, lines_at
+            beat, after = self._plain, lines_at
             if now >= lines_at:
-                head, after = self._with_lines, now + _LINES_SECONDS
-            who = f'"host": "{process.host}", "pid": {process.pid}, "sent": {START + now!r}}}'
-            self._network.answer(process, Heartbeat(head + who.encode()), "heartbeat")
+                beat, after = self._with_lines, now + _LINES_SECONDS
+            beat = replace(beat, host=process.host, pid=process.pid, sent=START + now)
+            self._network.answer(process, Heartbeat(beat), "heartbeat")
             self._next(process, every_seconds, after, every_seconds)
 
-        self._agenda.after(wait_seconds, beat)
+        self._agenda.after(wait_seconds, send)
 
 
 class SimulatedSlots:

@@ -11,8 +11,6 @@ from ridgeline import RidgelineError
 from ridgeline.api.support.sealed import seal, unseal
 from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.journal_record import Place
-from ridgeline.engine.driver.heartbeats import read_heartbeat
-from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.exchange.connection import Handshake
 from ridgeline.engine.exchange.frames import FrameDecoder, encode
 from ridgeline.engine.exchange.network import Peer, RefusedError
@@ -67,14 +65,6 @@ def test_handshakes():
         assert listening.peer is None
 
     attack("handshakes", [hello + bytes(32)], 4_000, take, RefusedError)
-
-
-def test_heartbeats_and_lines():
-    beat = {"event": "ContainerHeartbeat", "at": 1.0, "host": "h", "pid": 3, "container": 1, "window_id": 2}
-    said = {"host": "h", "pid": 1, "said": [["op", 0, 1, [[1.0, 2, "stdout", "", "", "text"]]]]}
-    log = OperatorLog()
-    samples = [json.dumps(one).encode() for one in (beat, said)]
-    attack("heartbeats", samples, 1_500, lambda data: (read_heartbeat(data), log.take(data)))
 
 
 def test_journals():

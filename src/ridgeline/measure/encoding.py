@@ -1,4 +1,4 @@
-"""Events as JSON for event logs, as plain data for heartbeats, and back."""
+"""Events as JSON for event logs, and back."""
 
 from __future__ import annotations
 

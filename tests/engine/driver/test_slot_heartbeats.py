@@ -37,7 +37,7 @@ def test_a_driver_that_reads_nothing_is_not_sent_more_and_more():
         there = []
         while len(there) < 2:
             there += [event for one in (stram, slot) for event in one.poll(0.01) if isinstance(event, Opened)]
-        sent = [slot_task.send_heartbeat(slot, stram.me, lambda: bytes(10_000)) for _ in range(1_000)]
+        sent = [slot_task.send_figures(slot, stram.me, lambda: bytes(10_000)) for _ in range(1_000)]
         assert sent[0]
         assert not sent[-1]
         assert slot.queued_bytes(stram.me) < 2 << 20
@@ -45,7 +45,7 @@ def test_a_driver_that_reads_nothing_is_not_sent_more_and_more():
         while taken < sum(sent):
             slot.poll(0.0)
             taken += sum(isinstance(event, Received) for event in stram.poll(0.01))
-        assert slot_task.send_heartbeat(slot, stram.me, lambda: b"again")
+        assert slot_task.send_figures(slot, stram.me, lambda: b"again")
     finally:
         slot.close(0.0)
         stram.close(0.0)

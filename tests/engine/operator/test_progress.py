@@ -1,5 +1,6 @@
 """What a heartbeat says of an operator in the middle of its window."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,6 +181,25 @@ def test_an_input_operator_is_one_active_element_with_work_of_its_own():
     assert figures(seen) == (2.0, {}, {}, 1, {}, {"out": 3})
     assert seen.work == (3.0, 7.0)
     assert report.window.compute_seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        (None, None),
+        ((3, None), (3.0, None)),
+        ((3, 4.5), (3.0, 4.5)),
+        ((math.nan, 1.0), None),
+        ((1.0, math.inf), None),
+        (("many", 1.0), None),
+        (7, None),
+    ],
+)
+def test_what_an_input_operator_says_of_its_work_is_made_plain_or_left_out(work, told, monkeypatch):
+    monkeypatch.setattr(Source, "progress", lambda _self: None if SEEN else work)
+    step = watched(Source())
+    run(step)
+    assert SEEN[0].work == told
 
 
 def test_an_input_operator_that_cannot_tell_in_the_middle_tells_nothing():

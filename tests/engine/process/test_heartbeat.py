@@ -1,9 +1,7 @@
 """The worker's half of heartbeats: what is sent, when, and what becomes of it if it cannot be sent."""
 
 import contextlib
-import json
 import logging
-import math
 import os
 import socket
 import threading
@@ -13,9 +11,8 @@ from queue import Queue
 import pytest
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.engine.process.heartbeat import MAXIMUM_BYTES, HeartbeatSender, encode
-from ridgeline.measure.encoding import from_dict
-from ridgeline.measure.events import ContainerHeartbeat, LineTime, RunningOperator, SourceTaken
+from ridgeline.engine.process.heartbeat import HeartbeatSender
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
 from ridgeline.observe.watch import Watch
 from support.waiting import PATIENCE_SECONDS
 
@@ -34,7 +31,7 @@ class Stram:
     def send(self, message):
         taken = not self.down
         if taken:
-            self.beats.put(from_dict(json.loads(message())))
+            self.beats.put(message())
         else:
             self.refused += 1
         return taken
@@ -160,70 +157,11 @@ def test_heartbeats_that_cannot_be_sent_are_logged_once_and_counted(stram, sende
     assert watch.scrape().heartbeats_unsent == 3
 
 
-def decoded(data):
-    return from_dict(json.loads(data))
-
-
-def test_the_wire_form_brings_everything_back():
-    beat = replace(Busy().heartbeat(), stack='File "é\ud800.py"', at=1.0)
-    assert decoded(encode(beat, lambda: 1234.5)) == replace(beat, sent=1234.5)
-
-
-@pytest.mark.parametrize(
-    ("work", "told"),
-    [
-        (None, None),
-        ((3, None), (3.0, None)),
-        ((3, 4.5), (3.0, 4.5)),
-        ((math.nan, 1.0), None),
-        ((1.0, math.inf), None),
-        (("many", 1.0), None),
-        (7, None),
-    ],
-)
-def test_what_an_input_operator_says_of_its_work(work, told):
-    beat = replace(Busy().heartbeat(), operators=(RunningOperator(1, "running", work=work),))
-    assert decoded(encode(beat, CLOCK.wall)).operators[0].work == told
-
-
-def test_operators_that_do_not_fit_are_left_out_the_running_one_last():
-    many = tuple(
-        RunningOperator(number, "waiting", queued={f"port{port}": port for port in range(20)})
-        for number in range(2000)
-    )
-    beat = replace(Busy().heartbeat(), operators=(*many, RunningOperator(9999, "running")))
-    data = encode(beat, CLOCK.wall)
-
-    operators = decoded(data).operators
-    assert len(data) <= MAXIMUM_BYTES + 100
-    assert operators[0].id == 9999
-    assert [operator.id for operator in operators[1:]] == list(range(len(operators) - 1))
-    assert len(operators) > 100
-
-
-def test_large_figures_of_the_past_make_room_for_what_runs():
-    lines = tuple(LineTime(1, "f.py", line, "Feed.emit", "x" * 300, 0.1) for line in range(1000))
-    taken = tuple(SourceTaken(0.0, 1, 1, number, 5.0, None, "u" * 300, 0.0) for number in range(1000))
-    running = RunningOperator(9999, "running")
-    beat = replace(Busy().heartbeat(), operators=(running,), lines=lines)
-
-    small = decoded(encode(beat, CLOCK.wall))
-    assert small.operators == (running,)
-    assert not small.lines
-
-    data = encode(replace(beat, taken=taken, stack="s" * 1_000_000), CLOCK.wall)
-    least = decoded(data)
-    assert len(data) <= MAXIMUM_BYTES + 100
-    assert least.operators == (running,)
-    assert least.sent > 0
-
-
 @pytest.mark.parametrize("works", [True, False])
 def test_each_beat_says_what_inputs_of_the_process_have_taken(stram, works):
-    """Their reports may wait for a container that works. What users return is made plain, or left out."""
+    """Their reports may wait for a container that works."""
     said = SourceTaken(0.0, 7, 1, 4, 100, 20, "records", 0.0)
-    strange = SourceTaken(0.0, 7, 1, 5, float("nan"), None, "records", 0.0)
-    sender = HeartbeatSender(stram.send, INTERVAL, CLOCK, taken=lambda: (said, strange))
+    sender = HeartbeatSender(stram.send, INTERVAL, CLOCK, taken=lambda: (said,))
     with sender.working(Busy()) if works else contextlib.nullcontext():
         sender.start()
         beats = [stram.beat() for _ in range(3)]

@@ -2,18 +2,19 @@
 
 import gc
 import io
-import json
 import logging
+import pickle
 import random
 import threading
 
 import pytest
 
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.process import worker_output
-from ridgeline.engine.process.heartbeat import encode_said
 from ridgeline.engine.process.log_channel import open_worker_channel
-from ridgeline.engine.process.said_lines import LONGEST, MOST_LINES, said
+from ridgeline.engine.process.said_lines import LONGEST, MOST_LINES, ProcessLines, said
 from ridgeline.engine.process.worker_output import MarkedStream, enter_operator, leave_operator
 from support.engine.current_operators import BALANCES, CITIES
 
@@ -136,6 +137,7 @@ def test_threads_do_not_mix_their_lines(stream):
 def test_the_driver_reads_whatever_is_said(stream):
     luck = random.Random(7)
     log = OperatorLog()
+    heartbeats = Heartbeats(lambda _event: None, SystemClock(), log)
     for _ in range(300):
         enter_operator(luck.choice([BALANCES, CITIES]))
         characters = [
@@ -143,10 +145,8 @@ def test_the_driver_reads_whatever_is_said(stream):
         ]
         worker_output.keep("stdout", "".join(characters))
         if luck.random() < 0.1:
-            data = encode_said()
-            assert json.loads(data)["pid"]
-            assert log.take(data)
-    assert log.take(encode_said())
+            heartbeats.take(0, pickle.loads(pickle.dumps(ProcessLines("h", 1, said.take(32 * 1024)))))
+    heartbeats.take(0, ProcessLines("h", 1, said.take(32 * 1024)))
     lines, _, _ = log.lines(lambda line: line.operator == "balances", 0, 1000)
     assert lines
 

@@ -1,9 +1,11 @@
-"""STRAM's half of heartbeats: the last one of each worker, and a bounded report of what is refused."""
+"""STRAM's half of heartbeats: the last one of each worker, and a bounded report of what is refused.
+
+They come on connections that have proved the application's secret, as reports do, so they are not checked.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import socket
 from collections.abc import Callable, Hashable, Mapping
@@ -13,9 +15,9 @@ from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.watchdog import Worker
-from ridgeline.engine.exchange.network import LATE, MALFORMED, REASONS, TOO_LARGE, TOO_MANY
+from ridgeline.engine.exchange.network import LATE, REASONS
 from ridgeline.engine.process import stacks
-from ridgeline.measure.encoding import from_dict
+from ridgeline.engine.process.said_lines import ProcessLines
 from ridgeline.measure.events import (
     ContainerHeartbeat,
     MessagesRefused,
@@ -24,17 +26,12 @@ from ridgeline.measure.events import (
 )
 from ridgeline.plan.execution import Plan
 
-MAXIMUM_BYTES = 1 << 20
-"""Of one heartbeat; workers send a quarter of it at most."""
-_MOST_A_SECOND = 20
-"""How many heartbeats of one worker count in a second, if its interval is not much shorter."""
 _MOST_OF_ALL = 2_000
 """The most heartbeats a second of all workers together: each one costs the driver about 0.1 ms."""
 _LEAST_IN_TIMEOUT = 4
 """The fewest heartbeats of a worker in `heartbeat_timeout`."""
 _DEAF_SECONDS = 5.0
 _KNOWN_WORKERS = 10_000
-_LONGEST_WHOLE_NUMBER = 18
 _REPORT_SECONDS = 1.0
 
 
@@ -97,9 +94,8 @@ class RefusalReports:
 class Heartbeats:
     """The last heartbeat of each worker that is connected.
 
-    `observe` gets those that count, with `at` the time of receipt. It gets MessagesRefused for what does not
-    count: malformed, too large, late (of a window that is committed) or too many. `log`: has what operators
-    have said.
+    `observe` gets them, with `at` the time of receipt. It gets MessagesRefused for those that are late, of a
+    window that is committed, and for what the network has refused. `log` has what operators have said.
     The thread that reads the network calls `take`, `lost` and `all_read`; any thread calls the others.
     """
 
@@ -107,7 +103,6 @@ class Heartbeats:
         self,
         observe: Callable[[RunEvent], None],
         clock: Clock,
-        most_a_second: int = _MOST_A_SECOND,
         log: OperatorLog | None = None,
     ) -> None:
         self.log = log or OperatorLog()
@@ -116,9 +111,6 @@ class Heartbeats:
         self._refusals = RefusalReports(observe, clock)
         self._committed = -1
         self._lasts: dict[Hashable, tuple[float, ContainerHeartbeat]] = {}
-        self._counts: dict[Hashable, tuple[int, int]] = {}
-        """The last whole second in which a worker has sent heartbeats, and how many."""
-        self._most_a_second = most_a_second
         self._processes: dict[tuple[str, int], None] = {}
         self._read = clock.monotonic()
         """When all that had come was read: the thread that reads may be busy for long."""
@@ -128,47 +120,27 @@ class Heartbeats:
         """How much was refused so far, by reason."""
         return dict(self._refusals.totals)
 
-    def expect(self, interval_seconds: float) -> None:
-        """Workers send heartbeats so often."""
-        self._most_a_second = max(_MOST_A_SECOND, math.ceil(4 / interval_seconds))
-
-    def take(self, worker: Hashable, data: bytes) -> None:
-        """Take a heartbeat of a worker in; what does not count is counted."""
-        now, name = self._clock.monotonic(), str(worker)
-        second, count = self._counts.get(worker, (0, 0))
-        self._counts[worker] = (int(now), 1 if second != int(now) else count + 1)
-        if second == int(now) and count >= self._most_a_second:
-            self._refusals.add(TOO_MANY, name)
+    def take(self, worker: Hashable, figures: ContainerHeartbeat | ProcessLines) -> None:
+        """Take in a heartbeat of a worker, or what its operators have said."""
+        if isinstance(figures, ProcessLines):
+            for (operator, partition), left_out, lines in figures.operators:
+                self.log.add(operator, partition, lines, figures.host, figures.pid, left_out)
             return
-        if len(data) > MAXIMUM_BYTES:
-            self._refusals.add(TOO_LARGE, name)
-            return
-        beat = read_heartbeat(data)
-        if beat is None:
-            self._refusals.add(MALFORMED, name)
-            return
-        self._lasts[worker] = (now, beat)
+        beat = _shown(figures)
+        self._lasts[worker] = (self._clock.monotonic(), beat)
         self._processes[beat.host, beat.pid] = None
         if len(self._processes) > _KNOWN_WORKERS:
             del self._processes[next(iter(self._processes))]
         at = self._clock.wall()
         if beat.container >= 0 and beat.window_id <= self._committed:
-            self._refusals.add(LATE, name)
+            self._refusals.add(LATE, str(worker))
             beat = replace(beat, container=-1, window_id=-1, attempt=0, began=0.0, operators=(), stack="")
         with contextlib.suppress(Exception):
             self._observe(replace(beat, at=at))
 
-    def take_said(self, worker: Hashable, data: bytes) -> None:
-        """Take in what operators of a worker have said; what does not count is counted."""
-        if len(data) > MAXIMUM_BYTES:
-            self._refusals.add(TOO_LARGE, str(worker))
-        elif not self.log.take(data):
-            self._refusals.add(MALFORMED, str(worker))
-
     def lost(self, worker: Hashable) -> None:
         """The connection to a worker is lost."""
         self._lasts.pop(worker, None)
-        self._counts.pop(worker, None)
 
     def all_read(self, refused: Mapping[str, int]) -> None:
         """All that had come is read. `refused`: by the network so far, by reason."""
@@ -205,42 +177,17 @@ class Heartbeats:
         return stacks.dump(pid, self._clock)
 
 
-def read_heartbeat(data: bytes) -> ContainerHeartbeat | None:
-    """A heartbeat as it came, None for what is none. Raises nothing."""
-    try:
-        found = from_dict(
-            json.loads(data.decode(), parse_float=_finite, parse_int=_whole, parse_constant=_finite)
-        )
-    except Exception:  # noqa: BLE001  whatever it is, it is no heartbeat
-        return None
-    if not isinstance(found, ContainerHeartbeat):
-        return None
+def _shown(beat: ContainerHeartbeat) -> ContainerHeartbeat:
+    """A heartbeat whose texts can be written as UTF-8: paths of users may have half a character."""
     lines = tuple(
         replace(one, file=_printable(one.file), function=_printable(one.function), text=_printable(one.text))
-        for one in found.lines
+        for one in beat.lines
     )
-    return replace(
-        found,
-        host=_printable(found.host),
-        stack=_printable(found.stack),
-        operators=tuple(
-            replace(one, record=_printable(one.record)) if one.record else one for one in found.operators
-        ),
-        lines=lines,
+    operators = tuple(
+        replace(one, record=_printable(one.record)) if one.record else one for one in beat.operators
     )
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-def _whole(text: str) -> int:
-    if len(text) > _LONGEST_WHOLE_NUMBER:
-        raise ValueError(text)
-    return int(text)
+    host, stack = _printable(beat.host), _printable(beat.stack)
+    return replace(beat, host=host, stack=stack, operators=operators, lines=lines)
 
 
 def _printable(text: str) -> str:

@@ -1,21 +1,17 @@
-"""The last lines that operators have said, as the driver has them: bounded, whatever workers send."""
+"""The last lines that operators have said, as the driver has them: bounded, however much they say."""
 
 from __future__ import annotations
 
-import json
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 MOST_LINES = 500
 """Lines of each operator and partition, and of each process, that are kept."""
 MOST_CHARACTERS = 8_000_000
 """Of all lines."""
 MOST_SENDERS = 20_000
-_LONGEST = 2000
-_LONGEST_NAME = 500
 
 
 class LogLine(NamedTuple):
@@ -57,21 +53,6 @@ class OperatorLog:
         self._kept: dict[tuple[str, int, str, int], _Kept] = {}
         self._characters = 0
         self._number = 0
-
-    def take(self, data: bytes) -> bool:
-        """Take in what a worker has sent; False for what none sends."""
-        try:
-            found = json.loads(data)
-            host, pid = _text(found["host"]), _whole(found["pid"])
-            said = [
-                (_text(name), _whole(partition), _whole(left_out), [_line(*line) for line in lines])
-                for name, partition, left_out, lines in found["said"]
-            ]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return False
-        for name, partition, left_out, lines in said:
-            self.add(name, partition, lines, host, pid, max(0, left_out))
-        return True
 
     def add(
         self,
@@ -143,26 +124,3 @@ class OperatorLog:
 
     def _drop(self, kept: _Kept) -> None:
         self._count(kept, -len(kept.lines.popleft().text))
-
-
-def _line(
-    at: Any, window: Any, source: Any, level: Any, logger: Any, text: Any
-) -> tuple[float, int, str, str, str, str]:
-    """A line as a worker sends it. Raises ValueError or TypeError for any other."""
-    moment = float(at)
-    if not math.isfinite(moment):
-        raise ValueError(at)
-    names = (_text(one)[:_LONGEST_NAME] for one in (source, level, logger))
-    return moment, _whole(window), *names, _text(text)[:_LONGEST]  # type: ignore[return-value]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int or abs(value) > 1 << 53:
-        raise TypeError(value)
-    return value

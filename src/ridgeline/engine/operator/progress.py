@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -12,7 +13,6 @@ from ridgeline.api.errors import shorten
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.engine.exchange.key_counts import key_text
-from ridgeline.engine.process.heartbeat import plain_work
 from ridgeline.measure.events import OperatorWindow, RunningOperator
 
 _LONG_SECONDS = 5.0
@@ -268,8 +268,11 @@ class Running:
         if not isinstance(self._operator, InputOperator):
             return None
         try:
-            work = plain_work(self._operator.progress())
-            return None if work is None else self.without_held(work)
+            if (said := self._operator.progress()) is None:
+                return None
+            work = float(said[0]), None if said[1] is None else float(said[1])
+            finite = math.isfinite(work[0]) and math.isfinite(work[1] or 0.0)
+            return self.without_held(work) if finite else None
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts
             return None
 

@@ -1,35 +1,29 @@
 """The worker's half of heartbeats: one thread a process reports what a container does in a long window.
 
-A heartbeat is one frame to STRAM: a `ContainerHeartbeat` as JSON, as `ridgeline.measure.encoding` writes it.
-Nothing is ever answered.
+A heartbeat is one message to STRAM, which is never answered; lines that operators have said are another.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import logging
-import math
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Protocol, TypeAlias
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import described
 from ridgeline.engine.process import stacks
 from ridgeline.engine.process.line_sampler import LineSampler
-from ridgeline.engine.process.said_lines import said
-from ridgeline.measure.encoding import to_dict
+from ridgeline.engine.process.said_lines import ProcessLines, said
 from ridgeline.measure.events import (
     ContainerHeartbeat,
     LineTime,
     ProcessUsage,
-    RunningOperator,
     SourceTaken,
 )
 
@@ -51,15 +45,12 @@ def read_usage() -> ProcessUsage | None:
 
 
 _log = logging.getLogger(__name__)
-MAXIMUM_BYTES = 256 * 1024
 _LINES_SECONDS = 5.0
 """How often the time by line is sent: each time some kilobytes, which event logs keep."""
 _MOST_SAID = 32 * 1024
 """Characters of operators' lines in one message: as much a second, where they say more."""
-_LONGEST_STACK = 16 * 1024
-"""Characters of a stack in a heartbeat that is too large."""
 _HOST = socket.gethostname()
-Send: TypeAlias = Callable[[Callable[[], bytes]], bool]
+Send: TypeAlias = Callable[[Callable[[], ContainerHeartbeat | ProcessLines]], bool]
 """Sends what the argument returns, which is called once sending is possible; False if it is not now.
 
 Raises OSError or RidgelineError.
@@ -79,7 +70,7 @@ class HeartbeatSender:
     A container that works on its window for longer than the interval sends its running metrics. In shorter
     windows, and by an idle worker, the clock is sent. What `taken` says of its input operators comes with
     both: their reports may wait for a container that works. So a worker that is silent is frozen or gone.
-    Work never waits for it: a window costs an attribute. `say` sends what operators have printed and logged.
+    Work never waits for it: a window costs an attribute. What operators have printed and logged comes apart.
     """
 
     def __init__(
@@ -88,10 +79,8 @@ class HeartbeatSender:
         interval_seconds: float,
         clock: Clock,
         taken: Callable[[], tuple[SourceTaken, ...]] = tuple,
-        say: Send | None = None,
     ) -> None:
         self.failures = 0
-        self._say = say
         self._send = send
         self._interval_seconds = interval_seconds
         self._clock = clock
@@ -111,7 +100,7 @@ class HeartbeatSender:
             self.failures += 1
         else:
             self._lines.start()
-            said.is_open = self._say is not None
+            said.is_open = True
 
     def stop(self) -> None:
         """Send no more, but for what operators have said."""
@@ -145,7 +134,7 @@ class HeartbeatSender:
                     lines=self._new_lines(),
                     at_work=self._work is not None,
                 )
-                if self._send(partial(encode, beat, self._clock.wall)):
+                if self._send(lambda beat=beat: replace(beat, sent=self._clock.wall())):  # type: ignore[misc]
                     if unsent:
                         _log.info("the driver takes heartbeats again; %d were not sent", unsent)
                     unsent = 0
@@ -162,10 +151,10 @@ class HeartbeatSender:
 
     def _say_lines(self) -> None:
         """Send what operators have said since, if it can be sent now."""
-        if self._say is None or not said.waits:
+        if not said.waits:
             return
         try:
-            self._say(encode_said)
+            self._send(lambda: ProcessLines(_HOST, os.getpid(), said.take(_MOST_SAID)))
         except Exception:  # noqa: BLE001  as above; heartbeats say why
             self.failures += 1
 
@@ -191,70 +180,3 @@ class HeartbeatSender:
         if beat is None or beat.sent - beat.began < self._interval_seconds:
             return None
         return replace(beat, stack=stacks.of_thread(thread))
-
-
-_LEFT_OUT: tuple[Callable[[ContainerHeartbeat], ContainerHeartbeat], ...] = (
-    lambda beat: replace(beat, lines=()),
-    lambda beat: replace(beat, stack=beat.stack[:_LONGEST_STACK]),
-    lambda beat: replace(beat, taken=()),
-)
-"""These make a heartbeat smaller that is too large, one after the other."""
-
-
-def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
-    """A heartbeat on the wire, of about 256 KB at most.
-
-    If it has more, times of lines and stacks are left out first, then a long stack and what inputs have
-    taken. Then operators that do not fit are left out, running ones last.
-    `wall` is read last: `sent`.
-    """
-    operators = tuple(replace(operator, work=plain_work(operator.work)) for operator in beat.operators)
-    taken = [
-        replace(said, consumed=work[0], remaining=work[1])
-        for said in beat.taken
-        if (work := plain_work((said.consumed, said.remaining))) is not None
-    ]
-    beat = replace(beat, taken=tuple(taken))
-    body = _body(replace(beat, operators=operators))
-    for less in _LEFT_OUT:
-        if len(body) <= MAXIMUM_BYTES:
-            break
-        beat = less(beat)
-        body = _body(replace(beat, operators=operators))
-    if len(body) > MAXIMUM_BYTES:
-        room = MAXIMUM_BYTES - len(_body(replace(beat, operators=())))
-        body = _body(replace(beat, operators=_fitting(operators, room)))
-    return f'{body[:-1]}, "sent": {wall()!r}}}'.encode()
-
-
-def encode_said() -> bytes:
-    """The lines of operators of this process since the last call, on the wire: some 100 KB at most."""
-    found = [[*operator, left_out, lines] for operator, left_out, lines in said.take(_MOST_SAID)]
-    document = {"host": _HOST, "pid": os.getpid(), "said": found}
-    return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def plain_work(work: tuple[float | None, float | None] | None) -> tuple[float, float | None] | None:
-    """The work that an input operator reports, as plain numbers; None where it is none."""
-    try:
-        consumed, remaining = work  # type: ignore[misc]  # None is no pair either
-        plain = (float(consumed), None if remaining is None else float(remaining))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
-    return plain if math.isfinite(plain[0]) and math.isfinite(plain[1] or 0.0) else None
-
-
-def _body(beat: ContainerHeartbeat) -> str:
-    heartbeat = to_dict(beat)
-    del heartbeat["sent"]
-    return json.dumps(heartbeat, allow_nan=False)
-
-
-def _fitting(operators: tuple[RunningOperator, ...], room: int) -> tuple[RunningOperator, ...]:
-    kept = []
-    for operator in sorted(operators, key=lambda operator: operator.state != "running"):
-        room -= len(json.dumps(to_dict(operator))) + 2
-        if room < 0:
-            break
-        kept.append(operator)
-    return tuple(kept)

@@ -34,6 +34,18 @@ class SaidLine(NamedTuple):
     text: str
 
 
+OperatorLines = tuple[tuple[str, int], int, list[SaidLine]]
+"""The lines of an operator and partition, and how many were left out before them."""
+
+
+class ProcessLines(NamedTuple):
+    """The lines of the operators of a process since the last ones."""
+
+    host: str
+    pid: int
+    operators: list[OperatorLines]
+
+
 class _Waiting:
     """The lines of one operator that wait, and how many had to go for them."""
 
@@ -95,7 +107,7 @@ class SaidLines:
                 waiting.count += 1
                 waiting.lines.append((at, window, source, level, logger, _cut(shown)))
 
-    def take(self, most_characters: int) -> list[tuple[tuple[str, int], int, list[SaidLine]]]:
+    def take(self, most_characters: int) -> list[OperatorLines]:
         """The lines since the last call, oldest first, and how many were left out before them.
 
         All texts together have about `most_characters` at most, shared by all operators.

@@ -23,6 +23,8 @@ from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.network import Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.said_lines import ProcessLines
+from ridgeline.measure.events import ContainerHeartbeat
 from ridgeline.plan.protocol import StateVersion, WindowRequest
 
 Address: TypeAlias = str
@@ -171,16 +173,9 @@ class Awake:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The progress of a process, as `ridgeline.engine.process.heartbeat` writes it: no pickle, never code."""
+    """The progress of a process, or the lines that its operators have printed and logged."""
 
-    data: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The lines that operators of a process have printed and logged: as `Heartbeat` no pickle, never code."""
-
-    data: bytes = field(repr=False)
+    figures: ContainerHeartbeat | ProcessLines = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +197,7 @@ class Ended:
     failures: tuple[Failure, ...] = ()
 
 
-FromSlot: TypeAlias = Joined | Prepared | Reported | Awake | Heartbeat | Said | Failed | Unreachable | Ended
+FromSlot: TypeAlias = Joined | Prepared | Reported | Awake | Heartbeat | Failed | Unreachable | Ended
 
 
 # Between slots ----------------------------------------------------------------------------------------------
@@ -252,14 +247,12 @@ class Taken:
 AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
 _KINDS: tuple[type[AnyMessage], ...] = (
     Host, RunAttempt, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
-    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared, Said, SetLevels,
+    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared, SetLevels,
 )  # fmt: skip
 Frame: TypeAlias = tuple[int, bytes, Sequence[Buffer]]
 """Kind, head and buffers, as a `Network` sends them."""
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _HOST = _NUMBERS[Host]
-_PLAIN = {_NUMBERS[kind]: kind for kind in (Heartbeat, Said)}
-"""Messages that are bytes, which are not looked into."""
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
 
 
@@ -269,8 +262,6 @@ def encode(message: AnyMessage) -> Frame:
     Raises what pickle raises for operators' own values.
     """
     kind = _NUMBERS[type(message)]
-    if isinstance(message, Heartbeat | Said):
-        return kind, message.data, ()
     if isinstance(message, Host):
         return encode_hosts()(message)
     buffers: list[pickle.PickleBuffer] = []
@@ -336,8 +327,6 @@ def decode(frame: Received) -> AnyMessage:
 
     Raises MalformedError for what `encode` does not write.
     """
-    if frame.kind in _PLAIN:
-        return decode_plain(frame)
     try:
         if frame.kind == _HOST:
             return _decode_host(frame)
@@ -346,15 +335,6 @@ def decode(frame: Received) -> AnyMessage:
         raise MalformedError(
             f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"
         ) from error
-
-
-def decode_plain(frame: Received) -> Heartbeat | Said:
-    """The heartbeat or the lines in a frame. Raises MalformedError for any other frame."""
-    if frame.kind not in _PLAIN or frame.buffers:
-        raise MalformedError(
-            f"{frame.peer} sent a frame of kind {frame.kind}, which is no heartbeat and has no lines"
-        )
-    return _PLAIN[frame.kind](bytes(frame.head))
 
 
 class MalformedError(RidgelineError):

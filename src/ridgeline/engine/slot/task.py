@@ -44,6 +44,7 @@ from ridgeline.engine.files.patience import open_patient
 from ridgeline.engine.process import log_channel, plan_distribution, stacks
 from ridgeline.engine.process.garbage import collect_again, short_pauses, spare_loaded
 from ridgeline.engine.process.heartbeat import HeartbeatSender, Send
+from ridgeline.engine.process.said_lines import ProcessLines
 from ridgeline.engine.slot.hosting import CLOCK, Hosted, Specs, end_orderly
 from ridgeline.engine.slot.messages import (
     Address,
@@ -57,7 +58,6 @@ from ridgeline.engine.slot.messages import (
     MalformedError,
     Prepare,
     RunAttempt,
-    Said,
     SetLevels,
     Taken,
     ToSlot,
@@ -66,7 +66,7 @@ from ridgeline.engine.slot.messages import (
     encode,
 )
 from ridgeline.engine.slot.slot import Slot
-from ridgeline.measure.events import SourceTaken
+from ridgeline.measure.events import ContainerHeartbeat, SourceTaken
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
@@ -382,40 +382,33 @@ def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
     joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
     network.send(stram, *encode(joined))
     tag = f"s{me.slot}a{me.attempt}"
-    containers = Containers(tag, partial(send_heartbeat, network, stram), partial(send_said, network, stram))
+    containers = Containers(tag, partial(send_figures, network, stram))
     loop = SlotLoop(Slot(me.slot, containers, CLOCK), network, stram)
     containers.on_wake = loop.wake
     return loop
 
 
-def send_heartbeat(network: Network, stram: Peer, heartbeat: Callable[[], bytes]) -> bool:
-    """Send a heartbeat, as `Send`, also while the slot's own thread runs a callback.
+def send_figures(
+    network: Network, stram: Peer, figures: Callable[[], ContainerHeartbeat | ProcessLines]
+) -> bool:
+    """Send a heartbeat or lines, as `Send`, also while the slot's own thread runs a callback.
 
     Not while STRAM takes nothing: what it will find then is old.
     """
     if network.queued_bytes(stram) > _MOST_QUEUED_BYTES:
         return False
-    return network.send(stram, *encode(Heartbeat(heartbeat())))
-
-
-def send_said(network: Network, stram: Peer, lines: Callable[[], bytes]) -> bool:
-    """Send what operators have said, as `send_heartbeat`."""
-    if network.queued_bytes(stram) > _MOST_QUEUED_BYTES:
-        return False
-    return network.send(stram, *encode(Said(lines())))
+    return network.send(stram, *encode(Heartbeat(figures())))
 
 
 class Containers:
     """The containers of a slot in this process; see `Hosting`.
 
-    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs, and `say`
-    what operators have said. `on_wake` is
+    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
     called when an input has something to emit.
     """
 
-    def __init__(self, tag: str, send: Send, say: Send | None = None) -> None:
+    def __init__(self, tag: str, send: Send) -> None:
         self._send = send
-        self._say = say
         self.on_wake: Callable[[], None] | None = None
         self.specs: Mapping[int, ContainerSpec] = {}
         self.uri = ""
@@ -495,9 +488,7 @@ class Containers:
                 self._heartbeats.stop()
             self._heartbeat_seconds = seconds
             self._heartbeats = (
-                None
-                if seconds is None
-                else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken, say=self._say)
+                None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken)
             )
             if self._heartbeats is not None:
                 self._heartbeats.start()

@@ -40,7 +40,6 @@ from ridgeline.engine.slot.messages import (
     Prepared,
     Reported,
     RunAttempt,
-    Said,
     SetLevels,
     Unreachable,
     encode_for_each,
@@ -167,8 +166,6 @@ class SlotExecutor:
         self._observe = observe
         interval = None if heartbeats is None else heartbeat_seconds(plan)
         heartbeats = heartbeats or Heartbeats(observe, clock)
-        if interval is not None:
-            heartbeats.expect(interval)
         self._contents = SlotContents(plan, storage, run_id, epoch, interval)
         self._sharing = platform.open_sharing()
         self._feeds = Feeds(plan, platform.open_feed, platform.reason, clock)
@@ -442,10 +439,8 @@ class SlotExecutor:
             case Reported(reports):
                 for report in pickle.loads(reports):
                     self._reported(report)
-            case Heartbeat(data) | Said(data):
-                heartbeats = self._health.heartbeats
-                take = heartbeats.take if isinstance(message, Heartbeat) else heartbeats.take_said
-                take(slot, data)
+            case Heartbeat(figures):
+                self._health.heartbeats.take(slot, figures)
             case Awake():
                 self._events.append(InputAwake())
             case Prepared() if self._changing is not None:
