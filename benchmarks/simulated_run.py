@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +19,10 @@ from benchmarks.simulated_slots import SimulatedHeartbeats, SimulatedNetwork, Si
 from benchmarks.simulated_spark import Failures, SimulatedSpark, Trouble
 from benchmarks.simulated_windows import SimulatedWindows
 from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.driver.checkpoint.compactions import AtOnce
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.heartbeats import Heartbeats
+from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.run.triggers import Limits, TickTrigger
 from ridgeline.engine.driver.slots import contents
@@ -33,7 +35,6 @@ from ridgeline.observe.identity import own_host, run_info
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.control import ManifestWritten
 
 ONE_HOST = "simulated"
 
@@ -106,7 +107,7 @@ class SimulatedRun:
             context,
             self.watch.observe,
             settle=self.watch.settle,
-            committer=_SimulatedCommitter(agenda, cluster.costs, self.network.wake),
+            commits=Commits(_SimulatedDisk(agenda, cluster.costs), self.network.wake),
         )
         info = run_info("simulated", checkpoint.storage.uri)
         self.watch.observe(planned_event(plan, at=clock.wall(), application_id="simulated", info=info))
@@ -134,49 +135,26 @@ class SimulatedRun:
         return time.thread_time() - self.clock.apart_seconds
 
 
-class _SimulatedCommitter:
-    """A `Committer`: what a commit computes takes the driver's time, its sync that of a disk."""
-
-    def __init__(self, agenda: Agenda, costs: Costs, wake: Callable[[], None]) -> None:
-        self._agenda = agenda
-        self._costs = costs
-        self._wake = wake
-        self._written: ManifestWritten | None = None
-        self.done = False
-        self.under_way = False
-
-    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
-        self._written, self.under_way = commit(), True
-        self._agenda.after(self._costs.sync(), self._synced)
-
-    def _synced(self) -> None:
-        self.done = True
-        self._wake()
-
-    def finished(self) -> ManifestWritten | None:
-        if not self.done:
-            return None
-        written, self._written = self._written, None
-        self.done = self.under_way = False
-        return written
-
-    def close(self) -> None:
-        pass
-
-
-class _Here(Executor):
+class _Here(AtOnce):
     """Does in `submit` what it is given: time would not pass for a thread."""
 
     def __init__(self, *_given: object) -> None:
         pass
 
+
+class _SimulatedDisk(_Here):
+    """What a commit computes takes the driver's time, its sync that of a disk."""
+
+    def __init__(self, agenda: Agenda, costs: Costs) -> None:
+        super().__init__()
+        self._agenda = agenda
+        self._costs = costs
+
     def submit(self, do: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(do(*values, **named))
-        except Exception as error:  # noqa: BLE001  as every executor
-            done.set_exception(error)
-        return done
+        synced: Future[Any] = Future()
+        written = do(*values, **named)
+        self._agenda.after(self._costs.sync(), lambda: synced.set_result(written))
+        return synced
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, RidgelineError
 from ridgeline.engine.container.container import Container
-from ridgeline.engine.driver.run.committing import Committer
+from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.operator.failures import failure_of
@@ -30,29 +30,33 @@ ContainerClock = Callable[[int], tuple[str, Clock]]
 _LATE = 0.3  # of the reports of interleaved containers, and of commits, come later than they could
 
 
-class CommitLater(Committer):
-    """It commits at random times, so that windows run meanwhile. `done` stays False: chance decides."""
+class CommitsLater(Commits):
+    """Commits at random times, so that windows run meanwhile."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
         self._random = random
-        self._commit: Callable[[], ManifestWritten] | None = None
+        self._noted: Callable[[], ManifestWritten] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a commit waits."""
+        return self._noted is not None
 
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Note it."""
-        self._begun, self._commit = True, commit
+        self._noted = commit
 
     def finished(self) -> ManifestWritten | None:
-        """Commit, or leave it for later."""
-        if self._commit is None or self._random.random() < _LATE:
+        """Commit, or leave it for later: chance decides."""
+        if self._noted is None or self._random.random() < _LATE:
             return None
-        commit, self._commit = self._commit, None
-        super().begin(commit)
-        return super().finished()
+        commit, self._noted = self._noted, None
+        return commit()
 
     def close(self) -> None:
         """A commit that has not begun is none."""
-        self._begun, self._commit = False, None
+        self._noted = None
 
 
 class LocalExecutor:

@@ -47,7 +47,7 @@ from ridgeline.testing.captured import silence, tap
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.faults import DriverGoneError, FaultInjector, Faults
 from ridgeline.testing.list_input import ListInput
-from ridgeline.testing.local_executor import CommitLater, ContainerClock, LocalExecutor
+from ridgeline.testing.local_executor import CommitsLater, ContainerClock, LocalExecutor
 from ridgeline.testing.local_regions import run_regions
 from ridgeline.testing.local_run import LocalRun
 
@@ -321,7 +321,7 @@ class InProcessRun:
             self._injector,
             inspects=self.inspects,
         )
-        committer = None if seed is None else CommitLater(Random(seed))  # noqa: S311  no secret
+        commits = None if seed is None else CommitsLater(Random(seed))  # noqa: S311  no secret
         observe = partial(self._observe, result)
         run = ApplicationRun(
             plan,
@@ -330,7 +330,7 @@ class InProcessRun:
             clock,
             self._context(owned, plan),
             observe,
-            committer=committer,
+            commits=commits,
             planner=self._planner,
         )
         run.on_plan(partial(self._replanned, result, owned, run))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ridgeline.engine.driver.checkpoint.compactions import AtOnce
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.run.changes import APPLIED, ENDED, REFUSED, Asked
 from ridgeline.plan.edits import (
@@ -161,23 +161,11 @@ class Plans:
                     self._violate(f"{asked.change} was applied, no window has it")
 
 
-class Here:
+class Here(AtOnce):
     """In the place of threads that plan changes and write their files: all is done at once."""
 
     def __init__(self, *_arguments: object) -> None:
         pass
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Call it."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments))
-        except Exception as error:  # noqa: BLE001  for who asks
-            future.set_exception(error)
-        return future
-
-    def shutdown(self, **_named: object) -> None:
-        """Nothing runs."""
 
 
 def changes_of(luck: Any, last: int) -> Sequence[tuple[int, int]]:

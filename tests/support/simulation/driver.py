@@ -10,6 +10,7 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.rewinding import rewind, rewindable
+from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.exchange.network import STRAM, Peer
@@ -68,20 +69,21 @@ class SimulatedCheckpoint(Checkpoint):
         self._ledger.commit(last.window_id, last.states)
 
 
-class CommitThread:
-    """A driver's `Committer`: has turns of its own. The world goes on while it syncs, the driver included."""
+class CommitThread(Commits):
+    """A driver's commits: has turns of its own. The world goes on while it syncs, the driver included."""
 
     def __init__(self, driver: DriverProcess) -> None:
+        super().__init__()
         self.runs = False
         self._driver = driver
-        self._commit: Callable[[], ManifestWritten] | None = None
+        self._begun: Callable[[], ManifestWritten] | None = None
         self._written: ManifestWritten | None = None
         self._error: Exception | None = None
 
     @property
     def waits(self) -> bool:
         """True if a turn would do something."""
-        return self._commit is not None and not self._driver.stopped
+        return self._begun is not None and not self._driver.stopped
 
     @property
     def done(self) -> bool:
@@ -91,17 +93,17 @@ class CommitThread:
     @property
     def under_way(self) -> bool:
         """True if the driver has not heard of the last commit."""
-        return self._commit is not None or self.runs or self.done
+        return self._begun is not None or self.runs or self.done
 
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Have the thread commit."""
         assert not self.runs, "a commit is under way"
         assert not self.done, "the driver has not heard of the last one"
-        self._commit = commit
+        self._begun = commit
 
     def turn(self) -> None:
         """Commit."""
-        commit, self._commit = self._commit, None
+        commit, self._begun = self._begun, None
         assert commit is not None
         self.runs = True
         try:
@@ -124,7 +126,7 @@ class CommitThread:
     def close(self) -> None:
         """Wait for a commit that has not begun yet."""
         assert not self.runs, "a driver ends in order while it commits"
-        if self._commit is not None:
+        if self._begun is not None:
             self.turn()
 
 
@@ -232,7 +234,7 @@ class DriverProcess(Process):
             executor,
             world.clock,
             self._contexts(checkpoint),
-            committer=self.commits,
+            commits=self.commits,
             planner=planner,
         )
 

@@ -1,12 +1,13 @@
 """Commits beside the windows: a slow disk holds back what is published, not what runs."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from ridgeline import Application, CheckpointError, InputPort, Operator, Publisher, State
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.run.committing import CommitBeside
+from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import WindowCommitted
@@ -27,9 +28,9 @@ def woken():
 
 @pytest.fixture
 def beside(woken):
-    committer = CommitBeside(woken.set)
-    yield committer
-    committer.close()
+    commits = Commits(ThreadPoolExecutor(1), woken.set)
+    yield commits
+    commits.close()
 
 
 def test_a_commit_is_reported_once_it_is_done_and_wakes_the_run(beside, woken):
@@ -113,7 +114,7 @@ class SlowDisk(MemoryStorage):
 class Run:
     """An application whose commits wait for a slow disk."""
 
-    def __init__(self, groups, committer):
+    def __init__(self, groups, commits):
         self.seen = []
         seen = self.seen
 
@@ -140,7 +141,7 @@ class Run:
             clock,
             lambda name: publisher_context(name, clock),
             self.events.append,
-            committer=committer,
+            commits=commits,
         )
 
     def go_on(self, until):
@@ -179,7 +180,7 @@ def test_windows_go_on_while_the_disk_is_slow(beside, groups):
 
 
 def test_a_sync_that_fails_ends_the_run_and_nothing_is_published(beside):
-    one = Run(groups=True, committer=beside)
+    one = Run(groups=True, commits=beside)
     one.storage.fail = True
     with pytest.raises(CheckpointError, match="Input/output error"):
         one.go_on(lambda: False)

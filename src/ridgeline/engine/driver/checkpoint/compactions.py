@@ -47,8 +47,8 @@ class Compactions:
         self._closing = threading.Event()
         self._files_read = 0
         self._in_thread = self._made()
-        self._small: Executor = ThreadPoolExecutor(1, "ridgeline-compaction") if compactor else _AtOnce()
-        self._large: Executor = ThreadPoolExecutor(1, "ridgeline-compactor") if compactor else _AtOnce()
+        self._small: Executor = ThreadPoolExecutor(1, "ridgeline-compaction") if compactor else AtOnce()
+        self._large: Executor = ThreadPoolExecutor(1, "ridgeline-compactor") if compactor else AtOnce()
         self._jobs: dict[int, _Job] = {}
         self._stems: dict[int, str] = {}
         self._started = 0
@@ -144,7 +144,7 @@ class Compactions:
             executor.shutdown(cancel_futures=True)
 
 
-class _AtOnce(Executor):
+class AtOnce(Executor):
     """Runs what is submitted before it returns."""
 
     def submit(self, function: Callable[..., object], /, *arguments: object, **named: object) -> Future[Any]:

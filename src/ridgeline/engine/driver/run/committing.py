@@ -2,77 +2,50 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from concurrent.futures import Executor, Future
 
+from ridgeline.engine.driver.checkpoint.compactions import AtOnce
 from ridgeline.stram.control import ManifestWritten
 
 
-class Committer:
-    """Carries out one commit at a time. One thread calls it. This one waits for the sync in `begin`."""
+class Commits:
+    """Carries out one commit at a time. One thread calls it.
 
-    def __init__(self) -> None:
-        self._result: ManifestWritten | BaseException | None = None
-        self._begun = False
+    `beside`: a thread for it; None: `begin` waits. `wake`: called by that thread after each commit.
+    """
+
+    def __init__(self, beside: Executor | None = None, wake: Callable[[], None] = lambda: None) -> None:
+        self._threads = beside or AtOnce()
+        self._wake = wake
+        self._commit: Future[ManifestWritten] | None = None
 
     @property
     def done(self) -> bool:
         """Whether `finished` has something to report."""
-        return self._result is not None
+        return self._commit is not None and self._commit.done()
 
     @property
     def under_way(self) -> bool:
         """Whether a commit has begun that `finished` has not reported: what it will be is not known."""
-        return self._begun
+        return self._commit is not None
 
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Begin a commit; none is under way."""
-        self._begun = True
-        self._result = commit()
+        self._commit = self._threads.submit(commit)
+        self._commit.add_done_callback(lambda _commit: self._wake())
 
     def finished(self) -> ManifestWritten | None:
         """The outcome of the commit under way, once; None while it lasts, or if there is none.
 
         Raises what the commit has raised.
         """
-        if self._result is None:
+        commit = self._commit
+        if commit is None or not commit.done():
             return None
-        result, self._result, self._begun = self._result, None, False
-        if isinstance(result, BaseException):
-            raise result
-        return result
+        self._commit = None
+        return commit.result()
 
     def close(self) -> None:
         """Wait for a commit that is under way; what it raises is dropped."""
-
-
-class CommitBeside(Committer):
-    """It has a thread of its own. `wake`: called by that thread after each commit."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        super().__init__()
-        self._wake = wake
-        self._commits: SimpleQueue[Callable[[], ManifestWritten] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="ridgeline-commit", daemon=True)
-        self._thread.start()
-
-    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
-        """Have the thread commit."""
-        self._begun = True
-        self._commits.put(commit)
-
-    def close(self) -> None:
-        """Wait for the thread."""
-        self._commits.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        """Carry out commits until `close`. Runs in the thread."""
-        while (commit := self._commits.get()) is not None:
-            try:
-                self._result = commit()
-            except BaseException as error:  # noqa: BLE001  raised by `finished`
-                self._result = error
-            # After the result is there: the thread that wakes looks for it.
-            self._wake()
+        self._threads.shutdown()

@@ -7,6 +7,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_s
 from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.outputs import OutputStores
-from ridgeline.engine.driver.run.committing import CommitBeside
+from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.reporter import Observe
 from ridgeline.engine.driver.run.run import ApplicationRun
@@ -160,7 +161,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             observe,
             Compactions.in_background,
             settle,
-            committer=CommitBeside(executor.wake) if several else None,
+            commits=Commits(ThreadPoolExecutor(1, "ridgeline-commit") if several else None, executor.wake),
             planner=planner,
             stores=stores,
         )

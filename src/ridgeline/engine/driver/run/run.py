@@ -21,7 +21,7 @@ from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.outputs import Outputs, OutputStores
 from ridgeline.engine.driver.run.changes import Changes, Requests
-from ridgeline.engine.driver.run.committing import Committer
+from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.key_counting import KeyCounting
 from ridgeline.engine.driver.run.live_plan import LivePlan
 from ridgeline.engine.driver.run.recordings import Recordings
@@ -106,7 +106,7 @@ class ApplicationRun:
         compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
         settle: Callable[..., bool] | None = None,
         *,
-        committer: Committer | None = None,
+        commits: Commits | None = None,
         planner: Planner | None = None,
         stores: OutputStores | None = None,
     ) -> None:
@@ -115,7 +115,7 @@ class ApplicationRun:
         It does a piece of what is left to do with them, and returns True if more is left. With `late=True` it
         is called when there is no time, to do a piece of what has waited for too long.
 
-        `committer`: where commits wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
+        `commits`: where they wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
         and has what windows keep of what the application was given; None: the plan stays as it is. `stores`:
         lets outputs wait for their files; None: an output whose files are away ends the run. Raises
         CheckpointError if the checkpoint is of other operators, StateError if a state file is broken and
@@ -143,7 +143,7 @@ class ApplicationRun:
         self._not_asked = math.inf
         """When nobody had asked for the end."""
         self._windows: dict[int, Window] = {}
-        self._committer = committer or Committer()
+        self._commits = commits or Commits()
         self._outputs = Outputs(plan, clock, stores)
         self._outputs.warn = self._reporter.warn_now
         inputs = Inputs(
@@ -208,7 +208,7 @@ class ApplicationRun:
         now = self._clock.monotonic()
         self._not_asked = min(now, self._not_asked) if asked else now
         late = now - self._not_asked >= _PATIENCE_SECONDS
-        return late and not self._committer.under_way and not self.master.held
+        return late and not self._commits.under_way and not self.master.held
 
     @property
     def held_back(self) -> str | None:
@@ -360,7 +360,7 @@ class ApplicationRun:
         self._process(*events)
         self._reporter.report_taken(self._windows)
         self._reporter.look_at_clock()
-        if written := self._committer.finished():
+        if written := self._commits.finished():
             self._process(written)
         if not self.master.held:
             self._held_since = None
@@ -390,11 +390,11 @@ class ApplicationRun:
         """Handle the events of windows; waits at most `seconds` for one, and does what can wait meanwhile."""
         while self._unsettled and self._settle is not None:
             events = self._poll_executor(0.0)
-            if events or self._committer.done:
+            if events or self._commits.done:
                 self._settle(late=True)
                 return events
             self._unsettled = self._settle()
-        return self._poll_executor(0.0 if self._committer.done else seconds)
+        return self._poll_executor(0.0 if self._commits.done else seconds)
 
     def _poll_executor(self, seconds: float) -> Sequence[ExecutorEvent]:
         try:
@@ -467,9 +467,9 @@ class ApplicationRun:
             case CheckStates():
                 return (*self._live.repair.repair(self.master.states), StatesChecked())
             case Commit():
-                if not self._commits(instruction):
+                if not self._begin_commit(instruction):
                     return ()
-                written = self._committer.finished()
+                written = self._commits.finished()
                 return (written,) if written else ()
             case Publish(window_id, before):
                 self._outputs.publish(window_id)
@@ -539,7 +539,7 @@ class ApplicationRun:
         self._reporter.report(WindowStarted(window.planned, window_id, attempt))
         window.launched = self._executor.begin(self.keys.asked(self.samples.asked(request)), window.source)
 
-    def _commits(self, commit: Commit) -> bool:
+    def _begin_commit(self, commit: Commit) -> bool:
         """Begin to commit windows; False if outputs refuse the first one of a plan: it is given up."""
         try:
             self._commit(commit)
@@ -594,7 +594,7 @@ class ApplicationRun:
             return ManifestWritten(commit.window_id, names)
 
         self._outputs.committing(commit.window_id)
-        self._committer.begin(write)
+        self._commits.begin(write)
 
     def _take_back(self, failure: object, *, staged: bool = False) -> None:
         """Run the first window of a plan with the plan before: it cannot be committed."""
@@ -616,7 +616,7 @@ class ApplicationRun:
 
         Not while a commit is under way: outputs have staged windows for it that may never be committed.
         """
-        if self._committer.under_way:
+        if self._commits.under_way:
             return
         self._idled = self._clock.monotonic()
         self._outputs.idle(self.master.committed)
@@ -648,7 +648,7 @@ class ApplicationRun:
         try:
             self.changes.close()
             self._live.changes.close()
-            self._committer.close()
+            self._commits.close()
             self._live.inputs.close()
             self._live.settle_at_end()
             self.compactions.close()
@@ -658,7 +658,7 @@ class ApplicationRun:
                 self._reporter.warn_now(f"{what}: void, and run again at the next start")
             for failure in self._executor.close(at_once=bool(void)):
                 self._reporter.teardown_failed(failure)
-            if orderly and not self._committer.under_way:
+            if orderly and not self._commits.under_way:
                 self._outputs.close(self.master.committed)
                 self._reporter.published(self._outputs.take_published())
             else:
