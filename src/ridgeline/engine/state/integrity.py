@@ -54,6 +54,10 @@ class FileCheck:
         segment = state_files.segment_file(place[0])
         return state_files.last_part(segment) in self._segments or state_files.file_of(name) in self._names
 
+    def has_all(self, names: Iterable[str]) -> bool:
+        """Whether all of these files are there."""
+        return all(map(self.exists, names))
+
     def size(self, key: str, names: Iterable[str]) -> int:
         """How many bytes an operator's changes (by state key) have in those of these files that were read."""
         return sum(self._sizes.get(name, {}).get(key, 0) for name in names)

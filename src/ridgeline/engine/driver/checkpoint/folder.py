@@ -193,7 +193,7 @@ class Retention:
 
 def _names(windows: Iterable[Committed]) -> set[str]:
     """The state files that windows name."""
-    return {name for window in windows for version in window.manifest.states.values() for name in version}
+    return {name for window in windows for name in window.manifest.files}
 
 
 _EPOCHS = "epochs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -143,6 +143,11 @@ class Manifest:
     schemas: Mapping[str, Any] = field(default_factory=dict)
     passed_over: int = 0
     inputs: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def files(self) -> Iterator[str]:
+        """The names of the state files that it needs; those that versions share more than once."""
+        return (name for version in self.states.values() for name in version)
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""

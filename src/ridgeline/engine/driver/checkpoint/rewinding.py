@@ -230,11 +230,7 @@ def offered(checkpoint: Checkpoint, limit: int) -> list[Manifest]:
     From any thread. Raises CheckpointError, OSError.
     """
     check = FileCheck(SegmentFiles(checkpoint.storage, checkpoint.run_id), thoroughly=False)
-    whole = (
-        manifest
-        for manifest in not_left(checkpoint.kept())
-        if all(check.exists(name) for version in manifest.states.values() for name in version)
-    )
+    whole = (one for one in not_left(checkpoint.kept()) if check.has_all(one.files))
     return list(islice(whole, limit))
 
 

@@ -135,9 +135,7 @@ def describe(run: Run) -> Description:
     found = run.journal()
     check = FileCheck(run.files, thoroughly=False)
     windows = [
-        one
-        for one in not_left(window.manifest for window in found.pictures())
-        if all(check.exists(name) for version in one.states.values() for name in version)
+        one for one in not_left(window.manifest for window in found.pictures()) if check.has_all(one.files)
     ]
     sizes = walk(run.storage.uri)
     operators: dict[str, int] = {}
@@ -228,8 +226,8 @@ def _not_removed(windows: list[Manifest], check: FileCheck) -> list[Manifest]:
     A driver removes files from the oldest window on. Windows whose states are all in the journal say nothing
     of that: the first ones of a run are such.
     """
-    names = [{name for version in one.states.values() for name in version} for one in windows]
-    there = [all(map(check.exists, own)) for own in names]
+    names = [set(one.files) for one in windows]
+    there = list(map(check.has_all, names))
     if all(there):
         return windows
     whole = [

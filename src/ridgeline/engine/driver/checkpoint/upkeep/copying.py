@@ -169,17 +169,13 @@ class _RunCopy:
                 before = self._extras()
                 found = self._run.journal()
                 check = FileCheck(self._run.files, thoroughly=False)
-                windows = [
-                    one.manifest
-                    for one in found.pictures()
-                    if all(check.exists(name) for version in one.manifest.states.values() for name in version)
-                ]
+                windows = [one.manifest for one in found.pictures() if check.has_all(one.manifest.files)]
                 extras = self._extras()
                 if before.keys() - extras.keys():
                     continue
                 for name, one in extras.items():
                     self._copy(name, one.size or 0)
-                for name in dict.fromkeys(_names(windows)):
+                for name in dict.fromkeys(name for one in windows for name in one.files):
                     self._copy_state(name)
                 if self._have_changed(extras):
                     continue
@@ -254,12 +250,6 @@ def _files(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     return {
         key: tuple(state_files.file_of(name) for name in version) for key, version in manifest.states.items()
     }
-
-
-def _names(windows: Sequence[Manifest]) -> Iterator[str]:
-    for one in windows:
-        for version in one.states.values():
-            yield from version
 
 
 def _copy_file(source: Storage, name: str, to: Storage, size: int | None) -> int:

@@ -121,7 +121,7 @@ def _unnamed(run: Run, files: Mapping[str, pyarrow.fs.FileInfo], windows: int, c
     kept: list[Committed] = list(islice(found.pictures(), windows or None))
     if not kept:
         return []
-    names = [name for one in kept for version in one.manifest.states.values() for name in version]
+    names = [name for one in kept for name in one.manifest.files]
     first = min(one.base for one in kept)
     numbers = [number for number in found.numbers() if number < first]
     needed = [name for name in dict.fromkeys(names) if _segment(name) in numbers]
