@@ -156,8 +156,9 @@ class CheckStates:
 class Commit:
     """Commit one window, or several that follow each other: all of them or none.
 
-    `reports`: of each window, in order. `states`, `finished`: as of the last of them. `ends`: the last one is
-    the application's last. `held`: so many, the first ones, were complete before, but empty.
+    `reports`: of each window, in order. `states`: those that are others than as of the commit before.
+    `finished`: as of the last of them. `ends`: the last one is the application's last. `held`: so many, the
+    first ones, were complete before, but empty.
     """
 
     reports: Mapping[int, tuple[WindowReport, ...]]

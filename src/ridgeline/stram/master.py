@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from ridgeline.api.attributes import OnError
@@ -549,8 +548,7 @@ class Master:
         if ends:
             self._windows.drop()
             self._recovery.fault = None
-        states = MappingProxyType({**self.states, **self._states.changed(reports, {})})
-        self._pending = Commit(reports, states, finished, ends, held)
+        self._pending = Commit(reports, self._states.to_commit(reports), finished, ends, held)
         return self._pending
 
     def _has_committed(self, window_id: int, names: Mapping[str, str]) -> tuple[Instruction, ...]:

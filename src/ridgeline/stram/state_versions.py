@@ -26,6 +26,8 @@ class StateVersions:
         """`tails`: the tail of each head of a delay operator, whose state the head reads."""
         self._versions: dict[int, StateVersion] = dict(versions)
         self._tails = tails
+        self._replaced: set[int] = set()
+        """Operators whose files were replaced since the last commit was decided on."""
         self._compactions = CompactionScheduler(plan)
         self.stale = True
         """Containers hold no states, or hold them in old files: the next request must carry the versions."""
@@ -60,6 +62,12 @@ class StateVersions:
                         change = names.get(one.change, one.change)
                         versions[operator] = (change,) if one.replaces else (*before, change)
         return versions
+
+    def to_commit(self, windows: Mapping[int, Iterable[WindowReport]]) -> dict[int, StateVersion]:
+        """The versions that a commit of these windows has to write: all others are as in the one before."""
+        replaced = {operator: self._versions[operator] for operator in self._replaced}
+        self._replaced.clear()
+        return replaced | self.changed(windows, {})
 
     def commit(self, windows: Mapping[int, Iterable[WindowReport]], names: Mapping[str, str]) -> None:
         """Take in what committed windows have changed."""
@@ -98,6 +106,8 @@ class StateVersions:
         version = self._versions.get(operator, ())
         self._versions[operator] = _with_prefix(version, replaced, names)
         installed = self._versions[operator] != version
+        if installed:
+            self._replaced.add(operator)
         if installed and max(len(names), len(self._compactions.compacted(operator))) > 1:
             self.stale = True
         return installed

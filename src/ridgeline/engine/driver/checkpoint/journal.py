@@ -22,7 +22,6 @@ from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.journal_record import (
     JournalRecord,
     Place,
-    common,
     difference,
     patched,
 )
@@ -30,7 +29,6 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.sync_marker import SyncMarker, WitnessFile, find_sync_marker
 from ridgeline.engine.files.storage import AppendedFile, DriverStorage, LocalStorage
 from ridgeline.engine.state import state_files
-from ridgeline.plan.protocol import StateVersion
 
 FOLDER = state_files.JOURNAL
 SEGMENT_BYTES = 1 << 20
@@ -231,11 +229,10 @@ class Journal:
         for name, data in changes.items():
             names[name] = state_files.slice_name(name, place.segment, offset, len(data))
             offset += len(data)
-        picture = manifest.picture()
-        known = self._picture["states"] if self._picture is not None else {}
-        picture["states"] = states = _renamed(manifest.states, known, names)
-        change = difference(self._picture or {"states": {}}, picture)
-        added = _added_files(change)
+        before = self._picture or {"states": {}}
+        change = difference(before, manifest.picture())
+        added = _named(change, names)
+        picture = patched(before, change)
         # Where files cannot be appended to each record is a file, and a picture in each would be too much.
         whole = self._picture is None or (begins and (self.appends or self._records >= PICTURE_RECORDS))
         content: dict[str, Any] = {"picture": picture} if whole else {"change": change}
@@ -247,10 +244,11 @@ class Journal:
                 return None
         else:
             self._extend(place, record, settles=bool(added))
-        self._place, self._picture = end, picture
+        self._place = end
         self._base = place.segment if whole else self._base
         self._records = 1 if whole else self._records + 1
-        self.last = Manifest.of({**picture, "states": states})
+        self.last = Manifest.of(picture)
+        self._picture = {**picture, "states": self.last.states}  # so that the next one finds the same objects
         return Committed(self.last, self._base, added), names
 
     def note(self) -> None:
@@ -319,24 +317,16 @@ def _after(last: Place | None) -> list[int] | None:
     return None if last is None else [last.segment, last.offset, last.checksum]
 
 
-def _renamed(
-    states: Mapping[str, StateVersion], known: Mapping[str, StateVersion], names: Mapping[str, str]
-) -> dict[str, StateVersion]:
-    """The versions with the committed names of changes. `known`: those before, which need none."""
-    renamed = {}
-    for key, version in states.items():
-        before = known.get(key, ())
-        if version == before:  # most: the same object is not looked into again where the difference is made
-            renamed[key] = before
-            continue
-        first = common(before, version)
-        renamed[key] = (*version[:first], *(names.get(name, name) for name in version[first:]))
-    return renamed
+def _named(change: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    """Give small changes of state their committed `names` in a difference.
 
-
-def _added_files(change: Mapping[str, Any]) -> list[str]:
-    """The state files that a picture names and the one before did not, by the difference of the two."""
+    Returns the state files that it names beside them.
+    """
     states = change.get("change", {}).get("states", {})
-    versions = [*states.get("set", {}).values()]
-    versions += [inner.get("put", ()) for inner in states.get("change", {}).values()]
+    changed = states.get("set", {})
+    for key, version in changed.items():
+        changed[key] = tuple(names.get(name, name) for name in version)
+    for inner in states.get("change", {}).values():
+        inner["put"] = tuple(names.get(name, name) for name in inner["put"])
+    versions = [*changed.values(), *(inner["put"] for inner in states.get("change", {}).values())]
     return [name for version in versions for name in version if state_files.slice_place(name) is None]

@@ -192,6 +192,7 @@ def _corrupt(where: str, place: Place, found: str) -> CheckpointError:
 # [...]}` with the parts that are needed.
 
 _LISTS = (list, tuple)
+_NOTHING = object()
 
 
 def difference(old: Any, new: Any) -> dict[str, Any]:
@@ -248,16 +249,15 @@ def same(one: Any, other: Any) -> bool:
 def _of_objects(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The difference of two objects, without the parts that are empty."""
     parts: dict[str, Any] = {}
-    if put := {key: value for key, value in new.items() if key not in old}:
+    others = [(key, value) for key, value in new.items() if old.get(key, _NOTHING) is not value]
+    if put := {key: value for key, value in others if key not in old}:
         parts["set"] = put
     if changed := {
-        key: difference(old[key], value)
-        for key, value in new.items()
-        if key in old and not same(old[key], value)
+        key: difference(old[key], value) for key, value in others if key in old and not same(old[key], value)
     }:
         parts["change"] = changed
-    if gone := [key for key in old if key not in new]:
-        parts["drop"] = gone
+    if gone := old.keys() - new.keys():
+        parts["drop"] = sorted(gone)
     return parts
 
 

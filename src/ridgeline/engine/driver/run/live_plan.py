@@ -249,13 +249,16 @@ UNSURE = f"{ENDED} while the first window of the change ran: a restart goes on w
 
 
 class PlanRecord:
-    """Parts of a plan that each commit writes: names of states, divisions of tuples, classes in states."""
+    """Parts of a plan that each commit writes: names of states, divisions of tuples, classes in states.
 
-    def __init__(self, plan: Plan, schemas: Mapping[str, object]) -> None:
-        """`schemas`: those of the commits before."""
+    `states`: their versions, by state key, as of the last commit; a commit says which of them change.
+    """
+
+    def __init__(self, plan: Plan, begin: Beginning) -> None:
         self.state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
+        self.states = {self.state_keys[one]: version for one, version in begin.states.items()}
         self.divisions = divisions(plan)
-        self.schemas = Schemas(plan.physical.operators, schemas)
+        self.schemas = Schemas(plan.physical.operators, begin.schemas)
 
     def note(self, reports: Iterable[WindowReport]) -> None:
         """Note which states hold something from now on, and of what classes."""
@@ -307,7 +310,7 @@ class LivePlan:
         """When the last window was published, by the monotonic clock."""
         last = checkpoint.last()
         self._begin = NOTHING if last is None else beginning(plan, checkpoint, last, planner)
-        self.record = PlanRecord(plan, self._begin.schemas)
+        self.record = PlanRecord(plan, self._begin)
         self.master = self._new_master(-1 if last is None else last.window_id)
         self.repair = StateRepair(plan, checkpoint)
         self.sizes: Mapping[int, StateSize] = {}
@@ -426,7 +429,7 @@ class LivePlan:
         for follow in self._followers:
             follow(plan)
         self.repair = StateRepair(plan, self._checkpoint)
-        self.record = PlanRecord(plan, begin.schemas)
+        self.record = PlanRecord(plan, begin)
         self.master = self._new_master(before.committed, before)
         moved_states = {one: begin.states[one] for one in begin.moved if one in begin.states}
         _, sizes = self.repair.recover(moved_states)
@@ -459,6 +462,8 @@ class LivePlan:
         now = self._clock.monotonic()
         if self._switched is not None or self._unused_files is None:
             self.changes.beside(self._purge_files)
+        if (last := self._checkpoint.last()) is not None:
+            self.record.states = last.states
         give_up(self._checkpoint, self._begin.stems)  # windows name them now, or do without
         self._begin = NOTHING
         if self._switched is not None:

@@ -572,7 +572,7 @@ class ApplicationRun:
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
             plan_version=self.plan.version,
-            states={keys[operator]: version for operator, version in commit.states.items()},
+            states={**record.states, **{keys[one]: version for one, version in commit.states.items()}},
             finished=sorted(keys[operator] for operator in commit.finished),
             publishers=publishers,
             ended=commit.ends,
