@@ -25,6 +25,7 @@ from ridgeline.engine.driver.slots.shared_folder import purge
 from ridgeline.engine.files.local_tier import LocalTier
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.process import plan_distribution
+from ridgeline.engine.process.shipped_files import place_of
 from ridgeline.engine.spark.java import _bundled_home
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import CompactionTask
@@ -269,12 +270,12 @@ def specs(**properties: str) -> tuple[ContainerSpec, ...]:
     )
 
 
-def test_secrets_are_not_in_the_plan_file_and_yet_reach_the_workers() -> None:
+def test_secrets_are_not_in_the_checkpoint_and_yet_reach_the_workers() -> None:
     storage = MemoryStorage()
     shipped = plan_distribution.distribute(storage, specs(**SECRETS))
-    inside = b"".join(map(zlib.decompress, pickle.loads(storage.read(shipped.name))))
+    files = [storage.read(f"plans/{name}") for name in storage.names("plans")]
     for secret in SECRETS.values():
-        assert secret.encode() not in inside
+        assert not any(secret.encode() in zlib.decompress(file) for file in files if file[:2] != b"PK")
         assert secret not in repr(shipped)
     [spec, *_] = plan_distribution.receive(storage, pickle.loads(pickle.dumps(shipped)))
     source: Any = spec.operators[0].operator
@@ -282,16 +283,16 @@ def test_secrets_are_not_in_the_plan_file_and_yet_reach_the_workers() -> None:
     assert source.dsn.get_secret_value() == SECRETS["dsn"]
 
 
-def test_another_plan_under_the_same_name_is_not_unpickled(tmp_path: Path, mark: Path) -> None:
+def test_other_code_under_the_same_name_is_not_unpickled(tmp_path: Path, mark: Path) -> None:
     for storage in (MemoryStorage(), LocalStorage(str(tmp_path / "checkpoint"))):
         shipped = plan_distribution.distribute(storage, specs())
-        storage.delete([shipped.name])
-        storage.write(shipped.name, pickle.dumps((Bomb(mark), b"")))
+        place = place_of(shipped.code.sources, shipped.code.epoch)
+        storage.delete([place])
+        storage.write(place, zlib.compress(pickle.dumps(Bomb(mark))))
         with pytest.raises(UntrustedError) as caught:
             plan_distribution.receive(storage, shipped)
-        assert (
-            f"plan file `{storage.uri}/{shipped.name}` is not what the driver wrote: its digest differs ("
-            in str(caught.value)
+        assert f"`{storage.uri}/{place}` is not what the driver wrote: its digest differs (" in str(
+            caught.value
         )
         assert str(caught.value).endswith("; remove it and start the application again")
     assert not mark.exists()

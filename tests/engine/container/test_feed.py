@@ -10,7 +10,7 @@ from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine.container.feed import Fed, FedRows, Reading, kept
 from ridgeline.engine.exchange.network import FEEDER, LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.operator.failures import InputLostError
-from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.slot import task as slot_loop
 from ridgeline.engine.slot.feed_task import Feeder, FeedTask, WholeInput
 from ridgeline.engine.slot.messages import Blocks, Host, RunAttempt, Taken, decode, encode
@@ -52,7 +52,7 @@ def hosting():
     """A slot with one container, which notes what it gets."""
     containers = OneContainer()
     slot = Slot(0, containers, SteppingClock())
-    slot.from_stram(Host("m", PlanFile("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
     return slot, containers
 
 

@@ -8,7 +8,7 @@ import pytest
 from ridgeline.api.errors import PackageError, UntrustedError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.process import plan_distribution, shipped_packages
-from ridgeline.engine.process.plan_files import place_of
+from ridgeline.engine.process.shipped_files import place_of
 from ridgeline.packages.package import open_package
 from ridgeline.packages.unpacked import UnpackedPackage
 from support.packages.wheels import FILES, write_wheel
@@ -53,7 +53,7 @@ def test_another_package_in_the_checkpoint_is_refused(place, monkeypatch):
     unpacked.close()
     _as_worker(monkeypatch)
     other = write_wheel(place, {**FILES, "casino/evil.py": ""}).read_bytes()
-    storage.write(place_of(plan.packages[0].sha256, 0), other)
+    storage.write(place_of(plan.code.packages[0].sha256, 0), other)
     with pytest.raises(UntrustedError, match="is not what the driver wrote: its digest differs"):
         plan_distribution.receive(storage, plan)
     assert not list((place / "local").glob("*/*"))

@@ -11,7 +11,7 @@ from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.api.support.pickling import loads
 from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.exchange.network import LATE, STRAM, Lost, Opened, Peer, Received
-from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.plan_distribution import ShippedCode, ShippedPlan
 from ridgeline.engine.slot.attempts import BusyTimes
 from ridgeline.engine.slot.messages import (
     Awake,
@@ -112,7 +112,7 @@ def slot_of(stages, home, sends=ALL, number=0, specs=None):
     slots = dict(enumerate(home))
     peers = {Peer(other): "x" for other in set(home)}
     slot.from_stram(
-        Host("m", PlanFile("p"), "run", 0, tuple(c for c, s in slots.items() if s == number), slots, peers)
+        Host("m", ShippedPlan("p"), "run", 0, tuple(c for c, s in slots.items() if s == number), slots, peers)
     )
     return slot, containers
 
@@ -170,7 +170,7 @@ def test_a_plan_is_read_while_windows_go_on():
     containers.cannot_read = "bad"
     begin(slot, 0, states=True)
     for name in ("good", "bad"):
-        slot.from_stram(Prepare("m", PlanFile(name)))
+        slot.from_stram(Prepare("m", ShippedPlan(name)))
     _, to_stram = work(slot)
     good, bad = (message for message in to_stram if isinstance(message, Prepared))
     assert good == Prepared("good")
@@ -187,7 +187,7 @@ def test_a_commit_is_told_to_containers_before_they_go():
     begin(slot, 0, states=True)
     work(slot)
     slot.from_stram(Committed(0))
-    slot.from_stram(Host("m", PlanFile("next"), "run", 0, (1,), {1: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("next"), "run", 0, (1,), {1: 0}, {Peer(0): "x"}))
     assert containers.commits == [(0, 0, None), (1, 0, None)]
     assert not slot.ready
 
@@ -282,7 +282,7 @@ def test_a_report_that_cannot_be_pickled_is_a_failure_of_its_container():
 def test_a_plan_that_cannot_be_read_is_a_failure_of_the_slot():
     slot, containers = slot_of((1,), (0,))
     begin(slot, 0, states=True)
-    slot.from_stram(Host("m", PlanFile("p"), "run", 0, (7,), {7: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("p"), "run", 0, (7,), {7: 0}, {Peer(0): "x"}))
     begin(slot, 0, 1, states=True)
     _, (failed,) = work(slot)
     assert (failed.container, failed.failure.callback) == (-1, "making its containers")
@@ -335,7 +335,7 @@ class Looped:
 
 def hosting(containers, slots, peers=None):
     peers = peers or {Peer(number): f"board:{number}" for number in slots.values()}
-    return Host("m", PlanFile("p"), "run", 0, containers, slots, peers)
+    return Host("m", ShippedPlan("p"), "run", 0, containers, slots, peers)
 
 
 def running(window_id=0, attempt=0, states=True):
@@ -495,7 +495,7 @@ def waiting():
     slot, containers = slot_of((1,), (0,))
     input_of_it = SimpleNamespace(operator=Fed(), id=0)
     containers._all = {0: replace(containers._all[0], operators=(input_of_it,))}
-    slot.from_stram(Host("m", PlanFile("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
     begin(slot, 0, states=True)
     containers.report = OperatorReport.begun(WindowRequest(0, 0, 0), 0)
     containers.report.idle = True
@@ -554,10 +554,11 @@ def received(frame):
 
 def hosts():
     """Of slots with the same partners, of one with another, and of one that shares nothing."""
-    first = Host("m", PlanFile("p0", ("secret",), 7, (), None, 3), "run", 3, (0,), SLOTS, PEERS, 1.5)
-    second = first.like(PlanFile("p1", (), 7, (), None, 3), (1, 2))
-    other = Host("m", PlanFile("p2", (), 7, (), None, 3), "run", 3, (3,), {4: 4}, {Peer(4): "x"}, 1.5)
-    last = Host("m", PlanFile("p3", (), 8, (), None, 4), "run", 4, (), {}, {})
+    code = ShippedCode(7, (), "sha", None, 3)
+    first = Host("m", ShippedPlan("p0", b"specs", code), "run", 3, (0,), SLOTS, PEERS, 1.5)
+    second = first.like(ShippedPlan("p1", b"others", code), (1, 2))
+    other = Host("m", ShippedPlan("p2", b"", code), "run", 3, (3,), {4: 4}, {Peer(4): "x"}, 1.5)
+    last = Host("m", ShippedPlan("p3", b"", ShippedCode(8, epoch=4)), "run", 4, (), {}, {})
     return [first, second, other, first.like(first.plan, (5,)), last]
 
 
@@ -570,9 +571,10 @@ def test_hosts_are_read_as_they_were_however_many_share_an_encoder():
 
 
 def test_every_field_of_a_host_and_its_plan_is_sent():
-    plan = PlanFile("p0", ("secret",), 7, ("package",), "files", 3)
+    code = ShippedCode(7, ("package",), "sha", "files", 3)
+    plan = ShippedPlan("p0", b"specs", code)
     host = Host("m", plan, "run", 3, (0,), SLOTS, PEERS, 1.5)
-    for one in (host, plan):
+    for one in (host, plan, code):
         assert all(getattr(one, field.name) != field.default for field in fields(one)), "give it a value here"
     assert decode(received(encode(host))) == host
 

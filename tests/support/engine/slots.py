@@ -15,7 +15,7 @@ from ridgeline.api.support.pickling import loads
 from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
-from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.slot.messages import (
     Committed,
     Ended,
@@ -256,7 +256,7 @@ class World:
         peers = {peer: f"board:{peer.slot}" for peer in self._joined.values()}
         for peer in self._joined.values():
             containers = tuple(number for number, slot in self.home.items() if slot == peer.slot)
-            message = Host("memory:", PlanFile("plan"), "run", 0, containers, self.home, peers)
+            message = Host("memory:", ShippedPlan("plan"), "run", 0, containers, self.home, peers)
             self.network.send(peer, *encode(message))
         self._waits = False
 

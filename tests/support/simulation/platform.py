@@ -17,8 +17,8 @@ from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
-from ridgeline.engine.process.plan_distribution import PlanFile
-from ridgeline.engine.process.plan_files import FOLDER
+from ridgeline.engine.process.plan_distribution import ShippedPlan
+from ridgeline.engine.process.shipped_files import place_of
 from ridgeline.engine.state import state_files
 from ridgeline.operators import _file_publisher
 from ridgeline.plan.execution import Plan
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 TRIES = 4
 """So often Spark begins the task of a job."""
-PLAN = f"{FOLDER}/plan"
 ATTEMPTS = slot_group._ATTEMPTS_OF_A_JOB
 
 
@@ -178,22 +177,13 @@ class _NoThread:
         """Nothing has run."""
 
 
-def _distribute(contents: SlotContents, plan: Plan, placement: Sequence[object]) -> list[PlanFile]:
-    """Write a file in the place of the plans: containers of a simulation are made of the one in memory."""
+def _distribute(contents: SlotContents, plan: Plan, placement: Sequence[object]) -> list[ShippedPlan]:
+    """Write a file in the place of the code: containers of a simulation are made of the plan in memory."""
     world = contents.storage._process.world  # type: ignore[attr-defined]
-    name = PLAN
-    if plan is not world.layout.plan:
-        name = f"{PLAN}-{contents.run_id}-{contents.epoch}-{plan.version}"
-        world.specs[name] = world.specs_of(plan)
+    name = place_of(f"{contents.run_id}-{plan.version}", contents.epoch)
+    world.specs[name] = world.layout.specs if plan is world.layout.plan else world.specs_of(plan)
     contents.storage.create(name, b"plan")
-    return [PlanFile(name)] * len(placement)
-
-
-class _NoPurge:
-    """Files of plans stay: which are in use is known by what memory holds, which differs from run to run."""
-
-    def purge(self, *_arguments: object) -> frozenset[str]:
-        return frozenset()
+    return [ShippedPlan(name)] * len(placement)
 
 
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
@@ -205,7 +195,6 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield folder, "OLD_SEGMENTS", 1
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
     yield live_plan, "ThreadPoolExecutor", Here
-    yield live_plan, "PLAN_FILES", _NoPurge()
     yield contents, "ThreadPoolExecutor", Here
     yield _file_publisher, "OutputFiles", SimulatedOutputFiles
     yield lateness, "LEAST_WINDOWS", 2

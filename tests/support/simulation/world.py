@@ -34,7 +34,7 @@ from support.simulation.disk import Disk, File
 from support.simulation.driver import CommitThread, DriverProcess, SlotProcess
 from support.simulation.ledger import Ledger
 from support.simulation.model import Layout, application, cannot_write, layout
-from support.simulation.platform import PLAN, Platform, simulated_platform
+from support.simulation.platform import Platform, simulated_platform
 from support.simulation.process import Killed, Process, SimulatedClock, ViolationError
 from support.simulation.readers import Readers
 from support.simulation.wires import Way, Wires
@@ -317,7 +317,7 @@ class World(Timeline):
         """What each world has. `number`: of a region, which is a part of a world."""
         super().__init__(faults, log)
         self.case, self.layout, self.luck, self.clock = case, layout, luck, clock
-        self.specs: dict[str, Mapping[int, ContainerSpec]] = {PLAN: layout.specs}
+        self.specs: dict[str, Mapping[int, ContainerSpec]] = {}
         """The containers of each plan, by the name of its file."""
         self.changes = True
         """The plan changes."""

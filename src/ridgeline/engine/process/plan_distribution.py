@@ -1,7 +1,8 @@
-"""How the plan and the user's own code reach the workers: as one file in the checkpoint folder.
+"""How the plan and the user's own code reach the workers: on the connections of slots, and as files.
 
-Modules that are not installed (the application's file, its neighbours, a test) travel as source text. The
-worker imports them by name. So classes are the same everywhere, and plain pickle works on their instances.
+The specs of containers travel in messages. The code lies in the checkpoint folder (`shipped_files`). Modules
+that are not installed (the application's file, its neighbours, a test) travel as source text. The worker
+imports them by name. So classes are the same everywhere, and plain pickle works on their instances.
 """
 
 from __future__ import annotations
@@ -19,16 +20,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
-from typing import IO, Any
+from typing import Any
 
 import cloudpickle
 
-from ridgeline.api.errors import RidgelineError, UntrustedError
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.api.support.masking import hide, secrets_in, shown
 from ridgeline.engine.files.storage import DriverStorage, Storage
-from ridgeline.engine.process import shipped_packages, user_files
-from ridgeline.engine.process.plan_files import PLAN_FILES, place_of
+from ridgeline.engine.process import shipped_files, shipped_packages, user_files
 from ridgeline.engine.process.shipped_packages import ShippedPackage
 from ridgeline.engine.process.user_files import UserFiles
 from ridgeline.engine.process.user_modules import user_sources
@@ -44,97 +44,76 @@ Sources = Mapping[str, tuple[str, str]]
 """Path and text of modules by name."""
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class PlanFile:
-    """A plan for workers: the file's name, which ends with its digest, and the secrets.
+@dataclass(frozen=True, slots=True)
+class ShippedCode:
+    """The user's code in the checkpoint folder, as the driver of an epoch has written it.
 
     `owner`: the user id of the driver, whose files the workers trust. `packages`: what its modules come from.
-    `files`: what lies beside the user's own modules.
+    `sources`: the digest of the user's own modules. `files`: what lies beside them.
     """
 
-    name: str
-    secrets: tuple[str | bytes, ...] = field(default=(), repr=False)
     owner: int = 0
     packages: tuple[ShippedPackage, ...] = ()
+    sources: str = ""
     files: UserFiles | None = None
     epoch: int = 0
-    """Of the driver that wrote it, and what it needs."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The files in the checkpoint folder that it needs."""
-        digests = [package.sha256 for package in self.packages]
-        digests += [self.files.sha256] if self.files is not None else []
-        return (self.name, *(place_of(digest, self.epoch) for digest in digests if digest))
 
 
 @dataclass(frozen=True, slots=True)
-class UserCode:
-    """The user's modules, compressed, and what lies beside them.
+class ShippedPlan:
+    """Some containers of a plan for workers: their specs, and the code that these need.
 
-    Each slot has a plan file with them: compressed for each file, they took longer than the specs.
+    `name`: a digest of both. The specs have the secrets that operators hold in properties: they travel on the
+    connections of the slots only, and lie nowhere.
     """
 
-    sources: bytes
-    files: UserFiles
+    name: str
+    specs: bytes = field(default=b"", repr=False)
+    code: ShippedCode = ShippedCode()
 
 
-def ship_code(storage: DriverStorage, epoch: int = 0) -> UserCode:
-    """Find the user's modules, and write the files beside them. Raises OSError."""
+def ship_code(storage: DriverStorage, epoch: int = 0) -> ShippedCode:
+    """Write the packages, the user's modules and the files beside them. Raises OSError."""
     sources = user_sources()
     packed = zlib.compress(pickle.dumps(dict(sources), 5), 1)
-    return UserCode(packed, user_files.ship(storage, sources, epoch))
+    return ShippedCode(
+        os.geteuid(),
+        shipped_packages.ship(storage, epoch),
+        shipped_files.ship(storage, packed, epoch),
+        user_files.ship(storage, sources, epoch),
+        epoch,
+    )
 
 
 def distribute(
-    storage: DriverStorage, specs: Sequence[ContainerSpec], code: UserCode | None = None, epoch: int = 0
-) -> PlanFile:
-    """Write the specs and the user's modules, without the secrets that operators hold in properties.
+    storage: DriverStorage, specs: Sequence[ContainerSpec], code: ShippedCode | None = None, epoch: int = 0
+) -> ShippedPlan:
+    """Pack specs for workers.
 
-    `code`: the modules, where they are shipped already. `epoch`: the driver's. May be called from several
+    `code`: the user's, where it is shipped already. `epoch`: the driver's. May be called from several
     threads.
     Raises OSError, and RidgelineError naming the operator that cannot be sent.
     """
-    values = [vars(operator.operator) for spec in specs for operator in spec.operators]
-    found = [
-        secret
-        for properties in values
-        for name, value in properties.items()
-        for secret in secrets_in(name, value)
-        if secret
-    ]
-    secrets = tuple(dict.fromkeys(found))
-    _hide(secrets)
-    numbers = {id(secret): secrets.index(secret) for secret in found}
-    pickled = _pickled(specs, numbers)  # before anything is written: it says what cannot be
+    _hide_secrets(specs)
+    packed = zlib.compress(_pickled(specs), 1)  # before anything is written: it says what cannot be
     code = code or ship_code(storage, epoch)
-    data = pickle.dumps((code.sources, zlib.compress(pickled, 1)), 5)
-    name = place_of(hashlib.sha256(data).hexdigest(), epoch)
-    packages = shipped_packages.ship(storage, epoch)
-    file = PlanFile(name, secrets, os.geteuid(), packages, code.files, epoch)
-    PLAN_FILES.create(storage, name, data, file)
-    return file
+    name = hashlib.sha256(packed + code.sources.encode()).hexdigest()
+    return ShippedPlan(name, packed, code)
 
 
-def _hide(secrets: Sequence[str | bytes]) -> None:
-    """Let errors and lines of this process show none of them."""
-    for secret in secrets:
-        hide(secret if isinstance(secret, str) else secret.decode(errors="replace"))
+def _hide_secrets(specs: Sequence[ContainerSpec]) -> None:
+    """Let errors and lines of this process show no secret that operators hold in properties."""
+    for operator in (one.operator for spec in specs for one in spec.operators):
+        for name, value in vars(operator).items():
+            for secret in secrets_in(name, value):
+                hide(secret if isinstance(secret, str) else secret.decode(errors="replace"))
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Writes a number in the place of each object of these identities."""
-
-    def __init__(self, file: IO[bytes], numbers: Mapping[int, int]) -> None:
-        super().__init__(file, protocol=5)
-        self._numbers = numbers
-
-    def persistent_id(self, value: object) -> int | None:
-        """The number that stands for an object, None for most."""
-        return self._numbers.get(id(value))
+    """Says which classes the script has by their names."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """As cloudpickle does, but says which classes the script has by their names.
+        """As cloudpickle does, but for these classes.
 
         A class with slots gets them where it is made again. Else its instances would be pickled otherwise
         there, and could not be read here.
@@ -157,11 +136,10 @@ def _is_scripts(kind: type) -> bool:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts the secrets back, and notes the classes that travel as a whole: those of the script itself."""
+    """Notes the classes that travel as a whole: those of the script itself."""
 
-    def __init__(self, data: bytes, secrets: Sequence[str | bytes]) -> None:
+    def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
-        self._secrets = secrets
         self._made: list[type] = []
 
     def find_class(self, module: str, name: str) -> Any:
@@ -190,10 +168,6 @@ class _Unpickler(pickle.Unpickler):
         for kind in own:
             setattr(main, kind.__name__, kind)
 
-    def persistent_load(self, number: int) -> str | bytes:
-        """The secret that a number stands for."""
-        return self._secrets[number]
-
 
 class _Script(ModuleType):
     """The script as far as a worker has it: its classes."""
@@ -203,11 +177,11 @@ class _Script(ModuleType):
         vars(self).update(vars(runs_here))
 
 
-def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> bytes:
-    """Pickle the plan without its secrets. Raises RidgelineError naming what cannot be pickled."""
+def _pickled(specs: Sequence[ContainerSpec]) -> bytes:
+    """Pickle specs. Raises RidgelineError naming what cannot be pickled."""
     try:
         file = io.BytesIO()
-        _Pickler(file, numbers).dump(tuple(specs))
+        _Pickler(file, protocol=5).dump(tuple(specs))
         return file.getvalue()
     except Exception as error:
         named = [
@@ -234,27 +208,23 @@ def _can_be_pickled(value: object) -> bool:
     return True
 
 
-def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
-    """Read what `distribute` wrote, making the user's modules importable first.
+def receive(storage: Storage, shipped: ShippedPlan) -> tuple[ContainerSpec, ...]:
+    """The specs that `distribute` packed, making the user's modules importable first.
 
-    Raises OSError, ImportError, PackageError, UntrustedError if it is not what the driver wrote.
+    Raises OSError, ImportError, PackageError, UntrustedError if a file is not what the driver wrote.
     """
-    trust.trust_owner(shipped.owner)
-    data = storage.read(shipped.name)
-    if hashlib.sha256(data).hexdigest() != shipped.name.rpartition("-")[2]:
-        where = f"plan file `{storage.uri}/{shipped.name}`"
-        what = f"{where} is not what the driver wrote: its digest differs ({len(data)} bytes)"
-        raise UntrustedError(f"{what}; remove it and start the application again")
-    shipped_packages.receive(storage, shipped.packages, shipped.epoch)
-    sources, specs = (zlib.decompress(part) for part in pickle.loads(data))
-    files = shipped.files
+    code = shipped.code
+    trust.trust_owner(code.owner)
+    shipped_packages.receive(storage, code.packages, code.epoch)
+    sources = zlib.decompress(shipped_files.read(storage, code.sources, code.epoch))
     PlanFinder.install(
-        pickle.loads(sources), {} if files is None else user_files.receive(storage, files, shipped.epoch)
+        pickle.loads(sources),
+        {} if code.files is None else user_files.receive(storage, code.files, code.epoch),
     )
-    _hide(shipped.secrets)
-    unpickler = _Unpickler(specs, shipped.secrets)
+    unpickler = _Unpickler(zlib.decompress(shipped.specs))
     received: tuple[ContainerSpec, ...] = unpickler.load()
     unpickler.name_classes()
+    _hide_secrets(received)
     return received
 
 

@@ -7,7 +7,6 @@ package's classes. Where a worker shares the driver's host, it takes what the dr
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import os
 import shutil
@@ -19,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from ridgeline.api.errors import UntrustedError
 from ridgeline.api.support import trust
 from ridgeline.engine.files.storage import DriverStorage, Storage
-from ridgeline.engine.process.plan_files import place_of
+from ridgeline.engine.process import shipped_files
 
 _REFUSAL = "the unpacked package", "set `spark.local.dir` to a folder of your own"
 _here: dict[str, tuple[Path, Path]] = {}
@@ -56,8 +54,8 @@ def has(module: ModuleType | None) -> bool:
 
 def ship(storage: DriverStorage, epoch: int = 0) -> tuple[ShippedPackage, ...]:
     """Write the packages of this process into the checkpoint folder. Raises OSError."""
-    for sha256, (file, _) in _here.items():
-        storage.create(place_of(sha256, epoch), file.read_bytes())
+    for file, _ in _here.values():
+        shipped_files.ship(storage, file.read_bytes(), epoch)
     return tuple(ShippedPackage(sha256, str(folder)) for sha256, (_, folder) in _here.items())
 
 
@@ -99,22 +97,16 @@ def unpacked_once(
     trust.private_folder(str(home), *_REFUSAL)
     folder = home / sha256
     if not folder.is_dir():
-        _unpack(storage, sha256, place_of(sha256, epoch), folder, unpack)
+        _unpack(shipped_files.read(storage, sha256, epoch), sha256, folder, unpack)
     trust.check_entry(str(folder), *_REFUSAL)
     return folder
 
 
-def _unpack(
-    storage: Storage, sha256: str, place: str, folder: Path, unpack: Callable[[Path, str, Path], object]
-) -> None:
+def _unpack(data: bytes, sha256: str, folder: Path, unpack: Callable[[Path, str, Path], object]) -> None:
     """Unpack under a name of this process's own, then rename it: others never see half of it."""
     hidden = folder.with_name(f".{uuid.uuid4().hex}")
     hidden.mkdir(mode=0o700)
     try:
-        data = storage.read(place)
-        if hashlib.sha256(data).hexdigest() != sha256:
-            what = f"package `{storage.uri}/{place}` is not what the driver wrote: its digest differs"
-            raise UntrustedError(f"{what} ({len(data)} bytes); remove it and start the application again")
         (hidden / "package").write_bytes(data)
         unpack(hidden / "package", sha256, hidden / "files")
         try:

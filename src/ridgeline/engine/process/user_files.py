@@ -9,7 +9,6 @@ which each executor unpacks once. Either way they are real files, so Python's ow
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import os
 import stat
@@ -22,9 +21,8 @@ from pathlib import Path
 
 from ridgeline.api.support import trust
 from ridgeline.engine.files.storage import DriverStorage, Storage
-from ridgeline.engine.process import shipped_packages
+from ridgeline.engine.process import shipped_files, shipped_packages
 from ridgeline.engine.process.hidden_modules import keep_standard_modules
-from ridgeline.engine.process.plan_files import place_of
 from ridgeline.engine.process.user_modules import installed_folders, is_users, main_files, root_of
 
 _MOST_BYTES = 32 << 20
@@ -67,11 +65,7 @@ class UserFiles:
 def ship(storage: DriverStorage, sources: Mapping[str, tuple[str, str]], epoch: int = 0) -> UserFiles:
     """Write the files beside the user's modules into the checkpoint folder. Raises OSError."""
     folders, found = files_of(sources)
-    sha256 = ""
-    if found:
-        data = _archive(found)
-        sha256 = hashlib.sha256(data).hexdigest()
-        storage.create(place_of(sha256, epoch), data)
+    sha256 = shipped_files.ship(storage, _archive(found), epoch) if found else ""
     first, last = _search_path()
     roots = tuple(Root(folder, *_identity(folder)) for folder in folders)
     return UserFiles(sha256, roots, first, last, _boot())

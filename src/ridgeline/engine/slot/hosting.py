@@ -28,7 +28,7 @@ from ridgeline.plan.protocol import WindowRequest
 
 CLOCK = SystemClock()
 Specs: TypeAlias = tuple[ContainerSpec, ...]
-"""Of the containers in a plan's file."""
+"""Of the containers of a plan that are shipped to one slot."""
 _with_containers: list[Hosted] = []
 """All that have containers in this process."""
 _at_work = False
@@ -43,7 +43,7 @@ class Hosted:
     def __init__(
         self,
         checkpoint: str,
-        plan: plan_distribution.PlanFile,
+        plan: plan_distribution.ShippedPlan,
         run_id: str,
         on_wake: Callable[[], None] | None = None,
         read: Specs | None = None,
@@ -68,7 +68,7 @@ class Hosted:
             self._containers[container_id] = container
         return container
 
-    def change(self, plan: plan_distribution.PlanFile, read: Specs | None = None) -> list[Failed]:
+    def change(self, plan: plan_distribution.ShippedPlan, read: Specs | None = None) -> list[Failed]:
         """Have the containers of another plan: those that are here already are retained as far as possible.
 
         `read`: what is in its file, if that is known. Returns what failed in `deactivate` and `teardown`.

@@ -22,7 +22,7 @@ from ridgeline.engine.container.feed import Fed
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.network import Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
-from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.process.said_lines import ProcessLines
 from ridgeline.measure.events import ContainerHeartbeat
 from ridgeline.plan.protocol import StateVersion, WindowRequest
@@ -40,13 +40,13 @@ class Host:
     It is sent again when the slot's containers are others, and when partners have come, gone or moved.
     Containers that the slot hosts already stay as they are, those that are no longer named are torn down.
 
-    `plan`: a file with the specs of at least these containers. `containers`: those of this slot. `slots`:
+    `plan`: the specs of at least these containers. `containers`: those of this slot. `slots`:
     the slot of every container that exchanges blocks with one of these (more do no harm). `peers`: who these
     slots are now and where they are reached; so all of them have joined. Raises ValueError if one is missing.
     """
 
     checkpoint: str
-    plan: PlanFile
+    plan: ShippedPlan
     run_id: str
     epoch: int
     containers: tuple[int, ...]
@@ -59,7 +59,7 @@ class Host:
         if missing:
             raise ValueError(f"slots {sorted(missing)} have not joined; send `Host` once they have")
 
-    def like(self, plan: PlanFile, containers: tuple[int, ...]) -> Host:
+    def like(self, plan: ShippedPlan, containers: tuple[int, ...]) -> Host:
         """The one for another slot that has the same partners: they are not looked at again."""
         other: Host = object.__new__(Host)
         own = {"plan": plan, "containers": containers}
@@ -76,7 +76,7 @@ class Prepare:
     """Read a plan that a `Host` may name later. Answered by `Prepared`; windows run meanwhile."""
 
     checkpoint: str
-    plan: PlanFile
+    plan: ShippedPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +296,8 @@ def encode_hosts() -> Callable[[Host], Frame]:
 
     def encoded(host: Host) -> Frame:
         plan = host.plan
-        own = plan.name, plan.secrets, host.containers
-        of_plan = plan.owner, plan.packages, plan.files, plan.epoch
-        same = (host.checkpoint, host.run_id, host.epoch, host.heartbeat_seconds, *of_plan)
+        own = plan.name, plan.specs, host.containers
+        same = host.checkpoint, host.run_id, host.epoch, host.heartbeat_seconds, plan.code
         if not last or last[0][0] != same:
             last[:] = [(same, pickle.dumps(same, 5))]
         return _HOST, pickle.dumps(own, 5), (last[0][1], shared(host.slots), shared(host.peers))
@@ -308,10 +307,10 @@ def encode_hosts() -> Callable[[Host], Frame]:
 
 def _decode_host(frame: Received) -> Host:
     """The `Host` in a frame, as `encode_hosts` writes it."""
-    name, secrets, containers = pickle.loads(frame.head)
+    name, specs, containers = pickle.loads(frame.head)
     same, slots, peers = map(pickle.loads, frame.buffers)
-    checkpoint, run_id, epoch, heartbeat_seconds, *of_plan = same
-    plan = PlanFile(name, secrets, *of_plan)
+    checkpoint, run_id, epoch, heartbeat_seconds, code = same
+    plan = ShippedPlan(name, specs, code)
     return Host(checkpoint, plan, run_id, epoch, containers, slots, peers, heartbeat_seconds)
 
 

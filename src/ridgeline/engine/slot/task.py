@@ -416,7 +416,7 @@ class Containers:
         self._hosted: Hosted | None = None
         self._plan: tuple[str, str, str] | None = None
         self._coming: tuple[str, Specs] | None = None
-        """A plan that may follow, by the name of its file."""
+        """A plan that may follow, by its name."""
         self._heartbeats: HeartbeatSender | None = None
         self._heartbeat_seconds: float | None = None
         self._failures: list[Failure] = []
@@ -427,7 +427,7 @@ class Containers:
         self._send_heartbeats(message.heartbeat_seconds)
         plan = (message.checkpoint, message.plan.name, message.run_id)
         replaced = self._hosted is not None
-        # The checkpoint and the run must be the same; the file of the plan may be another one.
+        # The checkpoint and the run must be the same; the plan may be another one.
         if self._hosted is None or self._plan is None or plan[::2] != self._plan[::2]:
             self._tear_down(None)
             specs = self._read(message)

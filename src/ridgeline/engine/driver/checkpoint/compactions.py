@@ -57,7 +57,7 @@ class Compactions:
     def in_background(cls, plan: Plan, checkpoint: Checkpoint) -> Compactions:
         """With a thread for small states and a process for large ones."""
 
-        def distribute() -> plan_distribution.PlanFile:
+        def distribute() -> plan_distribution.ShippedPlan:
             specs = container_specs(made._plan)
             return plan_distribution.distribute(checkpoint.storage, specs, epoch=checkpoint.epoch)
 

@@ -39,13 +39,12 @@ _AGAIN_SECONDS = 1.0
 class Compactor:
     """The driver's side: starts the process at the first compaction, and again if it died. Thread-safe."""
 
-    def __init__(self, uri: str, plan: Callable[[], plan_distribution.PlanFile], run_id: str) -> None:
-        """`uri`: of the checkpoint. `plan` distributes the plan; it is called when the process starts."""
+    def __init__(self, uri: str, plan: Callable[[], plan_distribution.ShippedPlan], run_id: str) -> None:
+        """`uri`: of the checkpoint. `plan` packs the plan; it is called when the process starts."""
         self._uri = uri
         self._plan = plan
         self._run_id = run_id
         self._process: subprocess.Popen[bytes] | None = None
-        self._file: plan_distribution.PlanFile | None = None
         self._closed = False
         self._stale = False
         self._busy = threading.Lock()
@@ -107,8 +106,7 @@ class Compactor:
                 process_group=0,  # Ctrl-C is the driver's
             )
             with contextlib.suppress(OSError):  # it died at once: the answer is missing
-                self._file = self._plan()  # held: its file stays
-                _send(self._process.stdin, (self._uri, self._file, self._run_id, files.s3_settings()))
+                _send(self._process.stdin, (self._uri, self._plan(), self._run_id, files.s3_settings()))
             # `close` has found no process to kill if it was called during the start.
             if self._closed:
                 self._kill()

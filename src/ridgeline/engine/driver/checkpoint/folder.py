@@ -6,7 +6,7 @@
 - `journal/<n>`: the committed windows, one record each (see `journal`): a record that is synced is the commit
 - `committed/`: notes of how far the journal goes; shows when it is lost (see `sync_marker`)
 - `state/<file>`: state files (see `state_files`)
-- `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's
+- `plans/`, `staging/`, `spark/`: the user's code for workers, output that waits for its commit, Spark's
   offset log (see `offset_log`)
 """
 
@@ -37,6 +37,7 @@ from ridgeline.engine.driver.checkpoint.run_description import identify
 from ridgeline.engine.driver.checkpoint.sync_marker import create_witness
 from ridgeline.engine.files.folder_lock import FolderLock
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, Storage, explain
+from ridgeline.engine.process import shipped_files
 from ridgeline.engine.state import state_files
 
 # Keeps the newest windows of a checkpoint with the state files that they name; removes all else.
@@ -102,9 +103,10 @@ class Retention:
     def purge(self, windows_kept: int) -> None:
         """After a commit: remove what no kept window needs, some windows after there may be something.
 
-        A driver's first purge also removes state files that earlier drivers wrote and never committed. It
-        must not come before the first commit, nor touch files of later windows or drivers. Until then a
-        driver that is being fenced off may still commit the window that this one begins with.
+        A driver's first purge also removes what earlier drivers shipped to workers, and state files that
+        they wrote and never committed. It must not come before the first commit, nor touch files of later
+        windows or drivers. Until then a driver that is being fenced off may still commit the window that this
+        one begins with.
         """
         with self._lock:
             while len(self._recent) > 2 * windows_kept + 2:
@@ -139,6 +141,7 @@ class Retention:
             if self._closed:
                 return
             self._purge_states(kept, newest)
+            shipped_files.purge(self._storage, self._epoch)
             with self._lock:
                 self._due = None
                 if self._wasted == 0 and begun < windows_kept:
@@ -203,7 +206,7 @@ _FOLDERS = (
     sync_marker.FOLDER,
     _EPOCHS,
     state_files.FOLDER,
-    "plans",
+    shipped_files.FOLDER,
     "staging",
     "spark",
     recording.FOLDER,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -10,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import ChangeError, FencedError, RidgelineError, described
+from ridgeline.api.errors import ChangeError, RidgelineError, described
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
@@ -30,7 +29,6 @@ from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.run.changes import ENDED, Asked, Changes, applied, refused
 from ridgeline.engine.driver.run.reporter import Reporter
-from ridgeline.engine.process.plan_files import PLAN_FILES
 from ridgeline.measure.events import RunEvent
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
@@ -165,11 +163,6 @@ class ChangePlanner:
             raise ChangeError(ENDED) from None
         return future.result().difference
 
-    def beside(self, work: Callable[[], None]) -> None:
-        """Do something beside the windows, in the thread that plans changes; not if the run is at its end."""
-        with contextlib.suppress(RuntimeError):
-            self._thread.submit(work)
-
     def due(self, window_id: int) -> PlannedChange | None:
         """The change that takes effect with this window, which is the next one to begin; None: none does."""
         planned = self._next
@@ -302,8 +295,6 @@ class LivePlan:
         """The changes of the plan that wait."""
         self._followers: Sequence[Callable[[Plan], None]] = ()
         self._process: Callable[..., None]
-        self._unused_files: frozenset[str] | None = None
-        """The files of plans that were in use no more when they were last purged; None: they never were."""
         self._switched: Switch | None = None
         """The change of the plan whose first window is not committed."""
         self._published_at: float | None = None
@@ -460,8 +451,6 @@ class LivePlan:
     def settle(self) -> None:
         """A window is committed and published; perhaps it is the first one of a plan."""
         now = self._clock.monotonic()
-        if self._switched is not None or self._unused_files is None:
-            self.changes.beside(self._purge_files)
         if (last := self._checkpoint.last()) is not None:
             self.record.states = last.states
         give_up(self._checkpoint, self._begin.stems)  # windows name them now, or do without
@@ -472,16 +461,6 @@ class LivePlan:
             held = 0.0 if switch.published_at is None else now - switch.published_at
             self._reporter.change(switch.asked, held)
         self._published_at = now
-
-    def _purge_files(self) -> None:
-        """Remove the files of plans that are in use no more. A file that cannot be removed is tried again.
-
-        A driver that was displaced removes nothing: the files may be those of its successor.
-        """
-        with contextlib.suppress(OSError, FencedError):
-            self._checkpoint.check_owner()
-            storage, epoch = self._checkpoint.storage, self._checkpoint.epoch
-            self._unused_files = PLAN_FILES.purge(storage, epoch, self._unused_files)
 
     def settle_at_end(self) -> None:
         """No further window runs: say what has become of a change whose first window was under way."""

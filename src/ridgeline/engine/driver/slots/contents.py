@@ -1,11 +1,11 @@
-"""The contents of the slots: the containers of the plan that runs, its files, the needs of each slot."""
+"""The contents of the slots: the containers of the plan that runs, their specs, the needs of each slot."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from ridgeline.api.clock import Clock
@@ -16,7 +16,7 @@ from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
 from ridgeline.engine.driver.slots.start import distribute_plan, homes_of, named_all
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.files.storage import DriverStorage
-from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.slot.messages import Address, Host, Prepare, Prepared
 from ridgeline.plan.container_spec import container_partners
 from ridgeline.plan.execution import Plan
@@ -36,11 +36,11 @@ from ridgeline.stram.slots import SlotInstruction, Slots
 
 # Slots for a plan that follows: chosen, started and prepared beside the windows.
 #
-# All that takes time is done before the change. New slots start, plan files are written, and every slot reads
-# its own and imports the code in it. So the change itself is one message to each slot. Faults are found
-# before the change, too.
+# All that takes time is done before the change. New slots start, and every slot gets its own specs and
+# imports the code that they need. So the change itself is one message to each slot. Faults are found before
+# the change, too.
 
-Files = Sequence[PlanFile]
+Plans = Sequence[ShippedPlan]
 _START_SECONDS = 20.0
 """How long slots may take to start that nothing waits for."""
 
@@ -50,7 +50,7 @@ class Following:
     """A plan that follows, and where its containers will live.
 
     `fresh`: the slots that were started for it. `needs`: what each slot needs. `based_on`: the placement that
-    it follows. `files`: of each slot. `since`: when the slots were started (monotonic). `asked`: the process
+    it follows. `plans`: of each slot. `since`: when the slots were started (monotonic). `asked`: the process
     of each slot that was sent its file; `ready`: those that have. `failure`: why one could not.
     `spreads`: it is the plan that runs, in more slots. `preferences`: hosts of those and others that move.
     """
@@ -60,7 +60,7 @@ class Following:
     fresh: tuple[int, ...]
     needs: Sequence[Need]
     based_on: Placement
-    files: Future[Files] | None = None
+    plans: Future[Plans] | None = None
     since: float = 0.0
     asked: dict[int, Peer] = field(default_factory=dict)
     ready: set[Peer] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Following:
 class SlotChanging:
     """The plan that follows, if there is one. The thread of windows calls it.
 
-    `follow` carries instructions about slots out. Plan files are written in a thread.
+    `follow` carries instructions about slots out. Specs are packed in a thread.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class SlotChanging:
         self._group = group
         self._clock = clock
         self._follow = follow
-        self._writer = ThreadPoolExecutor(1, "ridgeline-plan-files")
+        self._writer = ThreadPoolExecutor(1, "ridgeline-plans")
         self.next: Following | None = None
 
     def prepare(self, plan: Plan) -> None:
-        """Choose the slots of a plan, start what there is room for, have its files written.
+        """Choose the slots of a plan, start what there is room for, have its specs packed.
 
         Raises RidgelineError if a slot cannot have what it needs, or rules on hosts cannot be kept.
         """
@@ -152,10 +152,10 @@ class SlotChanging:
         elif following.based_on != self._slots.placement:
             self.next = following = self._moved(following)
         assert following is not None  # noqa: S101  it has begun
-        assert following.files is not None  # noqa: S101  as above
+        assert following.plans is not None  # noqa: S101  as above
         if following.failure:
             raise RidgelineError(following.failure)
-        following.files.result()
+        following.plans.result()
         self.next = None
         return following
 
@@ -165,15 +165,15 @@ class SlotChanging:
         peer = self._group.peer(slot)
         if following is None or peer is None or following.asked.get(slot) != peer:
             return
-        files = following.files
-        if files is None or not files.done() or files.result()[slot].name != message.plan:
+        plans = following.plans
+        if plans is None or not plans.done() or plans.result()[slot].name != message.plan:
             return
         if message.failure is not None:
             following.failure = f"slot {slot} cannot have the new plan: {message.failure.error}"
         following.ready.add(peer)
 
     def look(self) -> None:
-        """Look for plan files that are written, and slots that have come or do not come."""
+        """Look for specs that are packed, and slots that have come or do not come."""
         following = self.next
         if following is None or following.failure:
             return
@@ -190,18 +190,18 @@ class SlotChanging:
                 self.abandon()
                 return
             self.next = following = self._moved(following)
-        if following.files is None or not following.files.done():
+        if following.plans is None or not following.plans.done():
             return
-        error = following.files.exception()
+        error = following.plans.exception()
         if error is not None:
             following.failure = str(error)
             return
-        files = following.files.result()
+        plans = following.plans.result()
         for slot in _hosting(following.placement):
             peer = self._group.peer(slot)
             if peer is not None and following.asked.get(slot) != peer:
                 following.asked[slot] = peer
-                self._group.send(slot, Prepare(self._contents.storage.uri, files[slot]))
+                self._group.send(slot, Prepare(self._contents.storage.uri, plans[slot]))
 
     def close(self) -> None:
         """The application ends."""
@@ -286,9 +286,9 @@ class SlotChanging:
 
     def _writing(self, following: Following) -> Following:
         following.since = self._clock.monotonic()
-        files = self._writer.submit(self._contents.distribute, following.plan, following.placement)
-        files.add_done_callback(lambda _: self._group.wake())
-        following.files = files
+        plans = self._writer.submit(self._contents.distribute, following.plan, following.placement)
+        plans.add_done_callback(lambda _: self._group.wake())
+        following.plans = plans
         return following
 
     def _give_back(self, following: Following, slots: Sequence[int]) -> None:
@@ -307,7 +307,7 @@ _Partners: TypeAlias = tuple[Mapping[int, int], Mapping[Peer, Address]]
 
 
 class _Sent(NamedTuple):
-    """The last `Host` of a slot: the process that got it, the file of its plan, its containers."""
+    """The last `Host` of a slot: the process that got it, its plan, its containers."""
 
     peer: Peer
     plan: str
@@ -319,7 +319,7 @@ class SlotContents:
 
     `slots`: where each container lives; set when the slots are started. `containers`: the operators of each.
     `stages`: the stage of each. `hears`: heartbeats come.
-    `home`: the slot of each container. `files`: the plan file of each slot. `needs`: what each slot needs.
+    `home`: the slot of each container. `plans`: the specs of each slot. `needs`: what each slot needs.
     """
 
     slots: Slots
@@ -335,9 +335,9 @@ class SlotContents:
         self._heartbeat_seconds = heartbeat_seconds
         self.needs: dict[int, Need] = {}
         self.home: dict[int, int] = {}
-        self.files: list[PlanFile] = []
+        self.plans: list[ShippedPlan] = []
         self._sent: dict[int, _Sent] = {}
-        self._file_of: Mapping[tuple[int, ...], PlanFile] = {}
+        self._plan_of: Mapping[tuple[int, ...], ShippedPlan] = {}
         """The file of the containers that slots host, of the plan that runs."""
         self.follow(plan)
 
@@ -348,20 +348,20 @@ class SlotContents:
         self.containers = {container.id: container.operators for container in plan.execution.containers}
         self.stages = {container.id: container.stage for container in plan.execution.containers}
         self._partners = container_partners(plan)
-        self._sent, self._file_of = {}, {}
+        self._sent, self._plan_of = {}, {}
 
     def place(self, needs: Sequence[Need]) -> None:
-        """The containers live where `slots` says; writes the plan files."""
+        """The containers live where `slots` says; packs their specs."""
         self.needs.update(enumerate(needs))
         self.home = homes_of(self.slots.placement)
-        self.files = [*self.distribute(self.plan, self.slots.placement)]
-        self._file_of = dict(zip(self.slots.placement, self.files, strict=True))
+        self.plans = [*self.distribute(self.plan, self.slots.placement)]
+        self._plan_of = dict(zip(self.slots.placement, self.plans, strict=True))
 
     def take(self, following: Following) -> None:
         """The containers live where a plan that was prepared has them."""
-        assert following.files is not None  # noqa: S101  it was taken
-        self.files = [*following.files.result()]
-        self._file_of = dict(zip(following.placement, self.files, strict=True))
+        assert following.plans is not None  # noqa: S101  it was taken
+        self.plans = [*following.plans.result()]
+        self._plan_of = dict(zip(following.placement, self.plans, strict=True))
         self.home = homes_of(following.placement)
         self.needs.update(enumerate(following.needs))
         if self.slots.spare is not None:
@@ -370,12 +370,12 @@ class SlotContents:
     def swap(self, slot: int, spare: int) -> None:
         """The slot that was the spare hosts what the other one did."""
         self.home = homes_of(self.slots.placement)
-        self.files[slot] = self.files[spare]
+        self.plans[slot] = self.plans[spare]
         self.needs[slot] = self.needs[spare]
 
-    def distribute(self, plan: Plan, placement: Placement) -> Sequence[PlanFile]:
-        """Write a plan file for each slot that hosts others than slots do now. From any thread."""
-        known = self._file_of if plan is self.plan else {}
+    def distribute(self, plan: Plan, placement: Placement) -> Sequence[ShippedPlan]:
+        """Pack the specs of each slot that hosts others than slots do now. From any thread."""
+        known = self._plan_of if plan is self.plan else {}
         return distribute_plan(self.storage, plan, placement, self.slots.spare, self.epoch, known)
 
     def need(self, slot: int) -> Need:
@@ -390,7 +390,7 @@ class SlotContents:
         share what says so.
         """
         placement = self.slots.placement
-        now = {slot: _Sent(peer, self.files[slot].name, placement[slot]) for slot, (peer, _) in ways.items()}
+        now = {slot: _Sent(peer, self.plans[slot].name, placement[slot]) for slot, (peer, _) in ways.items()}
         before, self._sent = self._sent, now
         changed = {slot for slot in before.keys() | now.keys() if before.get(slot) != now.get(slot)}
         if not now.keys() <= changed:  # else all get one anyway
@@ -403,29 +403,31 @@ class SlotContents:
             )
         shared: dict[frozenset[int], Host] = {}
         for slot in sorted(changed & now.keys()):
-            hosted = placement[slot]
+            hosted, plan = placement[slot], self.plans[slot]
+            if (last := before.get(slot)) is not None and last[:2] == now[slot][:2]:
+                plan = replace(plan, specs=b"")  # it has them
             alike = frozenset([id(self._partners[one]) for one in hosted])
             known = shared.get(alike)
             if known is None:
-                host = shared[alike] = self._host(slot, hosted, self._partners_of(hosted, ways))
+                host = shared[alike] = self._host(plan, hosted, self._partners_of(hosted, ways))
             else:
-                host = known.like(self.files[slot], hosted)
+                host = known.like(plan, hosted)
             yield slot, host
 
     def emptied(self, slot: int) -> Host:
         """The `Host` for a slot that hosts nothing from now on."""
         self._sent.pop(slot, None)
-        return self._host(slot, (), ({}, {}))
+        return self._host(self.plans[slot], (), ({}, {}))
 
     def _partners_of(self, hosted: Iterable[int], ways: Mapping[int, tuple[Peer, Address]]) -> _Partners:
         """The slots of all that these containers exchange blocks with, and who they are."""
         homes = {partner: self.home[partner] for one in hosted for partner in self._partners[one]}
         return homes, dict(ways[other] for other in set(homes.values()))
 
-    def _host(self, slot: int, hosted: tuple[int, ...], partners: _Partners) -> Host:
+    def _host(self, plan: ShippedPlan, hosted: tuple[int, ...], partners: _Partners) -> Host:
         """The `Host` for these containers."""
         homes, peers = partners
-        who, every = (self.storage.uri, self.files[slot], self.run_id, self.epoch), self._heartbeat_seconds
+        who, every = (self.storage.uri, plan, self.run_id, self.epoch), self._heartbeat_seconds
         if every is not None:
             timeout = float(self.plan.logical.attributes["heartbeat_timeout"])
             every = spaced_seconds(every, timeout, len(self.slots.active))

@@ -445,7 +445,7 @@ class SlotExecutor:
                 self._events.append(InputAwake())
             case Prepared() if self._changing is not None:
                 self._changing.take_prepared(slot, message)
-                self._spare.take_prepared(self._slots, group, slot, message, self._contents.files)
+                self._spare.take_prepared(self._slots, group, slot, message, self._contents.plans)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._health.store_failed(self._slots.members.get(slot), failure)
                 self._events.append(AttemptFailed(window_id, attempt, failure))
@@ -493,7 +493,7 @@ class SlotExecutor:
             self._slots,
             self._attempts,
             contents.home,
-            lambda slot: group.send(slot, Prepare(contents.storage.uri, contents.files[slot])),
+            lambda slot: group.send(slot, Prepare(contents.storage.uri, contents.plans[slot])),
         )
         if late is None:
             return
@@ -568,7 +568,7 @@ class SlotExecutor:
         self._health.reach.look(self._slots.members, group.silent_seconds)
         if group.complete and self._attempts.waits and now >= self._patience.wait_until:
             self._carry_out(group, self._attempts.all_there())
-        self._spare.look(self._slots, group, contents.storage.uri, contents.files)
+        self._spare.look(self._slots, group, contents.storage.uri, contents.plans)
         self._look_for_hosts(group, now)
         if self._shortage.due:
             self._look_at_places()

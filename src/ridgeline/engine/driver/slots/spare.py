@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.slots.group import SlotGroup
 from ridgeline.engine.exchange.network import Peer
-from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.slot.messages import Awake, Failed, FromSlot, Prepare, Prepared, Reported, Unreachable
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.lateness import LateSlot, Speculation
@@ -97,7 +97,7 @@ class SpareSlot:
 
     # The spare ----------------------------------------------------------------------------------------------
 
-    def look(self, slots: Slots, group: SlotGroup, checkpoint: str, plans: Sequence[PlanFile]) -> None:
+    def look(self, slots: Slots, group: SlotGroup, checkpoint: str, plans: Sequence[ShippedPlan]) -> None:
         """Have a spare that has come read the plan, and one that stays away for long ended."""
         self._had |= slots.spare is not None
         if self._had and slots.spare is None:
@@ -116,7 +116,7 @@ class SpareSlot:
             group.end_process(member.host, member.pid)
 
     def take_prepared(
-        self, slots: Slots, group: SlotGroup, slot: int, message: Prepared, plans: Sequence[PlanFile]
+        self, slots: Slots, group: SlotGroup, slot: int, message: Prepared, plans: Sequence[ShippedPlan]
     ) -> None:
         """A slot has read a plan."""
         if self._silent is not None:

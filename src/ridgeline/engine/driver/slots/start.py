@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import SparkSource
@@ -16,8 +15,6 @@ from ridgeline.stram.placement import Placement, broken_rules, host_preferences,
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import Need, greatest_of, needs_of, not_given, place_within
 
-_PLANS_AT_ONCE = 8
-"""How many plan files are written at the same time: on an object store each takes a while."""
 _NAMED = 8
 """How many operators of a slot are named."""
 
@@ -92,24 +89,23 @@ def distribute_plan(
     placement: Placement,
     spare: int | None,
     epoch: int,
-    known: Mapping[tuple[int, ...], plan_distribution.PlanFile],
-) -> Sequence[plan_distribution.PlanFile]:
-    """A plan file for each slot: where all partitions send to all, most is of others' containers.
+    known: Mapping[tuple[int, ...], plan_distribution.ShippedPlan],
+) -> Sequence[plan_distribution.ShippedPlan]:
+    """The specs for each slot: where all partitions send to all, most is of others' containers.
 
-    The spare slot has all. `epoch`: the driver's. `known`: files of this plan that there are, by containers.
+    The spare slot has all. `epoch`: the driver's. `known`: those of this plan that there are, by containers.
     """
     specs = {spec.id: spec for spec in container_specs(plan)}
     code = plan_distribution.ship_code(storage, epoch)
 
-    def distribute(hosted: tuple[int, ...]) -> plan_distribution.PlanFile:
+    def distribute(hosted: tuple[int, ...]) -> plan_distribution.ShippedPlan:
         if hosted in known:
             return known[hosted]
         own = [specs[container] for container in hosted]
         return plan_distribution.distribute(storage, own, code, epoch)
 
     wanted = [tuple(specs) if slot == spare else hosted for slot, hosted in enumerate(placement)]
-    with ThreadPoolExecutor(_PLANS_AT_ONCE, "ridgeline-plans") as threads:
-        return list(threads.map(distribute, wanted))
+    return list(map(distribute, wanted))
 
 
 def named_all(titles: Sequence[str]) -> str:
