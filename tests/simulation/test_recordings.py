@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.driver.checkpoint.run_description import describe_run
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.stram.changes import StartRecording, StopRecording
 from support.simulation.disk import SimulatedDisk
@@ -42,18 +44,19 @@ class _Asking:
 def _recorded(disk: Any) -> dict[str, dict[str, Any]]:
     """All recordings: the windows from `first` up to `end`, and the values of each."""
     found: dict[str, dict[str, Any]] = {}
-    names = disk.names("recordings")
-    for name in (one.removesuffix(".started.json") for one in names if one.endswith(".started.json")):
-        known = json.loads(disk.read(f"recordings/{name}.started.json"))["recording"]
-        stops = [one for one in names if one.startswith(f"{name}.stopped-")]
-        known["end"] = min([known["end"], *(int(one.rpartition("-")[2]) for one in stops)])
+    last = Journal(disk, describe_run(disk)[1], appends=False).last
+    known = {name: one["recording"] for name, one in last.recordings.items()} if last else {}
+    for name in (one for one in disk.names("recordings") if one.endswith(".ended.json")):
+        row = json.loads(disk.read(f"recordings/{name}"))
+        known[row["id"]] = {"first": row["firstWindow"], "end": row["endWindow"]}
+    for name, one in known.items():
         tuples: dict[int, list[int]] = {}
         for file in disk.names(f"recordings/{name}/numbers"):
             for row in pq.read_table(io.BytesIO(disk.read(f"recordings/{name}/numbers/{file}"))).to_pylist():
                 tuples.setdefault(row["_window"], []).append(row["value"])
         found[name] = {
-            "first": known["first"],
-            "end": known["end"],
+            "first": one["first"],
+            "end": one["end"],
             "tuples": {window: sorted(values) for window, values in tuples.items()},
         }
     return found

@@ -105,7 +105,7 @@ class OperatorReport:
 
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
     fields are for the run: what the operator handed over, the samples, and how its state changed.
-    `recorded`: by port, how many tuples, and their file or its name; or why there is none.
+    `recorded`: by port, how many tuples, the bytes and the name of their file; or why there is none.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
     delay operator has tuples for the next window. `holds`: tuples that an input keeps for the next windows.
@@ -119,7 +119,7 @@ class OperatorReport:
     replaces: bool = False
     handed_over: list[object] = field(default_factory=list)
     samples: dict[str, bytes] = field(default_factory=dict)
-    recorded: dict[str, tuple[int, bytes, str, str]] = field(default_factory=dict)
+    recorded: dict[str, tuple[int, int, str, str]] = field(default_factory=dict)
     idle: bool = False
     delays: bool = False
     holds: int = 0

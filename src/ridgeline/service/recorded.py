@@ -31,7 +31,9 @@ def folder_in(checkpoint: str, recording: str) -> str:
     rows = [
         {"id": name.partition(".")[0], "folder": f"{part}/recordings/{name.partition('.')[0]}"}
         for part in parts
-        for name in _names(f"{part}/recordings", pyarrow.fs.FileType.File)
+        for kind in (pyarrow.fs.FileType.Directory, pyarrow.fs.FileType.File)
+        for name in _names(f"{part}/recordings", kind)
+        if name != "staged"
     ]
     return folder_of(rows, recording)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.engine.container.recording import INLINE_BYTES, STAGED, record
+from ridgeline.engine.container.recording import STAGED, record
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from support.engine.applications import Sum
@@ -40,9 +40,10 @@ def recorded(schema: Any, rows: list[Any], limit: int = LIMIT) -> Any:
     }
     found = record(SPEC, request, parts, files.__setitem__, "e1r0t0")
     assert list(found) == ["numbers"]
-    count, data, file, fault = found["numbers"]
+    count, size, file, fault = found["numbers"]
     assert count == len(rows)
-    return fault or pd.read_parquet(io.BytesIO(files[file] if file else data)), file
+    assert size == len(files.get(file, b""))
+    return fault or pd.read_parquet(io.BytesIO(files[file])), file
 
 
 def test_secrets_are_masked_and_marks_do_not_clash() -> None:
@@ -83,18 +84,19 @@ def test_any_column_is_recorded(kind: pa.DataType) -> None:
     request = WindowRequest(7, 0, 1, recording={(SPEC.id, "numbers"): LIMIT})
     batch = pa.record_batch([pa.nulls(3, kind)], names=["column"])
     parts = {"numbers": [Tuples.of_batch(Schema(batch.schema), batch)]}
-    count, data, _, fault = record(SPEC, request, parts, dict[str, bytes]().__setitem__, "t")["numbers"]
+    files: dict[str, bytes] = {}
+    count, _, file, fault = record(SPEC, request, parts, files.__setitem__, "t")["numbers"]
     assert (count, fault) == (3, "")
-    assert len(pd.read_parquet(io.BytesIO(data))) == 3
+    assert len(pd.read_parquet(io.BytesIO(files[file]))) == 3
 
 
-def test_many_tuples_go_to_a_file_and_too_many_are_refused() -> None:
+def test_tuples_go_to_a_file_and_too_many_are_refused() -> None:
     schema = pa.schema([("value", pa.int64())])
     rows = [{"value": number * 7919 % 10_007} for number in range(30_000)]
     frame, file = recorded(schema, rows)
     assert len(frame) == len(rows)
     assert file.startswith(f"{STAGED}/w0000000007-")
-    fault, _ = recorded(schema, rows, INLINE_BYTES)
+    fault, _ = recorded(schema, rows, 32 * 1024)
     assert "the limit is" in fault
 
 
@@ -105,8 +107,8 @@ def test_a_full_disk_is_told_and_does_not_fail_the_window() -> None:
     request = WindowRequest(7, 0, 1, recording={(SPEC.id, "numbers"): LIMIT})
     schema = Schema(pa.schema([("value", pa.int64())]))
     rows = [{"value": number * 7919 % 10_007} for number in range(30_000)]
-    [(_, data, file, fault)] = record(
+    [(_, size, file, fault)] = record(
         SPEC, request, {"numbers": [Tuples.of_rows(schema, rows)]}, full, "t"
     ).values()
-    assert (data, file) == (b"", "")
+    assert (size, file) == (0, "")
     assert "No space left" in fault

@@ -16,14 +16,13 @@ from ridgeline.api.support.secret_names import is_secret
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowRequest
 
-INLINE_BYTES = 32 * 1024
-"""Files up to this size travel in the report."""
 FOLDER = "recordings"
 STAGED = f"{FOLDER}/staged"
 _TEXT_LIMIT = 1_000
 _SUSPECT = r"(?i)[:=<]|--|bearer|basic|password|identified|authorization|cookie|-----|[\w-]{14}"
 """What a text has in which `mask_text` finds something; most texts have none of it."""
-Recorded = tuple[int, bytes, str, str]
+Recorded = tuple[int, int, str, str]
+"""How many tuples, the bytes and the name of their file; or why there is none."""
 
 
 def record(
@@ -48,16 +47,14 @@ def record(
             data = _file(spec, request.window_id, taken)
             if len(data) > limit:
                 why = f"window {request.window_id} has {len(data):,} bytes, the limit is {limit:,}"
-                found[port] = count, b"", "", why
-            elif len(data) <= INLINE_BYTES:
-                found[port] = count, data, "", ""
+                found[port] = count, 0, "", why
             else:
                 name = f"{STAGED}/w{request.window_id:010d}-{spec.id}-{port}-{tag}.parquet"
                 write(name, data)
-                found[port] = count, b"", name, ""
+                found[port] = count, len(data), name, ""
         except Exception as error:  # noqa: BLE001  a recording must not fail what it records
             why = f"window {request.window_id} could not be recorded: {capped(described(error))}"
-            found[port] = count, b"", "", why
+            found[port] = count, 0, "", why
     return found
 
 

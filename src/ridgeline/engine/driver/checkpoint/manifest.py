@@ -123,7 +123,7 @@ class Manifest:
     this one repeats, where the run was rewound to it. `outputs`: which outputs published the window, and
     where, as `Outputs.places` says it. `schemas`: what the states hold (`state_schemas`). `inputs`: where the
     inputs that have an `Enumerator` ended, by operator name, as JSON. `passed_over`: how many numbers of
-    windows rewinds have left out so far.
+    windows rewinds have left out so far. `recordings`: those that continue, as `Recordings` says it.
     """
 
     window_id: int
@@ -143,6 +143,7 @@ class Manifest:
     schemas: Mapping[str, Any] = field(default_factory=dict)
     passed_over: int = 0
     inputs: Mapping[str, object] = field(default_factory=dict)
+    recordings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> Iterator[str]:
@@ -166,6 +167,8 @@ class Manifest:
             kept["inputs"] = json.loads(json.dumps(self.inputs))
         if self.passed_over:
             kept["passed_over"] = self.passed_over
+        if self.recordings:
+            kept["recordings"] = self.recordings
         return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import ChangeError, RidgelineError, described
@@ -325,13 +326,13 @@ class LivePlan:
         self,
         process: Callable[..., None],
         publisher_context: Callable[[str], PublisherContext],
-        recordings: Callable[[int], RecordingsFound],
+        recordings: Callable[[Mapping[str, Any]], RecordingsFound],
         followers: Sequence[Callable[[Plan], None]],
     ) -> None:
         """Bring states and outputs to where the last commit left them.
 
-        `process`: reports events to the master and carries out its instructions. `recordings`: those that the
-        checkpoint has as of a window. `followers`: are called with each plan that follows.
+        `process`: reports events to the master and carries out its instructions. `recordings`: those that
+        go on, of what a manifest has of them. `followers`: are called with each plan that follows.
         """
         self._process, self._followers = process, followers
         last, committed = self._checkpoint.last(), self.master.committed
@@ -340,7 +341,7 @@ class LivePlan:
             process(repair)
         self._outputs.open(publisher_context, self._begin.publishers, committed)
         self.inputs.open(self._begin.inputs)
-        process(recordings(committed))
+        process(recordings({} if last is None else last.recordings))
         if last:
             self._outputs.publish_again(last.window_id, self._begin.publishers)
             self._executor.committed(last.window_id, self.master.states)

@@ -165,7 +165,7 @@ class ApplicationRun:
         self._live.open(
             self._process,
             publisher_context,
-            lambda committed: RecordingsFound(self.recordings.find(committed)),
+            lambda kept: RecordingsFound(self.recordings.find(kept)),
             followers,
         )
 
@@ -585,6 +585,7 @@ class ApplicationRun:
             schemas=record.schemas.picture,
             passed_over=self.plan.passed_over,
             inputs={name: one.end for name, one in last.read.items() if one.end is not None},
+            recordings=self.recordings.picture(),
         )
 
         def write() -> ManifestWritten:
@@ -651,6 +652,7 @@ class ApplicationRun:
             self._commits.close()
             self._live.inputs.close()
             self._live.settle_at_end()
+            self.recordings.close()
             self.compactions.close()
             void = self.master.under_way if orderly else 0
             if void:
