@@ -160,8 +160,7 @@ class Asked:
         self.watch = StoreWatch(self.storage, clock, self.found.append)
 
     def during(self, look: Callable[[], None]) -> None:
-        with self.storage._noted(silent=True):
-            look()
+        self.storage._try(look)
 
 
 def test_what_does_not_answer_is_said_with_since_when_and_each_minute() -> None:

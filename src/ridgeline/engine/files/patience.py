@@ -1,4 +1,4 @@
-"""Storage that waits for a store which does not answer: an operation is tried again until it succeeds.
+"""Waiting for a store which does not answer: an operation is tried again until it succeeds.
 
 Only errors of a network, of an overloaded store or of a full disk are tried again. All others are raised at
 once, such as a refused key. Each operation may be done twice. Files are written once under their names, and
@@ -8,14 +8,14 @@ once, such as a refused key. Each operation may be done twice. Files are written
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.support.files import (
     STORE_SECONDS,
+    StoreAwayError,
     UnavailableError,
     is_local,
     is_unavailable,
@@ -65,7 +65,6 @@ class Patience:
         """Take part in an object's making."""
         self._clock = clock or SystemClock()
         self._limit_seconds = limit_seconds
-        self._shown = mask_text(self.uri)
         self._asked: dict[int, Trouble] = {}
         """The operations under way."""
         self._numbers = itertools.count()
@@ -83,9 +82,14 @@ class Patience:
         if self._ends_at is None:
             self._ends_at = self._clock.monotonic() + ENDING_SECONDS
 
-    def _passes(self, error: OSError) -> bool:
+    @property
+    def ending(self) -> bool:
+        """Whether the run is to end, so that nothing is waited for without a limit. Any thread may ask."""
+        return self._ending is not None and self._ending()
+
+    def _passes(self, error: Exception) -> bool:
         """Whether a later try may succeed after an error."""
-        return is_unavailable(error)
+        return isinstance(error, OSError) and is_unavailable(error)
 
     def trouble(self, silent_seconds: float) -> Trouble | None:
         """The operation that has waited longest: it has failed, or not answered for so long. Any thread.
@@ -94,44 +98,52 @@ class Patience:
         """
         before = self._clock.monotonic() - silent_seconds
         waiting = [one for one in self._asked.copy().values() if one.tries or one.since <= before]
-        return min(waiting, key=lambda one: one.since, default=None)
+        found = min(waiting, key=lambda one: one.since, default=None)
+        return found and found._replace(place=mask_text(found.place))
 
-    def _try(self, operation: Callable[[], _Result], *, silent: bool = True) -> _Result:
-        """Do it until it succeeds. `silent`: it must answer soon, whatever its size."""
-        with self._noted(silent=silent) as number:
+    def _try(
+        self,
+        operation: Callable[[], _Result],
+        *,
+        silent: bool = True,
+        place: str = "",
+        output: str = "",
+        new: bool = False,
+    ) -> _Result:
+        """Do it until it succeeds. `silent`: it must answer soon, whatever its size.
+
+        `place`, `output`: as of `Trouble`. `new`: it may never succeed, so it waits for some seconds only,
+        and is no trouble.
+        """
+        number, tries = next(self._numbers), 0
+        since = self._clock.monotonic() if silent else float("inf")
+        self._asked[number] = Trouble(since, 0, "", place or self.uri, output)
+        try:
             while True:
                 try:
                     return operation()
-                except OSError as error:
+                except (OSError, StoreAwayError) as error:
                     if not self._passes(error):
                         raise
-                    self._failed(number, error)
-
-    @contextmanager
-    def _noted(self, *, silent: bool) -> Iterator[int]:
-        """Note an operation that is under way."""
-        number = next(self._numbers)
-        since = self._clock.monotonic() if silent else float("inf")
-        self._asked[number] = Trouble(since, 0, "", self._shown)
-        try:
-            yield number
+                    now, tries = self._clock.monotonic(), tries + 1
+                    since = min(since, now)
+                    why = " ".join(mask_text(str(error)).split())
+                    if isinstance(error, StoreAwayError):
+                        why, place = error.why, error.place
+                    if not new:
+                        self._asked[number] = Trouble(since, tries, why, place or self.uri, output)
+                    if not self._may_wait(now - since, new=new):
+                        self.gave_up |= not new
+                        if isinstance(error, StoreAwayError):
+                            raise
+                        raise unavailable(now - since, tries, why) from error
+                self._clock.wait(store_pause(tries - 1))
         finally:
             del self._asked[number]
 
-    def _failed(self, number: int, error: OSError) -> None:
-        """Note a failure, and wait for the next try. Raises UnavailableError if none is left."""
-        now = self._clock.monotonic()
-        since, tries, *_ = asked = self._asked[number]
-        since, text = min(since, now), " ".join(mask_text(str(error)).split())
-        self._asked[number] = asked._replace(since=since, tries=tries + 1, error=text)
-        if not self._may_wait(now - since):
-            self.gave_up = True
-            raise unavailable(now - since, tries + 1, text) from error
-        self._clock.wait(store_pause(tries))
-
-    def _may_wait(self, seconds: float) -> bool:
+    def _may_wait(self, seconds: float, *, new: bool) -> bool:
         """Whether to try again, after so long."""
-        if self._ending is None:
+        if self._ending is None or new:
             return seconds < self._limit_seconds
         if self._ending():
             self.hurry()
@@ -220,8 +232,8 @@ class PatientLocalStorage(Patience, LocalStorage):
         super().__init__(path)
         self._begin(clock, limit_seconds)
 
-    def _passes(self, error: OSError) -> bool:
-        return may_recover(error)
+    def _passes(self, error: Exception) -> bool:
+        return isinstance(error, OSError) and may_recover(error)
 
     def write(self, name: str, data: bytes) -> None:
         """Write and sync a file."""
