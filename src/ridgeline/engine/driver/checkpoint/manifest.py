@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from ridgeline.plan.protocol import StateVersion, WindowReport
@@ -151,51 +151,49 @@ class Manifest:
         return (name for version in self.states.values() for name in version)
 
     def picture(self) -> dict[str, Any]:
-        """As JSON values. Versions are shared, not copied."""
-        kept: dict[str, Any] = {"properties": self.properties.picture()} if self.properties else {}
-        if self.edits:
-            kept["edits"] = list(self.edits)
-        if self.divided:
-            kept["divided"] = self.divided
-        if self.rewound_to is not None:
-            kept["rewound_to"] = self.rewound_to
-        if self.outputs:
-            kept["outputs"] = self.outputs
-        if self.schemas:
-            kept["schemas"] = self.schemas
-        if self.inputs:
-            kept["inputs"] = json.loads(json.dumps(self.inputs))
-        if self.passed_over:
-            kept["passed_over"] = self.passed_over
-        if self.recordings:
-            kept["recordings"] = self.recordings
-        return kept | {
-            "window_id": self.window_id,
-            "epoch": self.epoch,
-            "plan_version": self.plan_version,
-            "states": dict(self.states),
-            "finished": list(self.finished),
-            "publishers": json.loads(json.dumps(self.publishers)),
-            "ended": self.ended,
-            "reports": self.reports,
-            "offsets": None if self.offsets is None else asdict(self.offsets),
+        """As JSON values, without what is as by default. Versions are shared, not copied."""
+        return {
+            name: _PLAIN.get(name, _itself)(value)
+            for name, default in _DEFAULTS.items()
+            if (value := getattr(self, name)) != default
         }
 
     @classmethod
     def of(cls, picture: Mapping[str, Any]) -> Manifest:
         """From what `picture` gave. Raises TypeError or LookupError if it is another thing."""
-        offsets, kept = picture["offsets"], picture.get("properties", {})
-        states = {key: tuple(names) for key, names in picture["states"].items()}
-        return cls(
-            **{
-                **picture,
-                "states": states,
-                "offsets": None if offsets is None else SourceOffsets(**offsets),
-                "properties": KeptProperties.of(kept),
-                "edits": tuple(picture.get("edits", ())),
-                "divided": dict(picture.get("divided", {})),
-            }
-        )
+        offsets = picture.get("offsets")
+        made = {
+            "states": {key: tuple(names) for key, names in picture["states"].items()},
+            "offsets": None if offsets is None else SourceOffsets(**offsets),
+            "properties": KeptProperties.of(picture.get("properties", {})),
+            "edits": tuple(picture.get("edits", ())),
+        }
+        return cls(**{**picture, **made})
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _as_json(value: object) -> Any:
+    """With keys and lists as they are after a restart."""
+    return json.loads(json.dumps(value))
+
+
+_PLAIN: Mapping[str, Callable[[Any], Any]] = {
+    "states": dict,
+    "finished": list,
+    "edits": list,
+    "publishers": _as_json,
+    "inputs": _as_json,
+    "properties": KeptProperties.picture,
+    "offsets": asdict,
+}
+"""How fields become JSON values; others are."""
+_DEFAULTS: Mapping[str, object] = {
+    one.name: one.default if one.default_factory is MISSING else one.default_factory()
+    for one in fields(Manifest)
+}
 
 
 def digest(reports: Sequence[WindowReport]) -> str:
