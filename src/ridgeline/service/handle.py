@@ -321,11 +321,11 @@ class Handle(Showing, ChangeClient, MetricTables):
             port: One of its ports; None: all that are connected.
             windows: It ends by itself after so many windows.
             max_mb: It ends before a window with which it would exceed so many megabytes.
-            timeout: Seconds to wait for the next window.
+            timeout: Seconds to wait until its first window is committed.
 
         Raises:
             RuntimeError: If it cannot be recorded, or the application runs no more.
-            TimeoutError: If no window began in time; it is recorded once one begins.
+            TimeoutError: If no window was committed in time; it is recorded from the next one on.
         """
         what = StartRecording(operator, port, windows, max(1, int(max_mb * 2**20)))
         return self._changed(what, timeout)
@@ -349,7 +349,7 @@ class Handle(Showing, ChangeClient, MetricTables):
         asked = self._run.changes.ask(what, "Python")
         if not asked.done.wait(timeout):
             raise TimeoutError(
-                f"no window of `{self.name}` began within {timeout:g} s; it is done once one begins"
+                f"no window of `{self.name}` was committed within {timeout:g} s; it is done once one is"
             )
         if asked.state == "REFUSED":
             raise RuntimeError(asked.reason)
