@@ -39,7 +39,7 @@ from ridgeline.plan.change.succession import changed_properties, divisions, foll
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.protocol import WindowReport
+from ridgeline.plan.protocol import StateVersion, WindowReport
 from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import EditPlan, RecordingsFound
 from ridgeline.stram.compaction import StateSize
@@ -250,7 +250,9 @@ class PlanRecord:
 
     def __init__(self, plan: Plan, begin: Beginning) -> None:
         self.state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
-        self.states = {self.state_keys[one]: version for one, version in begin.states.items()}
+        self.states: Mapping[str, StateVersion] = {
+            self.state_keys[one]: version for one, version in begin.states.items()
+        }
         self.divisions = divisions(plan)
         self.schemas = Schemas(plan.physical.operators, begin.schemas)
 
