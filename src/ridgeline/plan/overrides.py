@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
 from ridgeline.api.application import Application
@@ -24,6 +24,8 @@ class Overrides:
 
     def __init__(self) -> None:
         self._values: dict[tuple[Kind, str], dict[str, dict[str, Any]]] = {}
+        self.streams: dict[str, dict[str, Any]] = {}
+        """Attributes of streams, by name."""
 
     def of(self, kind: Kind, operator: str = "", port: str = "") -> dict[str, Any]:
         """The values of this kind of an operator, or of a port of it; they may be changed."""
@@ -45,11 +47,18 @@ class Overrides:
             self.of(*owner).update(values)
 
     def move(self, operator: str, new: str | None) -> None:
-        """Let what is given to an operator be given to another one, or (None) drop it."""
-        for kind in get_args(Kind):
-            ports = self._values.pop((kind, operator), None)
-            if ports is not None and new is not None:
-                self._values[kind, new] = ports
+        """Let what is given to an operator be given to another one, too, or (None) drop it."""
+        moved = self.taken([operator])
+        if new is not None:
+            for (kind, _, port), values in moved.items():
+                self.of(kind, new, port).update(values)
+
+    def taken(self, operators: Iterable[str]) -> Overrides:
+        """What is given to these operators; it is taken away."""
+        found = Overrides()
+        keys: list[tuple[Kind, str]] = [(kind, one) for one in operators for kind in get_args(Kind)]
+        found._values = {key: self._values.pop(key) for key in keys if key in self._values}
+        return found
 
 
 def with_attributes_set(app: Application, overrides: Overrides) -> Overrides:
@@ -66,60 +75,46 @@ def with_attributes_set(app: Application, overrides: Overrides) -> Overrides:
     return found
 
 
-def read_overrides(
-    faults: Faults, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
+def read_options(
+    properties: Mapping[str, object], attributes: Mapping[str, object], names: Collection[str]
 ) -> Overrides:
-    """Sort overrides by operator; those that name no operator of the application are faults."""
-    found = Overrides()
-    names = [str(added.name) for added in app.operators] + [str(added.name) for added in app.modules]
-    split = key_splitter(names)
+    """Sort options by what they are of: of the `names` the longest that fits, else the first word.
+
+    An attribute of a port is `operator.port.PORT.name`, one of unifiers `operator.unifier.PORT.name`, and one
+    of a stream `stream.NAME.name`, unless an operator or a module is called `stream`.
+    """
+    found, split = Overrides(), key_splitter(names)
     for key, value in properties.items():
         operator, name = split(key)
-        if not (operator and name):
-            faults.add(
-                key, f"property `{key}` names no operator and property", "write `-D operator.property=value`"
-            )
-        elif operator not in names:
-            faults.add(
-                key, f"there is no operator `{operator}` to set a property of", did_you_mean(operator, names)
-            )
-        else:
-            found.of("property", operator)[name] = value
+        found.of("property", operator)[name] = value
     for key, value in attributes.items():
-        operator, name = split(key)
+        owner, path = split(key)
+        kind, _, rest = path.partition(".")
+        port, _, name = rest.rpartition(".")
+        stream, _, own = path.rpartition(".")
         if "." not in key:
             found.of("attribute")[key] = value
-        elif operator not in names:
-            faults.add(
-                key,
-                f"there is no operator `{operator}` to set an attribute of",
-                did_you_mean(operator, names),
-            )
-        else:
-            _sort_attribute(found, operator, name, value)
+        elif owner == "stream" and stream and owner not in names:
+            found.streams.setdefault(stream, {})[own] = value
+        elif port and name and kind in ("port", "unifier"):
+            found.of("port" if kind == "port" else "unifier", owner, port)[name] = value
+        else:  # a path of neither form is an attribute that no operator has
+            found.of("attribute", owner)[path] = value
     return found
 
 
-def divide_stream_attributes(
-    attributes: Mapping[str, object], operators: Collection[str]
-) -> tuple[dict[str, dict[str, object]], dict[str, object]]:
-    """Attributes of streams, `stream.NAME.locality`, by the stream's name, and all others.
-
-    An operator or module that is called `stream` takes them all.
-
-    >>> divide_stream_attributes({"stream.clean.raw.locality": "NODE_LOCAL", "sum.partitions": 2}, ["sum"])
-    ({'clean.raw': {'locality': 'NODE_LOCAL'}}, {'sum.partitions': 2})
-    """
-    streams: dict[str, dict[str, object]] = {}
-    others: dict[str, object] = {}
-    for key, value in attributes.items():
-        kind, _, path = key.partition(".")
-        name, _, attribute = path.rpartition(".")
-        if kind == "stream" and name and kind not in operators:
-            streams.setdefault(name, {})[attribute] = value
-        else:
-            others[key] = value
-    return streams, others
+def check_owners(faults: Faults, given: Overrides, names: Collection[str]) -> None:
+    """Add a fault for each value that is given to an operator that there is not."""
+    for (kind, owner, port), values in given.items():
+        for name in values:
+            key = ".".join(part for part in (owner, kind if port else "", port, name) if part)
+            if kind == "property" and not (owner and name):
+                what = f"property `{key}` names no operator and property"
+                faults.add(key, what, "write `-D operator.property=value`")
+            elif owner and owner not in names:
+                noun = "a property" if kind == "property" else "an attribute"
+                what = f"there is no operator `{owner}` to set {noun} of"
+                faults.add(key, what, did_you_mean(owner, names))
 
 
 def key_splitter(names: Collection[str]) -> Callable[[str], tuple[str, str]]:
@@ -141,16 +136,3 @@ def key_splitter(names: Collection[str]) -> Callable[[str], tuple[str, str]]:
         return operator, key[len(operator) + 1 :]
 
     return split
-
-
-def _sort_attribute(found: Overrides, operator: str, path: str, value: object) -> None:
-    """Add an attribute of an operator, `name`, or of one of its ports, `port.PORT.name`, `unifier.PORT.name`.
-
-    A path of neither form becomes an attribute that no operator has, so that it is a fault.
-    """
-    kind, _, rest = path.partition(".")
-    port, _, name = rest.rpartition(".")
-    if port and name and kind in ("port", "unifier"):
-        found.of("port" if kind == "port" else "unifier", operator, port)[name] = value
-    else:
-        found.of("attribute", operator)[path] = value

@@ -8,13 +8,13 @@ from dataclasses import replace
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.build.key_agreement import check_sharing
-from ridgeline.plan.change.editing import make_edits, of_modules
+from ridgeline.plan.change.editing import make_edits, names_made, of_modules
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.overrides import key_splitter, with_attributes_set
+from ridgeline.plan.overrides import read_options, with_attributes_set
 from ridgeline.plan.references import Rewrite
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import (
@@ -110,19 +110,19 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     check_name(faults, "application", app.name)
     read_deciders(draft, faults, app)
     given = of_modules(app, given)  # before modules are expanded, after which they are not there to be set
-    expanded = expand(faults, app, given.properties, given.attributes)
+    expanded = expand(faults, app, given.properties)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
-    app = flatten(draft, faults, app, expanded)
+    names = expanded.named | names_made((*given.kept, *given.edits))
+    options = read_options(expanded.properties, given.attributes, names)
+    app = flatten(draft, faults, app, expanded, options)
     skip_for_dead_letters(app, given.attributes)
     if app.cut is not None:
         app = app.cut(draft, app)
     if rewrite is not None:
         app = rewrite(draft, app)
-    given = replace(
-        given, properties=_here(draft, expanded.properties), attributes=_here(draft, expanded.attributes)
-    )
+    options.taken(draft.elsewhere)
     written = {str(added.name) for added in app.operators}  # a promise may be of one that edits remove
-    app, outside = make_edits(draft, faults, app, given)
+    app, outside = make_edits(draft, faults, app, given, options)
     overrides = with_attributes_set(app, outside)
     read_application(draft, faults, app, overrides)
     read_operators(draft, faults, app, overrides)
@@ -139,12 +139,6 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     _check(draft, faults, check_sharing, check_metrics, check_times, check_unused, check_loops, check_order)
     settle_placement(draft, faults)
     return draft, faults
-
-
-def _here(draft: Draft, options: Mapping[str, object]) -> Mapping[str, object]:
-    """Options without those of operators in other regions."""
-    split = key_splitter(draft.elsewhere)
-    return {key: value for key, value in options.items() if split(key)[0] not in draft.elsewhere}
 
 
 def _check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None]) -> None:

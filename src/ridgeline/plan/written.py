@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.application import AddedAttributes, AddedModule, AddedStream, Application
+from ridgeline.api.application import AddedAttributes, AddedModule, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
-from ridgeline.plan.change.editing import make_edits, of_modules
+from ridgeline.plan.change.editing import make_edits, names_made, of_modules
 from ridgeline.plan.draft import Draft, Faults
-from ridgeline.plan.edits import Given
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import copied
-from ridgeline.plan.overrides import WINDOW, Overrides, divide_stream_attributes
+from ridgeline.plan.overrides import WINDOW, Overrides, read_options
 from ridgeline.plan.references import named
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.spec.form import Document
@@ -53,8 +51,15 @@ def application_of(logical: LogicalPlan) -> Application:
     draft, faults = Draft(logical.application), Faults()
     app, given = logical.source
     given = of_modules(app, given)
-    app, given = _with_streams(named(app), given)
-    made, overrides = make_edits(draft, faults, app, given)
+    app = named(app)
+    names = {str(added.name) for added in app.operators} | {str(added.name) for added in app.modules}
+    names |= names_made((*given.kept, *given.edits))
+    options = read_options(given.properties, given.attributes, names)
+    app.streams = [
+        replace(one, locality=options.streams.get(one.name, {}).get("locality", one.locality))
+        for one in app.streams
+    ]
+    made, overrides = make_edits(draft, faults, app, given, options)
     _take_values(overrides, logical)
     _settle(faults, made, overrides)
     if faults.found:
@@ -74,20 +79,6 @@ def _take_values(overrides: Overrides, logical: LogicalPlan) -> None:
     for owner, given in overrides.items():
         known = planned.of(*owner)
         given.update({name: known[name] for name in given if name in known})
-
-
-def _with_streams(app: Application, given: Given) -> tuple[Application, Given]:
-    """A copy with the localities that options give to streams, and what is left of the options."""
-    named = [*(str(added.name) for added in app.operators), *(str(added.name) for added in app.modules)]
-    streams, others = divide_stream_attributes(given.attributes, named)
-    made = copy.copy(app)
-    found: list[AddedStream] = []
-    for one in app.streams:
-        own = streams.get(str(one.name), {})
-        locality: Any = own.get("locality", one.locality)
-        found.append(replace(one, locality=locality))
-    made.streams = found
-    return made, replace(given, attributes=others)
 
 
 def _settle(faults: Faults, app: Application, overrides: Overrides) -> None:

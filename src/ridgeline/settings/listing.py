@@ -74,7 +74,7 @@ class _Lister:
         self._resolved = resolved
         self._logical = logical
         self._source = source
-        self._expanded = expand(Faults(), app, resolved.properties, {})
+        self._expanded = expand(Faults(), app, resolved.properties)
 
     def rows(self) -> Iterator[Row]:
         """Of the application, its operators, their ports, streams and modules."""

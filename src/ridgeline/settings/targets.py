@@ -56,7 +56,7 @@ class Targets:
     @classmethod
     def of(cls, app: Application, properties: Mapping[str, object]) -> Targets:
         """Those of an application; `properties` decide what its modules are made of."""
-        expanded = expand(Faults(), app, properties, {})
+        expanded = expand(Faults(), app, properties)
         operators = {str(added.name): added.operator for added in expanded.operators}
         found = {name: _target(name, operator) for name, operator in operators.items()}
         for module in dict.fromkeys(expanded.modules.values()):

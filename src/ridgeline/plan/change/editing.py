@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.application import Application
@@ -18,7 +18,7 @@ from ridgeline.plan.edits import (
     RenameOperator,
 )
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.overrides import Overrides, key_splitter, read_overrides
+from ridgeline.plan.overrides import Overrides, check_owners
 from ridgeline.plan.spec.writer import operator_spec
 
 _NOTHING: Mapping[str, Any] = {}
@@ -32,7 +32,7 @@ def of_modules(app: Application, given: Given) -> Given:
     wanted = [one for one in (*given.kept, *given.edits) if kind_of(one).of_module(one) is not None]
     if not (app.modules and wanted):
         return given
-    found = expand(Faults(), app, given.properties, given.attributes)
+    found = expand(Faults(), app, given.properties)
     names = {module.name for module in found.modules.values()}
     before, kept = _divided(given.kept, names)
     after, edits = _divided(given.edits, names)
@@ -63,54 +63,39 @@ def _divided(edits: Sequence[Edit], modules: Collection[str]) -> tuple[_Options,
     return (properties, attributes), tuple(others)
 
 
-def make_edits(draft: Draft, faults: Faults, app: Application, given: Given) -> tuple[Application, Overrides]:
-    """An application without modules with all edits made, and what is given from outside; adds faults.
+def names_made(edits: Iterable[Edit]) -> set[str]:
+    """The names that edits give to operators."""
+    made = {edit.name for edit in edits if isinstance(edit, AddOperator)}
+    return made | {edit.new for edit in edits if isinstance(edit, RenameOperator)}
+
+
+def make_edits(
+    draft: Draft, faults: Faults, app: Application, given: Given, options: Overrides
+) -> tuple[Application, Overrides]:
+    """An application by name with all edits made, and what is given from outside; adds faults.
 
     Options name operators as they are called before or after the kept edits, or after all edits.
     """
+    modules = {str(added.name) for added in app.modules}
+    names = {str(added.name) for added in app.operators}
     if not given.edits and not given.kept:
-        return app, read_overrides(faults, app, given.properties, given.attributes)
-    base = [str(added.name) for added in app.operators]
+        check_owners(faults, options, names | modules)
+        return app, options
     overrides = Overrides()
     editor = Editor(draft, faults, app, overrides)
     make_all(editor, given.kept)
-    now = [str(added.name) for added in editor.app.operators]
-    sorter = _Sorter(base, now, given)
-    properties, attributes = sorter.options(given.properties), sorter.options(given.attributes)
-    overrides.add(read_overrides(faults, editor.app, properties[0], attributes[0]))
+    now = editor.names.keys()
+    renamed, _ = names_after(given.kept)
+    for name in names - now:  # what is given to one that kept edits remove is dropped
+        options.move(name, renamed.get(name))
+    late = options.taken(names_made(given.edits) - now)
+    check_owners(faults, options, now | modules)
+    overrides.add(options)
     make_all(editor, given.edits)
     made = editor.finished()
-    if properties[1] or attributes[1]:
-        overrides.add(read_overrides(faults, made, properties[1], attributes[1]))
+    check_owners(faults, late, editor.names)
+    overrides.add(late)
     return made, overrides
-
-
-class _Sorter:
-    """Sorts options by when they can be read: as of the kept edits, or once all edits are made."""
-
-    def __init__(self, base: Sequence[str], now: Sequence[str], given: Given) -> None:
-        self._base, self._now = set(base), set(now)
-        self._renamed, _ = names_after(given.kept)
-        made = {edit.name for edit in given.edits if isinstance(edit, AddOperator)}
-        self._later = made | {edit.new for edit in given.edits if isinstance(edit, RenameOperator)}
-        self._split = key_splitter({*self._base, *self._now, *self._later})
-
-    def options(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        """Those that are read now, and later; without those for operators that kept edits remove."""
-        early: dict[str, object] = {}
-        late: dict[str, object] = {}
-        for key, value in given.items():
-            owner, rest = self._split(key)
-            if owner in self._now or "." not in key:
-                early[key] = value
-            elif owner in self._base:
-                if owner in self._renamed:
-                    early[f"{self._renamed[owner]}.{rest}"] = value
-            elif owner in self._later:
-                late[key] = value
-            else:
-                early[key] = value
-        return early, late
 
 
 def names_after(edits: Sequence[Edit]) -> tuple[dict[str, str], set[str]]:

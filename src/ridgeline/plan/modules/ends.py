@@ -28,6 +28,7 @@ from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.draft import Draft, DraftModule, Faults, ModuleScope
 from ridgeline.plan.logical import LogicalModule
 from ridgeline.plan.modules.expanding import Expanded
+from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.references import localities_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.shown_properties import secret_names, shown_properties
@@ -53,18 +54,21 @@ class _Use:
     faults: list[tuple[str, str]] = field(default_factory=list)
 
 
-def flatten(draft: Draft, faults: Faults, app: Application, expanded: Expanded) -> Application:
+def flatten(
+    draft: Draft, faults: Faults, app: Application, expanded: Expanded, options: Overrides
+) -> Application:
     """A copy of the application by name, without modules, with what they were expanded to; adds faults.
 
-    Attributes of modules' ports from outside are added to `expanded.attributes`, by operator. Ends of streams
-    that are faulty are left out.
+    Attributes of modules in the `options` become those of operators inside. Ends of streams that are faulty
+    are left out.
     """
     flat = copy.copy(app)
-    joiner = _Joiner(draft, faults, expanded)
+    joiner = _Joiner(draft, faults, expanded, options)
     flat.operators, flat.modules = joiner.operators, []
     flat.streams = _streams(joiner, expanded)
-    joiner.port_overrides(expanded)
-    for name in expanded.streams.keys() - joiner.streams:
+    for module in sorted(draft.modules, key=lambda module: -module.name.count(".")):
+        joiner.spread(module)
+    for name in options.streams.keys() - joiner.streams:
         what = f"there is no stream `{name}` to set an attribute of"
         faults.add(f"stream.{name}", what, did_you_mean(name, joiner.streams))
     flat.attributes_set = [
@@ -103,13 +107,13 @@ class _Joined:
 
 
 class _Joiner:
-    def __init__(self, draft: Draft, faults: Faults, expanded: Expanded) -> None:
+    def __init__(self, draft: Draft, faults: Faults, expanded: Expanded, options: Overrides) -> None:
         self.draft = draft
         self.faults = faults
         self.modules = expanded.modules
         self.streams: set[str] = set()
         """The full names of all streams."""
-        self.outside = expanded.streams
+        self.options = options
         self.homes = {identity: scope for scope in expanded.scopes for identity in scope.operators}
         self.names: dict[int, str] = {}
         """The full names of operators, by the `id` of the author's instance."""
@@ -358,7 +362,7 @@ class _Joiner:
     def with_override(self, name: str, added: AddedStream) -> AddedStream:
         """The stream, with what was said of it from outside."""
         self.streams.add(name)
-        given = self.outside.get(name, {})
+        given = self.options.streams.get(name, {})
         values, doubtful = check_attributes(self.faults, f"stream.{name}", Scope.STREAM, given, {})
         if "locality" in given and "locality" not in doubtful:
             return replace(added, locality=values["locality"])
@@ -389,26 +393,25 @@ class _Joiner:
 
     # Attributes, regions and rules --------------------------------------------------------------------------
 
-    def port_overrides(self, expanded: Expanded) -> None:
-        """Apply attributes of modules' ports from outside to the ports inside that they lead to.
-
-        Those of a port inside come first.
-        """
-        modules = {module.name: module for module in self.modules.values() if not module.failed}
-        for (owner, path), value in sorted(expanded.ports.items(), key=lambda given: -given[0][0].count(".")):
-            kind, _, rest = path.partition(".")
-            port, _, attribute = rest.rpartition(".")
-            if owner not in modules:
-                continue
-            declared = modules[owner].declared
-            known = [*declared.outputs, *(declared.inputs if kind == "port" else ())]
-            if port not in known:
+    def spread(self, module: DraftModule) -> None:
+        """Give options of a module to the operators and ports inside; their own count more."""
+        inside = [one.name for one in self.operators if one.name.startswith(f"{module.name}.")]
+        if module.name in self.uses:
+            return  # an operator has the name, too, which is a fault
+        given = self.options.taken([module.name])
+        for (kind, _, port), values in given.items():
+            known = [*module.declared.outputs, *(module.declared.inputs if kind == "port" else ())]
+            ends = [(one, "") for one in inside] or [(module.name, "")]
+            if port and (port in known or module.failed):
+                ends = [(end.operator, end.port) for end in module.ends[port]] if port in known else []
+            elif port:
                 noun = "output port" if kind == "unifier" else "port"
-                what = f"module `{owner}` has no {noun} `{port}` to set an attribute of"
-                self.faults.add(f"{owner}.{kind}.{port}", what, did_you_mean(port, known))
+                what = f"module `{module.name}` has no {noun} `{port}` to set an attribute of"
+                self.faults.add(f"{module.name}.{kind}.{port}", what, did_you_mean(port, known))
                 continue
-            for end in modules[owner].ends.get(port, ()):
-                expanded.attributes.setdefault(f"{end.operator}.{kind}.{end.port}.{attribute}", value)
+            for operator, inner in ends:
+                own = self.options.of(kind, operator, inner)
+                own |= {**values, **own}
 
     def attributes(self, scope: ModuleScope) -> Iterator[AddedAttributes]:
         """`set_attribute` of a scope, of operators and ports by name; adds a fault for all else.

@@ -9,7 +9,7 @@ import copy
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ridgeline.api.application import AddedModule, AddedOperator, Application
@@ -18,7 +18,7 @@ from ridgeline.api.errors import described, did_you_mean, listed, shorten
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator
 from ridgeline.plan.draft import DraftModule, Faults, ModuleScope
-from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
+from ridgeline.plan.overrides import key_splitter
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.operators import set_properties
 from ridgeline.plan.validate.ports import declared_schema
@@ -32,35 +32,30 @@ class Expanded:
     """The operators and values that modules were expanded to.
 
     `scopes`: the application and all modules, each after what it is in. `modules`: by the `id` of the
-    instance that was added. `properties` and `attributes`: the overrides that are left for operators.
-    `streams`: attributes of streams, by name. `ports`: attributes of modules' ports, by module and path.
+    instance that was added. `properties`: options that are left for operators.
     """
 
     operators: list[AddedOperator]
     scopes: list[ModuleScope]
     modules: dict[int, DraftModule]
     properties: dict[str, object]
-    attributes: dict[str, object]
-    streams: dict[str, dict[str, object]] = field(default_factory=dict)
-    ports: dict[tuple[str, str], object] = field(default_factory=dict)
+
+    @property
+    def named(self) -> set[str]:
+        """The names of all operators and modules."""
+        modules = {module.name for module in self.modules.values()}
+        return modules | {str(added.name) for added in self.operators}
 
 
-def expand(
-    faults: Faults, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
-) -> Expanded:
+def expand(faults: Faults, app: Application, properties: Mapping[str, object]) -> Expanded:
     """Expand the modules of an application; adds faults to the draft. The application is not changed.
 
-    `properties` and `attributes` are overrides by name, as of `validate`: those of modules are used up here.
-    An attribute of a module becomes one of each operator inside that has no override of its own.
+    `properties` are options by name, as of `validate`: those of modules are used up here.
     """
     expander = _Expander(faults, app, properties)
     expander.walk(ModuleScope("", app), {}, [])
     left = dict(expander.left(properties))
-    modules = [module.name for module in expander.modules.values()]
-    named = {*modules, *(str(added.name) for added in expander.operators)}
-    streams, others = divide_stream_attributes(attributes, named)
-    spread, ports = _spread(others, expander.operators, modules)
-    return Expanded(expander.operators, expander.scopes, expander.modules, left, spread, streams, ports)
+    return Expanded(expander.operators, expander.scopes, expander.modules, left)
 
 
 class _Expander:
@@ -280,35 +275,6 @@ def copied(module: Module) -> Module:
         if isinstance(value, (list, dict, set)):
             vars(own)[name] = copy.copy(value)
     return own
-
-
-def _spread(
-    attributes: Mapping[str, object], operators: list[AddedOperator], modules: list[str]
-) -> tuple[dict[str, object], dict[tuple[str, str], object]]:
-    """Overrides of attributes by operator, and those of modules' ports.
-
-    Attributes of an operator come before those of its module.
-    """
-    names = [str(added.name) for added in operators]
-    split = key_splitter({*names, *modules})
-    spread: dict[str, object] = {}
-    of_modules: list[tuple[str, str, object]] = []
-    of_ports: dict[tuple[str, str], object] = {}
-    for key, value in attributes.items():
-        owner, rest = split(key)
-        if "." in key and owner in modules and owner not in names and rest.startswith(("port.", "unifier.")):
-            of_ports[owner, rest] = value
-        elif "." in key and owner in modules and owner not in names:
-            of_modules.append((owner, rest, value))
-        else:
-            spread[key] = value
-    for owner, rest, value in sorted(of_modules, key=lambda given: -given[0].count(".")):
-        inside = [name for name in names if name.startswith(f"{owner}.")]
-        for name in inside:
-            spread.setdefault(f"{name}.{rest}", value)
-        if not inside:
-            spread[f"{owner}.{rest}"] = value
-    return spread, of_ports
 
 
 def _fresh(app: Application, name: str) -> object:
