@@ -32,7 +32,7 @@ MAIN = {
     "observe/watch.py": "observe",
     "measure/measurement.py": "apply",
     "measure/latency/window.py": "assemble",
-    "measure/latency/fold.py": "add",
+    "measure/latency/fold.py": "latencies",
     "measure/latency/operator_latency.py": "latency_columns",
     "measure/answers/windows.py": "",
 }

@@ -182,14 +182,11 @@ class Measurement:
     def _begin(self, attributes: Mapping[str, Any], window_seconds: float) -> None:
         """Make the folds, whose settings are a run's."""
         interval = float(attributes.get("throughput_calculation_interval", 10.0))
-        self._times.latency = LatencyFold(
-            AVERAGE_WINDOWS,
-            max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))),
-        )
-        self._times.history = HistoryFold()
+        kept = max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000)))
+        self._times.begin(LatencyFold(AVERAGE_WINDOWS, kept))
         self._ages = AgeFold(
             self._clocks,
-            self._times.history.age,
+            self._times.age,
             from_newest=str(attributes.get("ages_from_newest_record", False)).lower() == "true",
         )
         width = window_seconds or _NO_WIDTH

@@ -94,6 +94,14 @@ class MetricNode:
         return f"{name}_total" if self.kind == "counter" else name
 
 
+class ByContainer(NamedTuple):
+    """The places of operators, container by container; where each begins among them, and its last one."""
+
+    places: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
+    ends: npt.NDArray[np.intp]
+
+
 class Rank(NamedTuple):
     """Operators with neighbours in earlier ranks: each set of neighbours once.
 
@@ -138,19 +146,20 @@ class Neighbours:
     def latest(self, times: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
         """Of each operator, which of its neighbours has the greatest time, the first of equal ones, and that.
 
-        `times`: by operator, NaN for none. -1 and NaN if no neighbour has a time.
+        `times`: windows by operators, NaN for none. -1 and NaN if no neighbour has a time.
         """
-        if not self.members:
-            return np.full(len(self.group), -1, np.intp), np.full(len(self.group), np.nan)
-        flat, starts, owners = self._flat
-        found = np.where(np.isnan(times), -np.inf, times)[flat]
-        greatest = np.maximum.reduceat(found, starts)
-        places = np.where(found == greatest[owners], np.arange(len(flat)), len(flat))
-        first = flat[np.minimum.reduceat(places, starts)]
-        none = np.isneginf(greatest)
-        latest = np.append(np.where(none, -1, first), -1)  # the last one is that of no neighbours
-        times_of = np.append(np.where(none, np.nan, greatest), np.nan)
-        return latest[self.groups], times_of[self.groups]
+        latest, greatest = np.full((len(times), 1), -1, np.intp), np.full((len(times), 1), np.nan)
+        if self.members:
+            flat, starts, owners = self._flat
+            found = np.where(np.isnan(times), -np.inf, times)[:, flat]
+            most = np.maximum.reduceat(found, starts, axis=1)
+            places = np.where(found == most[:, owners], np.arange(len(flat)), len(flat))
+            first = flat[np.minimum.reduceat(places, starts, axis=1)]
+            none = np.isneginf(most)
+            # the last column is that of no neighbours
+            latest = np.concatenate([np.where(none, -1, first), latest], axis=1)
+            greatest = np.concatenate([np.where(none, np.nan, most), greatest], axis=1)
+        return latest[:, self.groups], greatest[:, self.groups]
 
     def of_ranks(self, ranks: Sequence[npt.NDArray[np.intp]]) -> list[Rank]:
         """The operators beyond each rank. `ranks`: places; those that others need come first."""
@@ -307,6 +316,11 @@ class Topology:
         return {container: tuple(ids) for container, ids in sorted(found.items())}
 
     @cached_property
+    def places_of_containers(self) -> dict[int, int]:
+        """Where each container stands in `containers`."""
+        return {container: place for place, container in enumerate(self.containers)}
+
+    @cached_property
     def producers(self) -> dict[int, tuple[int, ...]]:
         """The containers that each container reads from, without itself."""
         return self._containers_by(self.upstream)
@@ -319,14 +333,12 @@ class Topology:
     @cached_property
     def containers_above(self) -> Neighbours:
         """Of each container, in order, those that it reads from."""
-        return Neighbours.of(
-            self.producers, {container: row for row, container in enumerate(self.containers)}
-        )
+        return Neighbours.of(self.producers, self.places_of_containers)
 
     @cached_property
     def ranks_of_containers(self) -> tuple[list[Rank], list[Rank]]:
         """The containers with those that they read from, and with those that read from them, rank by rank."""
-        places = {container: row for row, container in enumerate(self.containers)}
+        places = self.places_of_containers
         depths, known = np.zeros(len(places), np.intp), dict[int, int]()
         for container in self.containers_in_order:
             producers = self.producers[container]
@@ -365,8 +377,16 @@ class Topology:
     @cached_property
     def rows_of_containers(self) -> npt.NDArray[np.intp]:
         """Of each operator, in order, where its container stands in `containers`."""
-        rows = {container: row for row, container in enumerate(self.containers)}
+        rows = self.places_of_containers
         return np.array([rows[operator.container] for operator in self.operators], np.intp)
+
+    @cached_property
+    def by_container(self) -> ByContainer:
+        """The operators one container after the other."""
+        places = np.argsort(self.rows_of_containers, kind="stable")
+        sizes = np.bincount(self.rows_of_containers)
+        ends = np.cumsum(sizes) - 1
+        return ByContainer(places, ends - sizes + 1, ends)
 
     def partitions_of(self, name: str) -> tuple[OperatorNode, ...]:
         """The partitions of a logical operator, without unifiers."""

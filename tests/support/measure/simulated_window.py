@@ -120,11 +120,17 @@ def run(  # every argument is a duration of the model
 
 
 def operator_latencies(topology, times, **known):
-    """The latency of every operator that reported, by id; `known`: as `latency_columns` takes it.
+    """The latency of every operator that reported, by id; `known`: as `latencies_by_hand` takes it.
 
-    They are those that one finds one by one.
+    They are those that one finds one by one, also where the window is one of several.
     """
-    found = latency_columns(topology, times, **known).of(topology.places)
+    behind = known.get("behind") or {}
+    others = {name: value for name, value in known.items() if name != "behind"}
+    columns, without = latency_columns(topology, [times, times], behind=[behind, {}], **others)
+    [alone] = latency_columns(topology, [times], behind=[behind], **others)
+    found = columns.of(topology.places)
+    assert alone.of(topology.places) == found
+    assert behind or without.of(topology.places) == found
     expected = latencies_by_hand(topology, times, **known)
     assert found.keys() == expected.keys()
     for operator, latency in expected.items():

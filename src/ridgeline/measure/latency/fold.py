@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -143,23 +143,32 @@ class LatencyFold:
         `latency_columns`.
         """
         known = self._records.get(times.window_id)
-        if known is not None:
-            topology = known.topology  # Spark's account may come when the plan has changed
-        else:
-            self.planned(topology)
-            topology = self._last or topology
-        latencies = latency_columns(
-            topology,
-            times,
-            window_seconds=window_seconds,
-            behind=behind or {},
-            lag=self._history,
+        # Spark's account may come when the plan has changed
+        topology = self.planned(topology) if known is None else known.topology
+        [latencies] = self.latencies(topology, [times], [behind or {}], window_seconds)
+        self.add_measured(times, latencies)
+        return latencies
+
+    def latencies(
+        self,
+        topology: Topology,
+        windows: Sequence[WindowTimes],
+        behind: Sequence[Mapping[int, int]],
+        window_seconds: float,
+    ) -> list[LatencyColumns]:
+        """The latencies of windows that are to be taken in, as `latency_columns`."""
+        return latency_columns(
+            topology, windows, window_seconds=window_seconds, behind=behind, lag=self._history
         )
+
+    def add_measured(self, times: WindowTimes, latencies: LatencyColumns) -> None:
+        """Take a window in whose latencies are known."""
+        topology, known = latencies.topology, times.window_id in self._records
         record = self._record(topology, times, latencies)
         last = next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         self._mean = self._mean_path = None
-        if known is None:
+        if not known:
             self.clamps += int(latencies.clamped.sum())
             names = (topology.by_id[operator].name for operator in record.path)
             self._paths.add(record.window_id, record.path, names)
@@ -175,19 +184,19 @@ class LatencyFold:
             self._logical.trim(KEPT)
             if len(self._records) > self._history:
                 del self._records[next(iter(self._records))]
-        return latencies
 
-    def planned(self, topology: Topology) -> None:
-        """Replace the plan; one that is equal to the last changes nothing.
+    def planned(self, topology: Topology) -> Topology:
+        """Replace the plan; one that is equal to the last changes nothing, and the last one is returned.
 
         Percentiles of logical operators stay, and those of physical operators that the plan keeps.
         """
-        if topology is self._last or topology == self._last:
-            return
+        if self._last is not None and (topology is self._last or topology == self._last):
+            return self._last
         self._last = topology
         self.totals.planned(topology)
         self._spreads.planned(_key(topology, node.id) for node in topology.operators)
         self._logical.planned(topology.logical.names)
+        return topology
 
     def _record(self, topology: Topology, times: WindowTimes, latencies: LatencyColumns) -> _KeptWindow:
         """The record that is kept of a window."""

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.clocks import corrected_events
-from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.clocks import Corrected, corrected_events
+from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
@@ -96,17 +96,19 @@ class LatencyColumns:
 
 def latency_columns(
     topology: Topology,
-    times: WindowTimes,
+    windows: Sequence[WindowTimes],
     *,
     window_seconds: float = 0.0,
-    behind: Mapping[int, int] = _NONE_BEHIND,
+    behind: Sequence[Mapping[int, int]] = (),
     lag: float = math.inf,
-) -> LatencyColumns:
-    """The latency of every operator; its cost hardly depends on their number.
+) -> list[LatencyColumns]:
+    """The latency of every operator in each window; its cost hardly depends on the number of either.
+
+    All arrays are windows by operators, or by containers.
 
     `latency = max(0, EWT - max upstream EWT)`; of an input operator: its compute. Upstreams that have not
     reported are left out; if none has, or the operator is more than `lag` windows behind, it is
-    `behind[operator] * window_seconds`, estimated.
+    `behind[operator] * window_seconds`, estimated. `behind`: of each window.
 
     A container waits for its producers, then for its slot. The time from the slowest upstream's end to the
     operator's turn has two parts. Sending, restoring state and decoding blocks are transfer. The rest is
@@ -114,110 +116,110 @@ def latency_columns(
     siblings. These are in its own container, or in its upstream's: a container's messages go once all its
     operators have run.
     """
-    operators, size = corrected_events(times.operators), len(topology.operators)
-    places = np.fromiter(map(topology.places.__getitem__, operators), np.intp, len(operators))
-
-    def column(name: str) -> Figures:
-        found = np.full(size, np.nan)
-        found[places] = operators.column(name)
-        return found
-
-    began, ended = column("began"), column("ended")
-    spent = np.maximum(0.0, column("compute_seconds"))
+    began, ended, spent, cpu, shares = _reported(
+        topology.places,
+        [corrected_events(times.operators) for times in windows],
+        ("began", "ended", "compute_seconds", "cpu_seconds", "estimated"),
+    )
+    spent = np.maximum(0.0, spent)
     slowest, upstream_ended = topology.above.latest(ended)
-    windows = np.zeros(size)
-    if behind:
-        windows = np.array([behind.get(node.id, 0) for node in topology.operators], np.float64)
+    late_by = np.zeros_like(ended)
+    for row, by_operator in enumerate(behind):
+        if by_operator:
+            late_by[row] = [by_operator.get(node.id, 0) for node in topology.operators]
     reported, reads = ~np.isnan(ended), topology.above.groups >= 0
-    estimated = reported & reads & ((slowest < 0) | (windows > lag))
+    estimated = reported & reads & ((slowest < 0) | (late_by > lag))
     measured = reported & reads & ~estimated
 
     # Measured: what came before the operator's turn, and its turn
-    containers = topology.rows_of_containers
-    opening = _openings(topology, times, began)
+    own = topology.rows_of_containers
+    containers = [corrected_events(times.containers) for times in windows]
+    opening = _openings(topology, containers, began)
     turn = np.maximum(0.0, ended - began) + _first_turns(topology, began, opening)
-    arrivals = _arrivals(topology, times, slowest, began, ended)
-    pieces = np.concatenate([arrivals, opening[:, None, containers]], axis=1)
+    arrivals = _arrivals(topology, containers, slowest, began, ended)
+    pieces = np.concatenate([arrivals, opening[:, None, :, own]], axis=1)
     starts = np.minimum(began, ended)
     late = starts < upstream_ended  # its clock is off, or it ran while its upstream did
-    fused = containers[slowest] == containers
-    pieces[:, :, fused] = np.nan
+    pieces[..., own[slowest] == own] = np.nan  # within a container nothing moves
     latency = np.maximum(0.0, ended - upstream_ended)
     running = ended - starts
     compute = np.minimum(spent, np.where(late, latency, running))
     moving = _length_within(pieces, upstream_ended, starts)
     wait = np.where(late, 0.0, np.maximum(0.0, starts - upstream_ended - moving))
     transfer = np.where(late, latency - compute, moving + running - compute)
-    found = np.array([latency, compute, wait, transfer, turn])
+    found = np.array([latency, compute, wait, transfer, turn, cpu])
 
-    guessed = windows * window_seconds
-    nothing, guessed_compute = np.zeros(size), np.minimum(spent, guessed)
-    found = np.where(estimated, [guessed, guessed_compute, guessed - guessed_compute, nothing, turn], found)
-    found = np.where(reads, found, [spent, spent, nothing, nothing, turn])
+    guessed = late_by * window_seconds
+    nothing, guessed_compute = np.zeros_like(ended), np.minimum(spent, guessed)
+    guesses = [guessed, guessed_compute, guessed - guessed_compute, nothing, turn, cpu]
+    found = np.where(estimated, guesses, found)
+    found = np.where(reads, found, [spent, spent, nothing, nothing, turn, cpu])
+    found[-1] = np.minimum(np.maximum(found[-1], 0.0), found[1])  # no more than its compute
     found[:, ~reported] = np.nan
-    events = [operators.reported.get(node.id) for node in topology.operators]
-    shares = np.array([event is not None and event.estimated for event in events], np.bool_)
-    return LatencyColumns(
-        topology,
-        np.vstack([found, _cpu(events, found[1])]),
+    rows = (
+        found.swapaxes(0, 1),
         np.where(measured, slowest, -1),
-        estimated | shares,
+        estimated | (shares == 1.0),
         measured & late & (ended < upstream_ended),
     )
+    return [LatencyColumns(topology, *of_window) for of_window in zip(*rows, strict=True)]
 
 
-def _cpu(events: Sequence[OperatorWindow | None], compute: Figures) -> Figures:
-    """The processor time of all operators, as far as it is known; not more than their compute."""
-    found = [None if event is None else event.cpu_seconds for event in events]
-    return np.minimum(np.maximum(np.array(found, np.float64), 0.0), compute)
+def _reported(places: Mapping[int, int], windows: Sequence[Corrected[Any]], names: Sequence[str]) -> Figures:
+    """Values of events: by name, window and place; NaN where none has reported, or the value is not known."""
+    found = np.full((len(names), len(windows), len(places)), np.nan)
+    for row, events in enumerate(windows):
+        found[:, row, [places[number] for number in events]] = [events.column(name) for name in names]
+    return found
 
 
 def _arrivals(
-    topology: Topology, times: WindowTimes, slowest: npt.NDArray[np.intp], began: Figures, ended: Figures
+    topology: Topology,
+    containers: Sequence[Corrected[ContainerWindow]],
+    slowest: npt.NDArray[np.intp],
+    began: Figures,
+    ended: Figures,
 ) -> Figures:
     """When what operators read was on its way, from the end of each one's slowest upstream.
 
     Between these pieces siblings of the upstream ran, other producers of the container, or its slot ran
-    others. Begins and ends, by piece in order, then by operator. `slowest`: the place of each one's slowest
-    upstream, -1 for none. `began`, `ended`: of operators.
+    others. Begins and ends, by piece in order, then by window and operator. `slowest`: the place of each
+    one's slowest upstream, -1 for none. `began`, `ended`: of operators.
     """
-    containers = corrected_events(times.containers)
-    rows = {container: row for row, container in enumerate(topology.containers)}
-    places = np.fromiter(map(rows.__getitem__, containers), np.intp, len(containers))
-    size = len(rows)
-    ready, sent = np.full(size, np.nan), np.full(size, np.nan)
-    came = containers.column("ready")
-    ready[places] = np.where(came == 0.0, containers.column("began"), came)
-    sent[places] = np.maximum(containers.column("written"), containers.column("sent"))
+    places, own, in_order = topology.places_of_containers, topology.rows_of_containers, topology.by_container
+    names = "ready", "began", "written", "sent"
+    came, turn, written, sent = _reported(places, containers, names)
+    ready, sent = np.where(came == 0.0, turn, came)[:, own], np.maximum(written, sent)
     _, last = topology.containers_above.latest(sent)
-    own = topology.rows_of_containers
-    source, upstream_ended = own[slowest], ended[slowest]
-    done = np.fmin(np.where(np.isnan(sent[source]), upstream_ended, sent[source]), ready[own])
+    source = own[slowest]
+    sent, upstream_ended = np.take_along_axis(sent, source, 1), np.take_along_axis(ended, slowest, 1)
+    done = np.fmin(np.where(np.isnan(sent), upstream_ended, sent), ready)
 
     # What siblings of the upstream took after it: their turns, less those up to it
-    turns = np.fmax(0.0, ended - began)
-    by_container = np.argsort(own, kind="stable")
-    summed = np.empty(len(own))
-    summed[by_container] = np.cumsum(turns[by_container])
-    whole = np.full(size, -np.inf)
-    np.maximum.at(whole, own, summed)
-    siblings = whole[source] - summed[slowest]
+    turns = np.cumsum(np.fmax(0.0, ended - began)[:, in_order.places], axis=1)
+    summed = np.empty_like(turns)
+    summed[:, in_order.places] = turns
+    whole = turns[:, in_order.ends]
+    siblings = np.take_along_axis(whole, source, 1) - np.take_along_axis(summed, slowest, 1)
     pieces = [(upstream_ended, done - np.minimum(siblings, np.maximum(0.0, done - upstream_ended)))]
 
-    position = np.fmax(done, last[own])
-    reported = zip(places, containers.reported.items(), strict=True)
-    stretches = [(row, containers[number]) for row, (number, one) in reported if one.busy]
-    most = max((len(one.busy) // 2 for _, one in stretches), default=0)
-    busy = np.full((most, 2, size), np.nan)
-    for row, container in stretches:
-        for number, stretch in enumerate(container.busy_times):
-            busy[number, :, row] = stretch
-    for first, final in busy[:, :, own]:
+    position = np.fmax(done, last[:, own])
+    stretches = [
+        (row, places[number], events[number].busy_times)
+        for row, events in enumerate(containers)
+        for number, one in events.reported.items()
+        if one.busy
+    ]
+    most = max((len(times) for _, _, times in stretches), default=0)
+    busy = np.full((most, 2, len(containers), len(places)), np.nan)
+    for row, place, times in stretches:
+        busy[: len(times), :, row, place] = times
+    for first, final in busy[..., own]:
         pieces.append((position, np.where(np.isnan(first), position, first)))
         position = np.fmax(position, final)
-    pieces.append((position, ready[own]))
-    found = np.array(pieces).transpose(1, 0, 2)
-    found[:, :, np.isnan(ready[own])] = np.nan  # nothing is known of a container that has not reported
+    pieces.append((position, ready))
+    found = np.array(pieces).swapaxes(0, 1)
+    found[..., np.isnan(ready)] = np.nan  # nothing is known of a container that has not reported
     return found
 
 
@@ -226,34 +228,29 @@ def _first_turns(topology: Topology, began: Figures, opening: Figures) -> Figure
 
     `opening`: begins and ends by container, from the container's turn to that of its first operator.
     """
-    first = np.full(len(topology.containers), -1)
-    known = np.flatnonzero(~np.isnan(began))[::-1]
-    first[topology.rows_of_containers[known]] = known  # of several the last one stays, the first in order
-    found = np.zeros(len(began) + 1)  # one more for containers of which none has run
-    found[first] = np.fmax(0.0, opening[1] - opening[0])
-    return found[:-1]
+    in_order, size = topology.by_container, began.shape[1]
+    known = np.where(np.isnan(began[:, in_order.places]), size, in_order.places)
+    first = np.minimum.reduceat(known, in_order.starts, axis=1)
+    found = np.zeros((len(began), size + 1))  # one more for containers of which none has run
+    np.put_along_axis(found, first, np.fmax(0.0, opening[1] - opening[0]), 1)
+    return found[:, :-1]
 
 
-def _openings(topology: Topology, times: WindowTimes, began: Figures) -> Figures:
+def _openings(
+    topology: Topology, containers: Sequence[Corrected[ContainerWindow]], began: Figures
+) -> Figures:
     """From a container's turn to that of its first operator: state is restored, blocks are decoded.
 
-    Begins and ends, by container; NaN: it has not reported. `began`: of operators.
+    Begins and ends, by window and container; NaN: it has not reported. `began`: of operators.
     """
-    containers = corrected_events(times.containers)
-    rows = {container: row for row, container in enumerate(topology.containers)}
-    places = np.fromiter(map(rows.__getitem__, containers), np.intp, len(containers))
-    turns = np.full(len(rows), np.inf)
-    known = ~np.isnan(began)
-    np.minimum.at(turns, topology.rows_of_containers[known], began[known])
-    restored, first_turn = containers.column("restored"), turns[places]
-    opening = np.full((2, len(rows)), np.nan)
-    opening[0, places] = containers.column("began")
-    opening[1, places] = np.maximum(restored, np.where(np.isinf(first_turn), restored, first_turn))
-    return opening
+    in_order = topology.by_container
+    turns = np.fmin.reduceat(began[:, in_order.places], in_order.starts, axis=1)
+    opened, restored = _reported(topology.places_of_containers, containers, ("began", "restored"))
+    return np.array([opened, np.where(np.isnan(restored), np.nan, np.fmax(restored, turns))])
 
 
 def _length_within(pieces: Figures, begin: Figures, end: Figures) -> Figures:
-    """Seconds of the pieces between `begin` and `end`, of all operators.
+    """Seconds of the pieces between `begin` and `end`, of all windows and operators.
 
     Where pieces overlap, since clocks are not perfect, time counts once.
     """

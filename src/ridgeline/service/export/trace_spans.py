@@ -59,7 +59,7 @@ def window_spans(chosen: ChosenWindow) -> list[PlainSpan]:
         return _failed(chosen)
     topology = chosen.plan.topology
     times = assemble(topology, chosen.events, chosen.clocks)
-    latencies = latency_columns(topology, times)
+    [latencies] = latency_columns(topology, [times])
     path = critical_path_of(topology, latencies.own.tolist())
     first = PlainSpan(
         f"window {chosen.plan.application}",
