@@ -212,7 +212,7 @@ class HastySink(MariaDbSink):
 
     def open(self, context: SinkContext) -> None:
         super().open(context)
-        self._execute("set session innodb_lock_wait_timeout = 1")
+        self.execute("set session innodb_lock_wait_timeout = 1")
 
 
 class Hasty(MariaDbOutput):

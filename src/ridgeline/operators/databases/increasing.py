@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import re
-import threading
 import uuid
+import weakref
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import SchemaType
-from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
@@ -31,7 +30,9 @@ from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext, SourceUnavailableError
 from ridgeline.operators._json import parse_line, read_type, value_of
+from ridgeline.operators._kinds import family
 from ridgeline.operators._texts import convert
+from ridgeline.operators.databases.texts import dotted, quoted
 
 Clean = Callable[[Any], Any]
 _FINER = re.compile(r"[.,]\d{7}")
@@ -46,36 +47,13 @@ def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return column_of(values, kind.value_type).cast(kind)
     if pa.types.is_nested(kind):
         return _nested(values, kind)
-    own, clean = _rules(kind)
-    if not {type(value) for value in values} <= {*own, type(None)}:
-        values = [None if value is None else clean(value) for value in values]
+    if (rule := _RULES.get(family(kind))) is not None:
+        own, clean = rule
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            clean = _moment
+        if not {type(value) for value in values} <= {own, type(None)}:
+            values = [None if value is None else clean(value) for value in values]
     return pa.array(values, kind)
-
-
-def _rules(kind: pa.DataType) -> tuple[tuple[type, ...], Clean]:  # noqa: PLR0911  a case each
-    """The Python types of values that are taken as they are, and what makes others fit."""
-    is_ = pa.types
-    if is_.is_boolean(kind):
-        return (bool,), _truth
-    if is_.is_integer(kind):
-        return (int,), _whole
-    if is_.is_floating(kind):
-        return (float,), _float
-    if is_.is_decimal(kind):
-        return (Decimal,), _decimal
-    if is_text(kind):
-        return (str,), _text
-    if is_bytes(kind):
-        return (bytes,), _bytes
-    if is_.is_date(kind):
-        return (dt.date,), _date
-    if is_.is_time(kind):
-        return (dt.time,), _time
-    if is_.is_timestamp(kind):
-        return (dt.datetime,), _moment if kind.unit == "ns" else _microseconds
-    if is_.is_duration(kind):
-        return (dt.timedelta,), _duration
-    return (), lambda value: value
 
 
 def _nested(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -206,6 +184,19 @@ def _read(text: str, parse: Clean, what: str) -> Any:
     return parsed
 
 
+_RULES: Mapping[str, tuple[type, Clean]] = {
+    "boolean": (bool, _truth),
+    "integer": (int, _whole),
+    "floating": (float, _float),
+    "decimal": (Decimal, _decimal),
+    "text": (str, _text),
+    "bytes": (bytes, _bytes),
+    "date": (dt.date, _date),
+    "time": (dt.time, _time),
+    "timestamp": (dt.datetime, _microseconds),
+    "duration": (dt.timedelta, _duration),
+}
+"""By family, the Python type of values that are taken as they are, and what makes others fit."""
 _MOST = 4096
 
 
@@ -254,6 +245,7 @@ class Counts:
 
 T = TypeVar("T", default=Any)
 _MOST_SEEN = 50
+_ROWS = "ridgeline_rows"
 _NOTHING = -(2**63) - 1
 """Before all numbers: where a table without rows begins."""
 _SLOW_SECONDS, _QUICK_SECONDS, _CALL_SECONDS = 1.0, 0.2, 3.0
@@ -292,10 +284,17 @@ class IncreasingInput(PartitionedInput[T]):
             faults.append(("schema", "object", "must have columns: a NamedTuple or a dataclass"))
         return faults
 
-    @property
-    def name_of_rows(self) -> str:
-        """The table, or `query`: the name of the source partition, for people."""
-        return self.table or "query"
+    def rows(self) -> Rows:
+        """The rows that are read."""
+        raise NotImplementedError
+
+    def source(self) -> Source:
+        """The driver's half."""
+        return self.rows().source()
+
+    def reader(self) -> SourceReader:
+        """The container's half."""
+        return IncreasingReader(self.rows())
 
 
 class _Seen(NamedTuple):
@@ -314,34 +313,48 @@ class Counted(NamedTuple):
     last: int | None
 
 
-def count_query(column: str, table: str, start: int, end: int, most: int, more: str = "") -> str:
-    """The query for `Counted`. `column`, `table`: in SQL. `more`: other aggregates of the numbers `n`."""
+def _between(column: str, start: int, end: int) -> str:
+    """A condition of SQL: the number is after `start`, up to `end`."""
     # SQLite has no integer before the least of 64 bits, which may be the first
-    which = f"{column} >= {int(start) + 1} and {column} <= {int(end)}"
-    inner = f"select {column} as n from {table} where {which} order by {column} limit {most}"  # noqa: S608  numbers
-    return f"select count(*), min(n), max(n){more} from ({inner}) as ridgeline_counted"  # noqa: S608  numbers
+    return f"{column} >= {int(start) + 1} and {column} <= {int(end)}"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that are read: a table, or a query in its place.
+    """The rows that are read: a table, or a query in its place. A subclass knows the database.
 
     `column`: the one that grows. `shards`: the number of source partitions.
     """
+
+    mark: ClassVar[str] = '"'
+    """The quote of names."""
+    dots: ClassVar[bool] = True
+    """A dot in the name of a table divides it from that of its schema or database."""
 
     table: str | None
     query: str | None
     column: str
     shards: int
 
-    @property
-    def place(self) -> str:
-        """The rows and where they are, for people."""
-        return f"{f'table {self.table}' if self.table else 'the query'} of {self.base}"
+    # The database -------------------------------------------------------------------------------------------
 
     @property
     def base(self) -> str:
         """Where the database is, for people."""
+        raise NotImplementedError
+
+    def source(self) -> IncreasingSource:
+        """The driver's half of the input."""
+        return IncreasingSource(self)
+
+    def connect(self, operator: str) -> Any:
+        """A connection; None: there is one for each question. Raises errors of the database."""
+
+    def disconnect(self, connection: Any) -> None:
+        """Close a connection."""
+
+    def ask(self, connection: Any, query: str) -> Iterator[Sequence[Sequence[Any]]]:
+        """Chunks of rows. Raises errors of the database."""
         raise NotImplementedError
 
     def passes(self, error: Exception) -> bool | None:
@@ -351,6 +364,50 @@ class Rows:
     def reason(self, error: Exception) -> str:
         """The text of an error."""
         return str(error)
+
+    # Queries ------------------------------------------------------------------------------------------------
+
+    @property
+    def sql(self) -> str:
+        """The table, or the query as one."""
+        if self.table is None:
+            return f"({self.query}) as {_ROWS}"
+        return f"{(dotted if self.dots else quoted)(self.table, self.mark)} as {_ROWS}"
+
+    def in_sql(self, name: str) -> str:
+        """A column. Without the name before it SQLite takes one that is not there for a text."""
+        return f"{_ROWS}.{quoted(name, self.mark)}"
+
+    def selected(self, connection: Any, names: Sequence[str]) -> list[str]:
+        """What is selected to read columns. Raises errors of the database."""
+        return [self.in_sql(name) for name in names]
+
+    def count_query(self, start: int, end: int, most: int, more: str = "") -> str:
+        """The query for `Counted`. `more`: other aggregates of the numbers `n`."""
+        column = self.in_sql(self.column)
+        inner = f"select {column} as n from {self.sql} where {_between(column, start, end)} "  # noqa: S608  numbers
+        inner += f"order by {column} limit {most}"
+        return f"select count(*), min(n), max(n){more} from ({inner}) as ridgeline_counted"  # noqa: S608  numbers
+
+    def rows_query(self, selected: Sequence[str], start: int, end: int, shard: int) -> str:
+        """The query for rows after `start`, up to `end`, in order. `shard`: those with this remainder."""
+        column, count = self.in_sql(self.column), self.shards
+        which = _between(column, start, end)
+        if count > 1:  # a remainder has the sign of the number
+            which += f" and ({column} % {count} + {count}) % {count} = {shard}"
+        return f"select {', '.join(selected)} from {self.sql} where {which} order by {column}"  # noqa: S608  numbers
+
+    # For people ---------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The table, or `query`: the name of the source partition."""
+        return self.table or "query"
+
+    @property
+    def place(self) -> str:
+        """The rows and where they are."""
+        return f"{f'table {self.table}' if self.table else 'the query'} of {self.base}"
 
     @contextmanager
     def explaining(self, operator: str) -> Iterator[None]:
@@ -366,26 +423,29 @@ class Rows:
             msg = f"`{operator}` cannot read {self.place}: {self.reason(error)}; check `table`, `query`, "
             raise RidgelineError(msg + "`column` and `schema`") from error
 
-    def number(self, found: Any, operator: str) -> int | None:
-        """A number that was found, or none. Raises RidgelineError for what is no integer."""
-        if found is not None and not isinstance(found, int):
-            msg = f"`{operator}` cannot read {self.place}: `{self.column}` has {found!r}, which is no "
-            raise RidgelineError(msg + "integer; name a column of integers with `column`")
-        return found
+    def explained(self, operator: str, connection: Any, query: str) -> Iterator[Sequence[Sequence[Any]]]:
+        """Chunks of rows. Raises RidgelineError, SourceUnavailableError."""
+        with self.explaining(operator):
+            yield from self.ask(connection, query)
 
 
 class IncreasingSource(Source):
     """Knows up to which number all rows are there for good.
 
-    A subclass asks the database. A number is looked at `lag` seconds after it was first seen, once the
-    database is past the `fence` of that moment. It counts once all rows up to it are committed.
+    This is that of a database whose transactions are committed in the order of their numbers. Others: a
+    number is looked at `lag` seconds after it was first seen, once the database is past the `fence` of that
+    moment. It counts once all rows up to it are committed.
     """
 
     lag = 0.0
 
-    def __init__(self, name: str, shards: int) -> None:
-        self._name, self._shards = name, shards
-        self._names = [name] if shards == 1 else [f"{name} {number}/{shards}" for number in range(shards)]
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self._shards = rows, rows.shards
+        self._names = [rows.name]
+        if rows.shards > 1:
+            self._names = [f"{rows.name} {number}/{rows.shards}" for number in range(rows.shards)]
+        self._connection: Any = None
+        self._closing: list[Callable[[], Any]] = []
         self._seen: deque[_Seen] = deque()
         self._goal: int | None = None
         self._first: int | None = None
@@ -399,14 +459,37 @@ class IncreasingSource(Source):
 
     def connect(self) -> None:
         """Connect, and check table and column. Raises RidgelineError, SourceUnavailableError."""
+        self._connection = self.connected()
+
+    def connected(self) -> Any:
+        """A connection, which is closed with the source. Raises RidgelineError, SourceUnavailableError."""
+        with self._rows.explaining(self._context.operator):
+            made = self._rows.connect(self._context.operator)
+        self._closing.append(weakref.finalize(self, self._rows.disconnect, made))
+        return made
+
+    def ask(self, query: str, connection: Any = None) -> Any:
+        """The first row of an answer, or None. Raises RidgelineError, SourceUnavailableError."""
+        chunks = list(self._rows.explained(self._context.operator, connection or self._connection, query))
+        return chunks[0][0] if chunks else None
+
+    def ask_number(self, function: str, more: str = "") -> Any:
+        """An aggregate of the numbers, which is checked; with `more` selected behind it the whole row."""
+        rows = self._rows
+        column = rows.in_sql(rows.column)
+        found = self.ask(f"select {function}({column}){more} from {rows.sql}")  # noqa: S608  names
+        if found[0] is not None and not isinstance(found[0], int):
+            msg = f"`{self._context.operator}` cannot read {rows.place}: `{rows.column}` has {found[0]!r}, "
+            raise RidgelineError(msg + "which is no integer; name a column of integers with `column`")
+        return found if more else found[0]
 
     def least(self) -> int | None:
         """The least number, also of rows that are not committed; None: there is none."""
-        raise NotImplementedError
+        return self.ask_number("min")
 
     def greatest(self) -> int | None:
         """The greatest number that can be seen; None: there is none."""
-        raise NotImplementedError
+        return self.ask_number("max")
 
     @property
     def fence(self) -> int | None:
@@ -419,7 +502,12 @@ class IncreasingSource(Source):
 
     def next_rows(self, start: int, end: int, most: int) -> Counted | None:
         """The first rows after `start`, up to `end`, at most so many; None if one may not be committed."""
-        raise NotImplementedError
+        return Counted(*self.ask(self._rows.count_query(start, end, most)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        while self._closing:
+            self._closing.pop()()
 
     # The source ---------------------------------------------------------------------------------------------
 
@@ -452,7 +540,7 @@ class IncreasingSource(Source):
             if begin == "latest":
                 found = self.greatest()
             else:
-                threading.Event().wait(self.lag)
+                self._context.clock.wait(self.lag)
                 found = self.least()
                 found = None if found is None else found - 1
             self._begin(_NOTHING if found is None else found)
@@ -519,33 +607,34 @@ class IncreasingSource(Source):
 
 
 class IncreasingReader(SourceReader):
-    """Reads the rows between two numbers. A subclass asks the database."""
+    """Reads the rows between two numbers."""
 
-    def __init__(self, shards: int) -> None:
-        self._shards = shards
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._closing: Callable[[], Any] = lambda: None
 
     def open(self, context: ReaderContext) -> None:
         """Connect. Raises RidgelineError, SourceUnavailableError."""
         self._context = context
         self._schema = context.schema.arrow
-        self.connect()
-
-    def connect(self) -> None:
-        """Connect. Raises RidgelineError, SourceUnavailableError."""
-
-    def rows(self, start: int, end: int, shard: int) -> Iterator[Sequence[Sequence[Any]]]:
-        """Chunks of rows after `start`, up to `end`, in order: the number, then the values of the schema.
-
-        `shard`: those whose number has this remainder, if there are several shards.
-        """
-        raise NotImplementedError
+        rows = self._rows
+        with rows.explaining(context.operator.name):
+            self._connection = rows.connect(context.operator.name)
+            # a container that is lost closes nothing
+            self._closing = weakref.finalize(self, rows.disconnect, self._connection)
+            self._selected = rows.selected(self._connection, [rows.column, *self._schema.names])
 
     def read(self, part: SourceRange) -> Iterator[pa.RecordBatch]:
         """Rows in the order of their numbers. Those that do not fit the schema are left out."""
-        shard = int(part.partition.rpartition(" ")[2].partition("/")[0]) if self._shards > 1 else 0
-        for chunk in self.rows(part.start, part.end, shard):
-            if chunk:
-                yield self._batch(part, chunk)
+        rows = self._rows
+        shard = int(part.partition.rpartition(" ")[2].partition("/")[0]) if rows.shards > 1 else 0
+        query = rows.rows_query(self._selected, part.start, part.end, shard)
+        for chunk in rows.explained(self._context.operator.name, self._connection, query):
+            yield self._batch(part, chunk)
+
+    def close(self) -> None:
+        """Close the connection, and with it a query of which rows are left."""
+        self._closing()
 
     def _batch(self, part: SourceRange, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
         """A chunk as a batch; row by row where one does not fit."""

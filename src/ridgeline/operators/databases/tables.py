@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import pyarrow as pa
@@ -11,8 +13,9 @@ from pydantic import Field
 
 from ridgeline.api.errors import RidgelineError, capped, did_you_mean
 from ridgeline.connect.partitioned_output import PartitionedOutput
-from ridgeline.connect.sink import Batch, Sink, SinkContext, UnwritableError
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
+from ridgeline.operators.databases.texts import dotted, listed, quoted
 
 DELETED = "ridgeline_deleted"
 """The column of encoded rows that says whether the row of their key is to be deleted."""
@@ -194,3 +197,176 @@ class TableSink(Sink):
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
+
+
+class DatabaseSink(TableSink):
+    """Writes the rows of windows and their mark, a row of `ridgeline_marks`, in one transaction.
+
+    A subclass knows the database: how it executes statements, writes rows, and which errors mean what.
+    """
+
+    marks: ClassVar[str]
+    """The statement that makes the table of marks."""
+    quote: ClassVar[str] = '"'
+    """The quote of names."""
+    hole: ClassVar[str] = "?"
+    """The place of a value in a statement."""
+    locks: ClassVar[str] = ""
+    """What holds a row that is read until the end of the transaction."""
+    keeps: ClassVar[str] = "on conflict do nothing"
+    """What leaves a row as it is that is inserted again."""
+    touches: ClassVar[str] = ""
+    """What is set with a mark."""
+    options: str = ""
+    """The options of a table that is made."""
+    begins: ClassVar[str] = "begin"
+
+    # The database -------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Set `connection`. Raises RidgelineError, errors of the database."""
+        raise NotImplementedError
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """How many rows a statement has found. Raises errors of the database."""
+        raise NotImplementedError
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
+        """The rows of an answer. Raises errors of the database."""
+        raise NotImplementedError
+
+    def explained(self, error: Exception, batches: Sequence[Batch]) -> Exception:
+        """What an error means: itself, or what the user has to mend."""
+        return error
+
+    def columns(self) -> Mapping[str, Any]:
+        """The columns of the table as they are there; none if it is missing."""
+        raise NotImplementedError
+
+    def types(self, fields: Sequence[pa.Field]) -> Sequence[str]:
+        """The types of the columns of a table that is made. Raises RidgelineError."""
+        raise NotImplementedError
+
+    def compare_table(self, fields: Sequence[pa.Field], found: Mapping[str, Any]) -> None:
+        """Refuse a stream that does not fit the table."""
+        raise NotImplementedError
+
+    def write_alike(self, batches: Sequence[Batch]) -> None:
+        """Write batches of the same columns, in order. Raises UnwritableError, errors of the database."""
+        raise NotImplementedError
+
+    def end_rows(self) -> None:
+        """All batches of a transaction are written. Raises as `write_alike`."""
+
+    # The table ----------------------------------------------------------------------------------------------
+
+    @property
+    def table(self) -> str:
+        """The table in SQL."""
+        return dotted(self.target.name, self.quote)
+
+    def quoted(self, name: str) -> str:
+        """A column in SQL."""
+        return quoted(name, self.quote)
+
+    def listed(self, names: Sequence[str]) -> str:
+        """Columns in SQL."""
+        return listed(names, self.quote)
+
+    def make(self, name: str, statement: str) -> None:
+        """Make a table, unless it is there."""
+        self.execute(statement)
+
+    def make_or_compare(self, schema: pa.Schema) -> None:
+        """Make the table if it is missing, and compare it with the stream. Raises RidgelineError."""
+        target, fields = self.target, self.written(schema)
+        found = self.columns()
+        if not found:
+            self.refuse_missing()
+            kinds = zip(fields, self.types(fields), strict=True)
+            columns = [f"{self.quoted(field.name)} {kind}" for field, kind in kinds]
+            if target.key:
+                columns.append(f"primary key ({self.listed(target.key)})")
+            self.make(
+                target.name, f"create table if not exists {self.table} ({', '.join(columns)}){self.options}"
+            )
+            found = self.columns()
+        self.compare_table(fields, found)
+
+    # Marks and windows --------------------------------------------------------------------------------------
+
+    def open(self, context: SinkContext) -> None:
+        """Connect, make the tables that are missing, compare the columns.
+
+        Raises RidgelineError if rows cannot be written, with the remedy.
+        """
+        super().open(context)
+        with self._explaining(()):
+            self.connect()
+            self.make_marks()
+            if context.schema is not None:
+                self.settle(context.schema)
+
+    def make_marks(self) -> None:
+        """Make the table of marks, and this run's row. Two drivers may do it at once."""
+        self.make("ridgeline_marks", self.marks)
+        first = f"insert into ridgeline_marks (name, {self.quoted('window')}, epoch) "
+        first += f"values ({self.hole}, -1, {self.hole}) {self.keeps}"
+        self.execute(first, (self.context.mark_name, self.context.epoch))
+
+    def mark(self) -> Mark | None:
+        """The row of this run."""
+        return self.read_mark()
+
+    def read_mark(self, locks: str = "") -> Mark | None:
+        """The row of this run; with `locks` it is held."""
+        query = f"select {self.quoted('window')}, epoch from ridgeline_marks where name = {self.hole}{locks}"  # noqa: S608  no values
+        found = self.rows(query, (self.context.mark_name,))
+        return Mark(*found[0]) if found else None
+
+    def begin(self, batches: Sequence[Batch]) -> None:
+        """Begin a transaction."""
+        self.execute(self.begins)
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Write the rows and the mark in one transaction.
+
+        Raises UnwritableError for a row that is refused, RidgelineError if nothing can be written, or if the
+        mark is gone.
+        """
+        with self._explaining(batches):
+            try:
+                self.begin(batches)
+                due = self.context.unwritten(batches, self.read_mark(self.locks))
+                for schema, group in groupby(due, lambda one: one.schema):
+                    self.settle(schema)
+                    self.write_alike(list(group))
+                self.end_rows()
+                self._set_mark(mark)
+                self.execute("commit")
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def _set_mark(self, mark: Mark) -> None:
+        """Set the row of this run. Raises RidgelineError if it is gone."""
+        update = f"update ridgeline_marks set {self.quoted('window')} = {self.hole}, "  # noqa: S608  no values
+        update += f"epoch = {self.hole}{self.touches} where name = {self.hole}"
+        if not self.execute(update, (*mark, self.context.mark_name)):
+            raise self.context.unmarked(self.place())
+
+    def _roll_back(self) -> None:
+        """End a transaction that failed, if the database is there."""
+        try:
+            self.execute("rollback")
+        except Exception:  # noqa: BLE001  the one before it counts
+            self.close()
+
+    @contextmanager
+    def _explaining(self, batches: Sequence[Batch]) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if (explained := self.explained(error, batches)) is error:
+                raise
+            raise explained from error

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import Field
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.api.operator import Operator
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library, library_faults
-from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
+from ridgeline.connect.extras import library
+from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.operators.databases import servers
 
 FROM_ENVIRONMENT = "env:MARIADB_URL"
+MARK = "`"
+"""The quote of names."""
 _DEFAULTS = {"connect_timeout": "10", "read_timeout": "60", "write_timeout": "60"}
 _YES = ("1", "true", "yes", "on")
 
@@ -121,12 +124,12 @@ def pymysql() -> Any:
     return library("pymysql", "MariaDB needs PyMySQL, which cannot be imported", "mariadb")
 
 
-class Server(NamedTuple):
+@dataclass(frozen=True)
+class Server(servers.Server):
     """The server and the database, as properties name them."""
 
-    url: Secret
-    password: Secret | None
-    settings: Mapping[str, str]
+    named: ClassVar[str] = "url"
+    library = staticmethod(pymysql)
 
     @property
     def place(self) -> str:
@@ -151,7 +154,7 @@ class Server(NamedTuple):
         Raises RidgelineError for a `url` that is none, without its text.
         """
         try:
-            parts = urlsplit(secret_value(self.url, "url"))
+            parts = urlsplit(secret_value(self.address, "url"))
             port = parts.port or 3306
         except ValueError:
             parts, port = urlsplit(""), 0
@@ -164,9 +167,8 @@ class Server(NamedTuple):
             "password": unquote(parts.password or ""),
             "database": unquote(parts.path.strip("/")) or None,
         }
-        if self.password is not None:
-            given["password"] = secret_value(self.password, "password")
-        own = {name: secret_value(value, f"connection.{name}") for name, value in self.settings.items()}
+        own = self.secrets()
+        given["password"] = own.pop("password", given["password"])
         for name, text in {**_DEFAULTS, **dict(parse_qsl(parts.query)), **own}.items():
             if name not in _SETTINGS:
                 raise RidgelineError(f"`connection` has no setting `{name}`; {did_you_mean(name, _SETTINGS)}")
@@ -183,8 +185,13 @@ class Server(NamedTuple):
         gone.
         """
         library = pymysql()
+        more = {"charset": "utf8mb4", "autocommit": True, "program_name": "ridgeline"}
+        more["client_flag"] = library.constants.CLIENT.FOUND_ROWS  # an update counts rows that stay the same
         try:
-            made = self._made()
+            made = servers.again(
+                lambda: library.connect(**self.given(), **more),
+                lambda error: code_of(error) == _LOGIN_REFUSED,
+            )
         except library.OperationalError as error:
             if code_of(error) not in _HOPELESS and "certificate" not in str(error).lower():
                 raise
@@ -198,15 +205,9 @@ class Server(NamedTuple):
             raise
         return made
 
-    def _made(self) -> Any:
-        """A connection; where the login is refused, commands are asked for the password once more."""
-        library, given = pymysql(), {"charset": "utf8mb4", "autocommit": True, "program_name": "ridgeline"}
-        try:
-            return library.connect(**self.given(), **given)
-        except library.OperationalError as error:
-            if code_of(error) != _LOGIN_REFUSED or not forget_secrets():
-                raise
-        return library.connect(**self.given(), **given)
+    def disconnect(self, connection: Any) -> None:
+        """Close a connection without a word to the server: a query may have rows left."""
+        connection._force_close()  # noqa: SLF001  the library has no other way
 
     def _settle(self, connection: Any) -> None:
         """Set all that the meaning of values depends on, whatever the server's defaults are."""
@@ -223,26 +224,31 @@ class Server(NamedTuple):
         msg = f"`{operator}` cannot connect to {self.place}: {why}; check `url`, `password` and `connection`"
         return RidgelineError(msg)
 
+    def passes(self, error: Exception) -> bool:
+        """Whether the server is gone, ending, full, or busy: another attempt may succeed."""
+        library = pymysql()
+        if isinstance(error, (OSError, library.InterfaceError)):
+            return True
+        if not isinstance(error, library.MySQLError):
+            return False
+        code = code_of(error)
+        return code in _PASSING or 2000 <= code < 2050 or _FULL.search(str(error)) is not None  # noqa: PLR2004
 
-class AtServer(Operator):
+    def refuses(self, error: Exception) -> bool:
+        """Whether it refuses a statement for reasons that no row has."""
+        return isinstance(error, pymysql().MySQLError) and not self.passes(error)
+
+    def reason(self, error: Exception) -> str:
+        """The text of an error of the server."""
+        return reason(error)
+
+
+class AtServer(servers.AtServer):
     """A mixin of inputs and outputs of MariaDB: where the table is."""
 
+    at: ClassVar[type[servers.Server]] = Server
+
     url: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    password: Secret | None = Field(default=None, kw_only=True)
-    connection: dict[str, str] = Field(default={}, kw_only=True)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a host without the library."""
-        return [*super().property_faults(), *library_faults("url", self.url, pymysql)]
-
-    def datasets(self) -> list[Dataset]:
-        """The table, as `ridgeline.connect.datasets` names it."""
-        return self.server.datasets(getattr(self, "table", None))
-
-    @property
-    def server(self) -> Server:
-        """The server, as the properties name it."""
-        return Server(self.url, self.password, dict(self.connection))
 
 
 def code_of(error: BaseException) -> int:
@@ -255,29 +261,3 @@ def reason(error: BaseException) -> str:
     """The text of an error of the server."""
     text = str(error.args[1] if len(error.args) > 1 else error).strip()
     return text.splitlines()[0] if text else type(error).__name__
-
-
-def passes(error: BaseException) -> bool:
-    """Whether the server is gone, ending, full, or busy: another attempt may succeed."""
-    library = pymysql()
-    if isinstance(error, (OSError, library.InterfaceError)):
-        return True
-    if not isinstance(error, library.MySQLError):
-        return False
-    code = code_of(error)
-    return code in _PASSING or 2000 <= code < 2050 or _FULL.search(str(error)) is not None  # noqa: PLR2004
-
-
-def quoted(name: str) -> str:
-    """A name, with a database or without, as SQL quotes it."""
-    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
-
-
-def listed(names: Any) -> str:
-    """Names of columns as a list of SQL."""
-    return ", ".join(quoted_column(name) for name in names)
-
-
-def quoted_column(name: str) -> str:
-    """The name of a column as SQL quotes it; it may have a dot in it."""
-    return f"`{name.replace('`', '``')}`"

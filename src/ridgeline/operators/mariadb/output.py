@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
-from ridgeline.operators.databases.tables import DELETED, TableRows, TableSink, Target
+from ridgeline.connect.sink import Batch, Sink
+from ridgeline.operators.databases.servers import ServerSink
+from ridgeline.operators.databases.tables import DELETED, TableRows, Target
 from ridgeline.operators.mariadb.connecting import (
+    MARK,
     ROW_ERRORS,
     AtServer,
     Server,
     code_of,
-    listed,
-    passes,
     pymysql,
-    quoted,
-    quoted_column,
     reason,
 )
-from ridgeline.operators.mariadb.table import Table, changed, check_engine, literals, tuples
+from ridgeline.operators.mariadb.table import (
+    ENGINE,
+    Column,
+    changed,
+    column_type,
+    fits,
+    literals,
+    tuples,
+)
 
-_MARKS = """create table if not exists ridgeline_marks (
-    name varchar(190) primary key, `window` bigint not null, epoch bigint not null,
-    written timestamp not null default current_timestamp on update current_timestamp)
-    engine = InnoDB character set utf8mb4 collate utf8mb4_bin"""
 _STATEMENT_BYTES = 2**20
 _KEYS_AT_ONCE = 200
 _CHANGED = {1264, 1265, 1292, 1366, 1406, 1411}
 """Warnings of a value that is not as it was sent."""
 _NULL = 1048
+_COLUMNS = """select column_name, data_type, column_type, is_nullable = 'YES', column_default is null,
+    extra, generation_expression, collation_name, datetime_precision
+    from information_schema.columns where table_schema = %s and table_name = %s order by ordinal_position"""
+_UNIQUE = """select index_name, column_name, sub_part from information_schema.statistics
+    where table_schema = %s and table_name = %s and non_unique = 0"""
 
 
 class Row(NamedTuple):
@@ -49,113 +56,147 @@ class _ChangedError(Exception):
     """The server has warned that a value is not as it was sent."""
 
 
-class MariaDbSink(TableSink):
+class MariaDbSink(ServerSink):
     """Writes rows by statements of many rows; one by one where one is refused."""
 
+    marks: ClassVar[str] = """create table if not exists ridgeline_marks (
+        name varchar(190) primary key, `window` bigint not null, epoch bigint not null,
+        written timestamp not null default current_timestamp on update current_timestamp)
+        engine = InnoDB character set utf8mb4 collate utf8mb4_bin"""
+    quote: ClassVar[str] = MARK
+    keeps: ClassVar[str] = "on duplicate key update epoch = epoch"
+
     def __init__(self, server: Server, target: Target) -> None:
-        super().__init__(target)
-        self._server = server
-        self._table: Table | None = None
+        super().__init__(server, target)
+        self._columns: Mapping[str, Column] = {}
+        self._sole = True
+        """The table has no unique index but that of the key."""
 
-    def place(self) -> str:
-        """The table, with the server's host and database."""
-        return f"table {self.target.name} of {self._server.place}"
+    # The database -------------------------------------------------------------------------------------------
 
-    # The connection -----------------------------------------------------------------------------------------
+    def connect(self) -> None:
+        """Connect. Raises RidgelineError, errors of PyMySQL."""
+        super().connect()
+        [(version, self._packet)] = self.rows("select version(), @@max_allowed_packet")
+        collation = "utf8mb4_nopad_bin" if "MariaDB" in version else "utf8mb4_0900_bin"
+        self.options = f" engine = InnoDB character set utf8mb4 collate {collation}"
 
-    def open(self, context: SinkContext) -> None:
-        """Connect, make the tables that are missing, compare the columns.
-
-        Raises RidgelineError if rows cannot be written, with the remedy.
-        """
-        super().open(context)
-        self.connection = self._server.connect(context.operator)
-        try:
-            [(self._version, self._packet)] = self._rows("select version(), @@max_allowed_packet")
-            self._make_marks()
-            if context.schema is not None:
-                self.settle(context.schema)
-        except pymysql().MySQLError as error:
-            raise self._explained(error) from error
-
-    def _make_marks(self) -> None:
+    def make_marks(self) -> None:
         """Make the table of marks, and this run's row. Two drivers may do it at once."""
-        database = self._server.database
-        if not database:
+        if not self._server.database:
             self.fault("`url` names no database", "name that of the table")
-        there = "select 1 from information_schema.tables where table_schema = %s and table_name = %s"
-        if not self._rows(there, (database, "ridgeline_marks")):  # a user may not be allowed to make it
-            self._execute(_MARKS)
-        check_engine(self, self._rows, database, "ridgeline_marks")
-        first = "insert into ridgeline_marks (name, `window`, epoch) values (%s, -1, %s) "
-        first += "on duplicate key update epoch = epoch"
-        self._execute(first, (self.context.mark_name, self.context.epoch))
+        super().make_marks()
 
-    def mark(self) -> Mark | None:
-        """The row of this run."""
-        return self._read_mark(lock=False)
-
-    def _read_mark(self, *, lock: bool) -> Mark | None:
-        query = "select `window`, epoch from ridgeline_marks where name = %s"
-        found = self._rows(query + (" for update" if lock else ""), (self.context.mark_name,))
-        return Mark(*found[0]) if found else None
-
-    def _rows(self, query: str, values: Sequence[Any] | None = None) -> Sequence[Any]:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """How many rows a statement has found. Raises errors of PyMySQL."""
         with self.connection.cursor() as cursor:
-            cursor.execute(query, values)
+            return int(cursor.execute(statement, values or None))
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
+        """The rows of an answer. Raises errors of PyMySQL."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(query, values or None)
             found: Sequence[Any] = cursor.fetchall()
         return found
 
-    def _execute(self, statement: str, values: Sequence[Any] | None = None) -> int:
-        """How many rows a statement has matched or changed."""
-        with self.connection.cursor() as cursor:
-            return int(cursor.execute(statement, values))
+    def make(self, name: str, statement: str) -> None:
+        """Make a table, unless it is there: a user may not be allowed to make one."""
+        if not self.rows(ENGINE, self._place(name)):
+            self.execute(statement)
+        self._check_engine(name)
 
-    # Writing ------------------------------------------------------------------------------------------------
+    def begin(self, batches: Sequence[Batch]) -> None:
+        """Begin a transaction; making a table would end it."""
+        for schema, _ in groupby(batches, lambda one: one.schema):
+            self.settle(schema)
+        super().begin(batches)
 
-    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Write the rows and the mark in one transaction.
+    def close(self) -> None:
+        """Close the connection."""
+        if self.connection is not None:
+            connection, self.connection = self.connection, None
+            try:
+                connection.close()
+            except (pymysql().MySQLError, OSError):
+                connection._force_close()  # noqa: SLF001  it was closed already
 
-        Raises UnwritableError for a row that the server refuses, RidgelineError if it cannot be written to,
-        or if the mark is gone.
-        """
-        try:
-            for schema, _ in groupby(batches, lambda one: one.schema):
-                self.settle(schema)  # making a table would end the transaction
-            self._execute("start transaction")
-            for schema, group in groupby(
-                self.context.unwritten(batches, self._read_mark(lock=True)), lambda one: one.schema
-            ):
-                self.settle(schema)
-                for batch in group:
-                    self._write_batch(batch)
-            self._set_mark(mark)
-            self.connection.commit()
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, pymysql().MySQLError):
-                raise self._explained(error) from error
-            raise
+    # The table ----------------------------------------------------------------------------------------------
 
-    def _set_mark(self, mark: Mark) -> None:
-        """Set this run's row. Raises RidgelineError if it is gone."""
-        update = "update ridgeline_marks set `window` = %s, epoch = %s, written = now() where name = %s"
-        self._execute(update, (*mark, self.context.mark_name))
-        if self._read_mark(lock=True) != mark:
-            raise self.context.unmarked(self.place())
+    def _place(self, table: str) -> tuple[str, str]:
+        """A table's database and name."""
+        database, dot, name = table.partition(".")
+        return (database, name) if dot else (self._server.database, table)
 
-    def _roll_back(self) -> None:
-        """End a transaction that failed, if the server is there."""
-        try:
-            self.connection.rollback()
-        except (pymysql().MySQLError, OSError):
-            self.close()
+    def columns(self) -> Mapping[str, Column]:
+        """The columns of the table as they are there; none if it is missing."""
+        found = {}
+        for name, kind, full, nullable, bare, extra, generated, collation, digits in self.rows(
+            _COLUMNS, self._place(self.target.name)
+        ):
+            made = "auto_increment" in (extra or "") or bool(generated)
+            needs = bool(bare) and not nullable and not made
+            found[name] = Column(
+                kind.lower(), full, needs, bool(nullable), collation or "", 6 if digits is None else digits
+            )
+        return found
+
+    def types(self, fields: Sequence[pa.Field]) -> Sequence[str]:
+        """The types of the columns of a table that is made. Raises RidgelineError."""
+        key = self.target.key
+        return [column_type(one.type, keys=len(key) if one.name in key else 0) for one in fields]
+
+    def compare_table(self, fields: Sequence[pa.Field], found: Mapping[str, Column]) -> None:
+        """Compare engine, columns and key. Raises RidgelineError."""
+        self._columns = found
+        self._check_engine(self.target.name)
+        self.compare(
+            fields,
+            found,
+            fits=fits,
+            add=lambda one: (
+                f"alter table {self.table} add column {self.quoted(one.name)} {column_type(one.type)}"
+            ),
+            shown=lambda column: column.full,
+            needed=[name for name, column in found.items() if column.needs],
+        )
+        if self.target.key:
+            self._compare_key()
+
+    def _check_engine(self, table: str) -> None:
+        """Refuse a view, and a table without transactions: what failed there would stay there."""
+        database, name = self._place(table)
+        for kind, engine, transactions in self.rows(ENGINE, (database, name)):
+            if kind not in {"BASE TABLE", "SYSTEM VERSIONED"}:
+                self.fault(f"`{name}` is a {kind.lower()}", "write to the table beneath it")
+            if transactions != "YES":
+                what = f"the engine of `{name}`, {engine}, has no transactions, so rows could be twice"
+                self.fault(what, f"alter table {self.quoted(database)}.{self.quoted(name)} engine = InnoDB")
+
+    def _compare_key(self) -> None:
+        """Refuse a key without a unique index, and one where another one could be meant."""
+        indexes: dict[str, set[Any]] = {}
+        for index, column, part in self.rows(_UNIQUE, self._place(self.target.name)):
+            indexes.setdefault(index, set()).add((column, part))
+        wanted = {(name, None) for name in self.target.key}
+        others = [index for index, columns in indexes.items() if columns != wanted]
+        if len(others) == len(indexes):
+            self.refuse_key()
+        self._sole = not others
+        nullable = [name for name in self.target.key if self._columns[name].nullable]
+        if others and nullable:
+            what = f"column `{nullable[0]}` of the key may be null, and `{others[0]}` is unique, too"
+            self.fault(what, "declare the column as not null")
+
+    # Rows ---------------------------------------------------------------------------------------------------
+
+    def write_alike(self, batches: Sequence[Batch]) -> None:
+        """Write the rows of batches in order: with a key those that count."""
+        for batch in batches:
+            self._write_batch(batch)
 
     def _write_batch(self, batch: Batch) -> None:
-        """Write the rows of a batch in order: with a key those that count."""
-        target, data = self.target, batch.data
+        target, data = self.target, self._without_changed(batch, batch.data)
         names = [name for name in data.column_names if name != DELETED]
-        data = self._without_changed(batch, data)
         texts = tuples(data, names)
         if not target.key:
             self._write_run(batch, names, [Row(text, "", gone=False) for text in texts])
@@ -165,21 +206,19 @@ class MariaDbSink(TableSink):
         for text, key, deleted in zip(texts, tuples(data, target.key), gone, strict=True):
             last.pop(key, None)
             last[key] = Row(text, key, deleted)
-        assert self._table is not None  # noqa: S101  it was settled
         rows = list(last.values())
-        if all(self._table.columns[name].exact for name in target.key):
+        if all(self._columns[name].exact for name in target.key):
             rows.sort(key=lambda row: not row.gone)  # else keys that differ may be equal: in order
         for _, run in groupby(rows, lambda row: row.gone):
             self._write_run(batch, names, list(run))
 
     def _without_changed(self, batch: Batch, data: pa.Table) -> pa.Table:
         """Leave out rows with a value that the server would change without a word. Raises UnwritableError."""
-        assert self._table is not None  # noqa: S101  it was settled
         names = [name for name in data.column_names if name != DELETED]
         refused: Any = None
         for field in self.written(batch.schema):
             column = data.column(field.name)
-            for found, what in changed(self._table.columns[field.name], field.type, column):
+            for found, what in changed(self._columns[field.name], field.type, column):
                 mask = pc.fill_null(found, False)  # noqa: FBT003  the value
                 if DELETED in data.column_names and field.name not in self.target.key:
                     mask = pc.and_(mask, pc.invert(data.column(DELETED)))
@@ -210,13 +249,13 @@ class MariaDbSink(TableSink):
 
     def _write_part(self, batch: Batch, names: Sequence[str], rows: list[Row]) -> None:
         """Write what can be written of rows of which one may be refused, in their order."""
-        self._execute("savepoint ridgeline_rows")
+        self.execute("savepoint ridgeline_rows")
         try:
             self._send(names, rows)
         except (pymysql().MySQLError, _ChangedError) as error:
             if not isinstance(error, _ChangedError) and code_of(error) not in ROW_ERRORS:
                 raise
-            self._execute("rollback to savepoint ridgeline_rows")
+            self.execute("rollback to savepoint ridgeline_rows")
             if len(rows) == 1:
                 self.refuse(batch, rows[0].text, self._why(error))
                 return
@@ -233,35 +272,33 @@ class MariaDbSink(TableSink):
             cursor.execute(statement)
             warned = cursor.warning_count
         if warned:
-            for _, code, text in self._rows("show warnings"):
+            for _, code, text in self.rows("show warnings"):
                 if code in _CHANGED:
                     raise _ChangedError(text)
 
     def _insert(self, names: Sequence[str], rows: list[Row]) -> str:
         """The statement that inserts rows, by key or without, for `_send`."""
         target = self.target
-        statement = f"insert into {quoted(target.name)} ({listed(names)}) values "  # noqa: S608  literals
+        statement = f"insert into {self.table} ({self.listed(names)}) values "  # noqa: S608  literals
         statement += ",".join(row.text for row in rows)
         if not target.key:
             return statement
-        assert self._table is not None  # noqa: S101  it was settled
-        values = {name: f"values({quoted_column(name)})" for name in names}
-        if not self._table.sole:  # the row that is there may have another key: then null, which is refused
-            same = " and ".join(f"{quoted_column(name)} = {values[name]}" for name in target.key)
+        values = {name: f"values({self.quoted(name)})" for name in names}
+        if not self._sole:  # the row that is there may have another key: then null, which is refused
+            same = " and ".join(f"{self.quoted(name)} = {values[name]}" for name in target.key)
             values[target.key[0]] = f"if({same}, {values[target.key[0]]}, null)"
         order = [*target.key, *(name for name in names if name not in target.key)]
         return (
             f"{statement} on duplicate key update "
-            f"{', '.join(f'{quoted_column(name)} = {values[name]}' for name in order)}"
+            f"{', '.join(f'{self.quoted(name)} = {values[name]}' for name in order)}"
         )
 
     def _delete(self, rows: list[Row]) -> str:
-        key = self.target.key
-        table = quoted(self.target.name)
-        if len(key) == 1:
-            return f"delete from {table} where {listed(key)} in ({','.join(row.key for row in rows)})"  # noqa: S608  literals
-        same = " or ".join(f"({listed(key)}) = {row.key}" for row in rows)
-        return f"delete from {table} where {same}"  # noqa: S608  literals
+        columns = self.listed(self.target.key)
+        if len(self.target.key) == 1:
+            return f"delete from {self.table} where {columns} in ({','.join(row.key for row in rows)})"  # noqa: S608  literals
+        same = " or ".join(f"({columns}) = {row.key}" for row in rows)
+        return f"delete from {self.table} where {same}"  # noqa: S608  literals
 
     def _why(self, error: Exception) -> str:
         if isinstance(error, _ChangedError):
@@ -270,30 +307,6 @@ class MariaDbSink(TableSink):
         if key and code_of(error) == _NULL and f"'{key[0]}'" in reason(error):
             return "a row with another key has its value of another unique index"
         return reason(error)
-
-    # The table, and errors ----------------------------------------------------------------------------------
-
-    def make_or_compare(self, schema: pa.Schema) -> None:
-        """Make the table if it is missing, and compare it with the stream. Raises RidgelineError."""
-        self._table = Table(self, self._rows, self._server.database)
-        self._table.settle(schema, self._version)
-
-    def _explained(self, error: Exception) -> Exception:
-        """An error of the server: itself if it passes, else what it refuses, for reasons that no row has."""
-        return error if passes(error) else self.refused(reason(error))
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self.connection is not None:
-            connection, self.connection = self.connection, None
-            try:
-                connection.close()
-            except (pymysql().MySQLError, OSError):
-                connection._force_close()  # noqa: SLF001  it was closed already
-
-    def is_unavailable(self, error: Exception) -> bool:
-        """Whether the server is gone, ending, starting, full, busy, or read-only for a while."""
-        return passes(error)
 
 
 class MariaDbOutput(AtServer, TableRows):

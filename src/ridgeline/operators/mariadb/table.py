@@ -1,4 +1,4 @@
-"""The table that `MariaDbOutput` writes to: it is made, or compared with the stream; its rows as SQL."""
+"""The types of MariaDB's columns, and the values of rows as its SQL."""
 
 from __future__ import annotations
 
@@ -11,18 +11,52 @@ import pyarrow.compute as pc
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._json import json_column
-from ridgeline.operators.databases.tables import DELETED, TableSink
-from ridgeline.operators.mariadb.connecting import listed, quoted, quoted_column
+from ridgeline.operators._kinds import NESTED, family
+from ridgeline.operators.databases.tables import DELETED
 
 _LARGEST_DECIMAL, _LARGEST_SCALE = 65, 38
 _KEY_CHARACTERS = 768
 """Characters of utf8mb4 that an index of InnoDB holds."""
 _EXACT = 2**53
+_MADE: Mapping[str, str] = {
+    "boolean": "tinyint(1)",
+    "int8": "tinyint",
+    "uint8": "tinyint unsigned",
+    "int16": "smallint",
+    "uint16": "smallint unsigned",
+    "int32": "int",
+    "uint32": "int unsigned",
+    "int64": "bigint",
+    "uint64": "bigint unsigned",
+    "duration": "bigint",
+    "floating": "double",
+    "date": "date",
+    "time": "time(6)",
+    "timestamp": "datetime(6)",
+    **dict.fromkeys(NESTED, "json"),
+}
+"""The types of columns that are made, by a type of Arrow or its family."""
 _INTEGERS = {"tinyint", "smallint", "mediumint", "int", "bigint"}
 _NUMBERS = {*_INTEGERS, "decimal", "double", "float"}
 _TEXTS = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json"}
-_OF_TEXT = {*_TEXTS, "enum", "uuid", "inet4", "inet6"}
 _BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+_FITTING: Mapping[str, set[str]] = {
+    "boolean": {*_INTEGERS, "bit"},
+    "integer": _NUMBERS - {"float"},
+    "duration": {*_INTEGERS, "decimal"},
+    "floating": {"double", "decimal", "float"},
+    "decimal": {"decimal"},
+    "timestamp": {"datetime", "timestamp"},
+    "date": {"date", "datetime"},
+    "time": {"time"},
+    "text": {*_TEXTS, "enum", "uuid", "inet4", "inet6"},
+    **dict.fromkeys(NESTED, _TEXTS - {"char"}),
+}
+"""The types of columns that a family of Arrow's types can be written to."""
+ENGINE = """select t.table_type, t.engine, e.transactions from information_schema.tables t
+    left join information_schema.engines e on e.engine = t.engine
+    where t.table_schema = %s and t.table_name = %s"""
+"""The query for a table's kind and engine, and whether that has transactions."""
 
 
 class Column(NamedTuple):
@@ -57,70 +91,31 @@ def column_type(kind: pa.DataType, *, keys: int = 0) -> str:
 
     Raises RidgelineError for a decimal that is too large.
     """
-    is_ = pa.types
-    if is_.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         return column_type(kind.value_type, keys=keys)
-    if is_.is_decimal(kind):
+    if pa.types.is_decimal(kind):
         scale = max(kind.scale, 0)
         digits = kind.precision - min(kind.scale, 0)
         if digits > _LARGEST_DECIMAL or scale > _LARGEST_SCALE:
             msg = f"MariaDB has no type for {kind}: a decimal has at most {_LARGEST_DECIMAL} digits, "
             raise RidgelineError(msg + f"{_LARGEST_SCALE} of them after the point; cast it upstream")
         return f"decimal({digits},{scale})"
-    names: dict[Callable[[pa.DataType], bool], str] = {
-        is_.is_boolean: "tinyint(1)",
-        is_.is_int8: "tinyint",
-        is_.is_uint8: "tinyint unsigned",
-        is_.is_int16: "smallint",
-        is_.is_uint16: "smallint unsigned",
-        is_.is_int32: "int",
-        is_.is_uint32: "int unsigned",
-        is_.is_int64: "bigint",
-        is_.is_uint64: "bigint unsigned",
-        is_.is_duration: "bigint",
-        is_.is_floating: "double",
-        is_.is_date: "date",
-        is_.is_time: "time(6)",
-        is_.is_timestamp: "datetime(6)",
-        is_.is_nested: "json",
-    }
-    made = next((name for matches, name in names.items() if matches(kind)), "")
-    if made:
+    if made := _MADE.get(str(kind)) or _MADE.get(family(kind)):
         return made
     length = min(255, _KEY_CHARACTERS // keys) if keys else 0
-    if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
+    if family(kind) == "bytes":
         return f"varbinary({length})" if keys else "longblob"
     return f"varchar({length})" if keys else "longtext"
 
 
-def fits(kind: pa.DataType, column: Column) -> bool:  # noqa: C901, PLR0911  a case each
+def fits(kind: pa.DataType, column: Column) -> bool:
     """Whether values of an Arrow type can be written to a column; that of a single value is not looked at."""
-    is_, name = pa.types, column.kind
-    if is_.is_dictionary(kind):
-        return fits(kind.value_type, column)
-    if is_.is_null(kind):
-        return True
-    if is_.is_boolean(kind):
-        return name in _INTEGERS or name == "bit"
-    if is_.is_integer(kind):
-        return name in _NUMBERS - {"float"}
-    if is_.is_duration(kind):
-        return name in {*_INTEGERS, "decimal"}
-    if is_.is_floating(kind):
-        return name in {"double", "decimal"} or (name == "float" and kind != pa.float64())
-    if is_.is_decimal(kind):
-        return name == "decimal"
-    if is_.is_timestamp(kind):
-        return name == "datetime" or (name == "timestamp" and kind.tz is not None)
-    if is_.is_date(kind):
-        return name in {"date", "datetime"}
-    if is_.is_time(kind):
-        return name == "time"
-    if is_.is_nested(kind):
-        return name in _TEXTS - {"char"}
-    if is_.is_string(kind) or is_.is_large_string(kind):
-        return name in _OF_TEXT
-    return name in _BYTES
+    found = family(kind)
+    if column.kind == "float" and kind == pa.float64():
+        return False
+    if column.kind == "timestamp" and found == "timestamp" and kind.tz is None:
+        return False
+    return found == "null" or column.kind in _FITTING.get(found, _BYTES)
 
 
 def changed(column: Column, kind: pa.DataType, texts: Any) -> Iterator[tuple[Any, str]]:
@@ -154,121 +149,6 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def described(fields: Sequence[pa.Field], key: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and types of the columns of a table that is made. Raises RidgelineError."""
-    return [
-        (field.name, column_type(field.type, keys=len(key) if field.name in key else 0)) for field in fields
-    ]
-
-
-_COLUMNS = """select column_name, data_type, column_type, is_nullable = 'YES', column_default is null,
-    extra, generation_expression, collation_name, datetime_precision
-    from information_schema.columns where table_schema = %s and table_name = %s order by ordinal_position"""
-_ENGINE = """select t.table_type, t.engine, e.transactions from information_schema.tables t
-    left join information_schema.engines e on e.engine = t.engine
-    where t.table_schema = %s and t.table_name = %s"""
-_UNIQUE = """select index_name, column_name, sub_part from information_schema.statistics
-    where table_schema = %s and table_name = %s and non_unique = 0"""
-
-
-class Table:
-    """A table at the server, as it was found.
-
-    `columns`: by name. `sole`: it has no unique index but that of the key.
-    """
-
-    def __init__(self, sink: TableSink, execute: Callable[..., Any], database: str) -> None:
-        self._sink, self._target, self._execute = sink, sink.target, execute
-        schema, dot, name = self._target.name.partition(".")
-        self._place = (schema, name) if dot else (database, self._target.name)
-        self.columns: Mapping[str, Column] = {}
-        self.sole = True
-
-    def settle(self, schema: pa.Schema, version: str) -> None:
-        """Make the table if it is missing, and compare it. Raises RidgelineError, with the remedy.
-
-        `version`: what the server says of itself.
-        """
-        fields = self._sink.written(schema)
-        if not self._place[0]:
-            self._sink.fault("no database is named", "name one in `url` or `table`")
-        self.columns = self._read()
-        if not self.columns:
-            self._sink.refuse_missing()
-            self._create(fields, version)
-            self.columns = self._read()
-        check_engine(self._sink, self._execute, *self._place)
-        table = quoted(self._target.name)
-        self._sink.compare(
-            fields,
-            self.columns,
-            fits=fits,
-            add=lambda one: (
-                f"alter table {table} add column {quoted_column(one.name)} {column_type(one.type)}"
-            ),
-            shown=lambda column: column.full,
-            needed=[name for name, column in self.columns.items() if column.needs],
-        )
-        if self._target.key:
-            self._compare_key()
-
-    def _read(self) -> dict[str, Column]:
-        """The columns; none if the table is missing."""
-        found = {}
-        for name, kind, full, nullable, bare, extra, generated, collation, digits in self._execute(
-            _COLUMNS, self._place
-        ):
-            made = "auto_increment" in (extra or "") or bool(generated)
-            needs = bool(bare) and not nullable and not made
-            found[name] = Column(
-                kind.lower(), full, needs, bool(nullable), collation or "", 6 if digits is None else digits
-            )
-        return found
-
-    def _create(self, fields: Sequence[Any], version: str) -> None:
-        """Make the table, unless another one has just made it."""
-        target = self._target
-        columns = [_defined(name, kind) for name, kind in described(fields, target.key)]
-        if target.key:
-            columns.append(f"primary key ({listed(target.key)})")
-        collation = "utf8mb4_nopad_bin" if "MariaDB" in version else "utf8mb4_0900_bin"
-        options = f"engine = InnoDB character set utf8mb4 collate {collation}"
-        self._execute(f"create table if not exists {quoted(target.name)} ({', '.join(columns)}) {options}")
-
-    def _compare_key(self) -> None:
-        """Refuse a key without a unique index, and one where another one could be meant."""
-        target = self._target
-        indexes: dict[str, set[Any]] = {}
-        for index, column, part in self._execute(_UNIQUE, self._place):
-            indexes.setdefault(index, set()).add((column, part))
-        wanted = {(name, None) for name in target.key}
-        others = [index for index, columns in indexes.items() if columns != wanted]
-        if len(others) == len(indexes):
-            self._sink.refuse_key()
-        self.sole = not others
-        nullable = [name for name in target.key if self.columns[name].nullable]
-        if others and nullable:
-            what = f"column `{nullable[0]}` of the key may be null, and `{others[0]}` is unique, too"
-            self._sink.fault(what, "declare the column as not null")
-
-
-def _defined(name: str, kind: str) -> str:
-    """The definition of a column in SQL."""
-    return f"{quoted_column(name)} {kind}"
-
-
-def check_engine(sink: TableSink, execute: Callable[..., Any], database: str, name: str) -> None:
-    """Refuse a view, and a table without transactions: what failed there would stay there."""
-    for kind, engine, transactions in execute(_ENGINE, (database, name)):
-        if kind not in {"BASE TABLE", "SYSTEM VERSIONED"}:
-            sink.fault(f"`{name}` is a {kind.lower()}", "write to the table beneath it")
-        if transactions != "YES":
-            remedy = f"alter table {quoted(f'{database}.{name}')} engine = InnoDB"
-            sink.fault(
-                f"the engine of `{name}`, {engine}, has no transactions, so rows could be twice", remedy
-            )
-
-
 _NULL = pa.scalar("NULL", pa.large_string())
 
 
@@ -286,14 +166,10 @@ def literals(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def tuples(data: pa.Table, names: Sequence[str]) -> list[str]:
     """The rows of columns of literals as tuples of SQL: `(1,'IBM',1.25e0)`."""
-    columns = [pc.fill_null(_whole(data.column(name)), _NULL) for name in names]
+    columns = [pc.fill_null(data.column(name).combine_chunks(), _NULL) for name in names]
     joined = pc.binary_join_element_wise(*columns, pa.scalar(",", pa.large_string()))
     texts: list[str] = joined.to_pylist()
     return [f"({text})" for text in texts]
-
-
-def _whole(column: Any) -> Any:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.large_string())
 
 
 def _text(value: str) -> pa.Scalar[Any]:
@@ -304,37 +180,25 @@ def _quoted(column: Any) -> Any:
     return pc.binary_join_element_wise(_text("'"), column.cast(pa.large_string()), _text("'"), _text(""))
 
 
-def _literals(name: str, column: Any, batch: pa.RecordBatch) -> Any:  # noqa: C901, PLR0911  a case each
+def _literals(name: str, column: Any, batch: pa.RecordBatch) -> Any:
     """A column as literals."""
-    kind, is_ = column.type, pa.types
-    if is_.is_dictionary(kind):
+    kind = column.type
+    if pa.types.is_dictionary(kind):
         return _literals(name, column.dictionary_decode(), batch)
-    if is_.is_null(kind):
-        return column.cast(pa.large_string())
-    if is_.is_boolean(kind):
-        return column.cast(pa.int8()).cast(pa.large_string())
-    if is_.is_integer(kind):
-        return column.cast(pa.large_string())
-    if is_.is_floating(kind):
+    found = family(kind)
+    if found == "floating":
         return _floats(name, column.cast(pa.float64()), batch)
-    if is_.is_decimal(kind):
-        texts = [None if one is None else format(one, "f") for one in column.to_pylist()]
-        return pa.array(texts, pa.large_string())
-    if is_.is_duration(kind):
-        return column.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.large_string())
-    if is_.is_timestamp(kind):
+    if found == "timestamp":
         naive = column.cast(pa.timestamp("us", kind.tz), safe=False)
         return _quoted((naive.cast(pa.timestamp("us", "UTC")) if kind.tz else naive).cast(pa.timestamp("us")))
-    if is_.is_time(kind):
-        return _quoted(column.cast(pa.time64("us"), safe=False))
-    if is_.is_date(kind):
-        return _quoted(column.cast(pa.date32()))
-    if is_.is_nested(kind):
-        return _escaped(json_column(column))
-    if is_.is_string(kind) or is_.is_large_string(kind):
-        return _escaped(column)
-    values = [None if one is None else f"x'{one.hex()}'" for one in column.to_pylist()]
-    return pa.array(values, pa.large_string())
+    return _LITERALS[found](column)
+
+
+def _of_values(text: Callable[[Any], str]) -> Callable[[Any], Any]:
+    """Literals that are made value by value."""
+    return lambda column: pa.array(
+        [None if one is None else text(one) for one in column.to_pylist()], pa.large_string()
+    )
 
 
 def _escaped(column: Any) -> Any:
@@ -353,10 +217,26 @@ def _floats(name: str, column: Any, batch: pa.RecordBatch) -> Any:
         raise ValueError(
             f"column `{name}` is no finite number in row {row}, and MariaDB has no other; replace it upstream"
         )
-    values = [None if one is None else _float(one) for one in column.to_pylist()]
-    return pa.array(values, pa.large_string())
+    return _of_values(_float)(column)
 
 
 def _float(value: float) -> str:
     text = repr(value)
     return text if "e" in text else f"{text}e0"
+
+
+_LITERALS: Mapping[str, Callable[[Any], Any]] = {
+    "null": lambda column: column.cast(pa.large_string()),
+    "boolean": lambda column: column.cast(pa.int8()).cast(pa.large_string()),
+    "integer": lambda column: column.cast(pa.large_string()),
+    "decimal": _of_values(lambda value: format(value, "f")),
+    "duration": lambda column: (
+        column.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.large_string())
+    ),
+    "time": lambda column: _quoted(column.cast(pa.time64("us"), safe=False)),
+    "date": lambda column: _quoted(column.cast(pa.date32())),
+    "text": _escaped,
+    "bytes": _of_values(lambda value: f"x'{value.hex()}'"),
+    **dict.fromkeys(NESTED, lambda column: _escaped(json_column(column))),
+}
+"""How columns become literals, by the family of their type."""

@@ -17,9 +17,10 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
 from ridgeline.connect.window_output import safe_name
+from ridgeline.operators._kinds import zero
 from ridgeline.operators.postgres import pgoutput
 from ridgeline.operators.postgres.change_files import SNAPSHOT, ChangeFiles, place_of
-from ridgeline.operators.postgres.change_values import Convert, convert, converter, zero
+from ridgeline.operators.postgres.change_values import Convert, convert, converter
 from ridgeline.operators.postgres.pgoutput import UNCHANGED, Relation, Values
 from ridgeline.operators.postgres.slot import misfit
 
@@ -150,8 +151,8 @@ class _Maker:
                 quoted_strings_can_be_null=False,
                 null_values=[""],
             ),
-        ).combine_chunks()
-        columns = {name: _whole(texts.column(name)) for name in names}
+        )
+        columns = {name: texts.column(name).combine_chunks() for name in names}
         if self._key_at and self._layout.truncate == "delete":
             places = [self._at.index(at) for at in self._key_at]
             lists = [columns[names[place]].to_pylist() for place in places]
@@ -337,7 +338,3 @@ class _Net:
         for key, is_there in self._changed.items():
             if not is_there:
                 self._keys.pop(key, None)
-
-
-def _whole(column: Any) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.source import Amount, Begin, Source, SourceContext
+from ridgeline.operators.databases.texts import listed
 from ridgeline.operators.postgres.change_files import new_name, place_of
-from ridgeline.operators.postgres.connecting import psycopg
 from ridgeline.operators.postgres.replication import MOST_CHANGES, Replication
 from ridgeline.operators.postgres.slot import FRESH, Catalog, Found, connected, default_name, misfit
 from ridgeline.operators.postgres.staging import (
@@ -120,23 +120,19 @@ class Preparing:
 
     def _copied(self, staged: Staged, snapshot: str) -> Turns:
         """Copy the table as it was when the slot was made, segment by segment."""
-        sql, catalog = psycopg().sql, self._here.catalog
-        columns = sql.SQL(", ").join(map(sql.Identifier, self._set.columns))
-        source = "{}" if self._here.found.is_divided else "only {}"  # tables that inherit have own changes
-        statement = sql.SQL("copy (select {} from " + source + ") to stdout (format csv)")  # noqa: S608  no values
+        catalog = self._here.catalog
+        only = "" if self._here.found.is_divided else "only "  # tables that inherit have own changes
+        query = f"select {listed(self._set.columns)} from {only}{catalog.identifier}"  # noqa: S608  identifiers
         time, due = catalog.clock(), self._clock.monotonic() + _SAID_EVERY
         with (
             catalog.trouble,
             contextlib.closing(connected(self._set.watched.server, self._here.context.operator)) as link,
         ):
             link.execute("begin transaction isolation level repeatable read read only")
-            link.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
+            link.execute(f"set transaction snapshot '{snapshot}'")
             rows: list[bytes] = []
             size = 0
-            with (
-                link.cursor() as cursor,
-                cursor.copy(statement.format(columns, catalog.identifier())) as copy,
-            ):
+            with link.cursor() as cursor, cursor.copy(f"copy ({query}) to stdout (format csv)") as copy:
                 for row in copy:
                     rows.append(bytes(row))
                     size += len(row)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.columns.casting import is_bytes, is_list, is_text
+from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.column import Column
 from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.operators._kinds import family
 from ridgeline.operators.postgres.connecting import Adapting, psycopg
 
 SESSION: Mapping[str, str] = {
@@ -27,7 +26,19 @@ SESSION: Mapping[str, str] = {
 """The settings of a session whose texts are read here."""
 _JSON = {"json", "jsonb"}
 _INTEGERS = {"int2", "int4", "int8", "oid"}
-_NUMBERS = _INTEGERS | {"numeric", "float4", "float8"}
+_READABLE: Mapping[str, set[str]] = {
+    "boolean": {"bool"},
+    "integer": _INTEGERS,
+    "floating": _INTEGERS | {"numeric", "float4", "float8"},
+    "decimal": _INTEGERS | {"numeric"},
+    "date": {"date"},
+    "time": {"time"},
+    "duration": {"interval"},
+    "bytes": {"bytea"},
+    "struct": _JSON,
+    "map": _JSON,
+}
+"""The types of PostgreSQL that a family of Arrow's types can be read from; of others only a trial shows."""
 _ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError, RidgelineError)
 Convert = Callable[[pa.Array], pa.Array]
 """Makes a column of an array of texts. Raises for one that does not fit."""
@@ -42,34 +53,14 @@ def type_name(oid: int) -> tuple[str | None, bool]:
 def readable(kind: pa.DataType, oid: int) -> bool:
     """Whether a column of a type of PostgreSQL can be read as an Arrow type; single values may not fit."""
     name, is_array = type_name(oid)
-    if name is None or is_text(kind):
+    found = family(kind)
+    if name is None or found == "text":
         return True
-    if pa.types.is_dictionary(kind):
-        return readable(kind.value_type, oid)
-    if is_list(kind):
+    if found == "list":
         return is_array or name in _JSON
-    wanted = _names(kind)
-    return wanted is None or (not is_array and name in wanted)
-
-
-def _names(kind: pa.DataType) -> set[str] | None:
-    """The types of PostgreSQL that an Arrow type can be read from; None: only a trial shows."""
-    types = pa.types
-    found: list[tuple[Callable[[Any], bool], set[str]]] = [
-        (types.is_boolean, {"bool"}),
-        (types.is_integer, _INTEGERS),
-        (types.is_floating, _NUMBERS),
-        (types.is_decimal, _INTEGERS | {"numeric"}),
-        (types.is_date, {"date"}),
-        (types.is_time, {"time"}),
-        (types.is_duration, {"interval"}),
-        (is_bytes, {"bytea"}),
-        (types.is_struct, _JSON),
-        (types.is_map, _JSON),
-    ]
-    if types.is_timestamp(kind):
-        return {"timestamp"} if kind.tz is None else {"timestamptz"}
-    return next((names for fits, names in found if fits(kind)), None)
+    if found == "timestamp":
+        return not is_array and name == ("timestamp" if kind.tz is None else "timestamptz")
+    return found not in _READABLE or (not is_array and name in _READABLE[found])
 
 
 def converter(column: Column, field: pa.Field, oid: int) -> Convert:
@@ -144,27 +135,3 @@ def convert(convert_all: Convert, texts: pa.Array, bad: dict[int, str], name: st
             bad.setdefault(row, reason)
             parts.append(convert_all(pa.nulls(1, pa.string())))
     return pa.concat_arrays(parts)
-
-
-def zero(kind: pa.DataType) -> Any:
-    """The value of a column that a deleted row lacks and that may not be null: 0, an empty text, 1970."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return zero(kind.value_type)
-    if types.is_struct(kind):
-        return {field.name: zero(field.type) for field in kind}
-    if types.is_fixed_size_binary(kind):
-        return bytes(kind.byte_width)
-    zeros: list[tuple[Callable[[Any], bool], Any]] = [
-        (is_text, ""),
-        (is_bytes, b""),
-        (is_list, []),
-        (types.is_map, []),
-        (types.is_boolean, False),
-        (types.is_decimal, Decimal(0)),
-        (types.is_timestamp, datetime(1970, 1, 1, tzinfo=UTC)),
-        (types.is_date, date(1970, 1, 1)),
-        (types.is_time, time(0)),
-        (types.is_duration, timedelta(0)),
-    ]
-    return next((value for fits, value in zeros if fits(kind)), 0)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.operator import Operator
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library, library_faults
-from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
+from ridgeline.connect.extras import library
+from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.operators.databases import servers
 
 _SETTINGS = {
     "connect_timeout": "10",
@@ -37,6 +37,7 @@ _HOPELESS = (
 )
 
 
+_READ_ONLY = "25006"
 FROM_ENVIRONMENT = "env:POSTGRES_DSN"
 
 
@@ -69,12 +70,12 @@ class Adapting:
         self.adapters.register_loader("interval", Intervals)
 
 
-class Server(NamedTuple):
+@dataclass(frozen=True)
+class Server(servers.Server):
     """The server and the database, as properties name them."""
 
-    dsn: Secret
-    password: Secret | None
-    settings: Mapping[str, str]
+    named: ClassVar[str] = "dsn"
+    library = staticmethod(psycopg)
 
     @property
     def place(self) -> str:
@@ -94,15 +95,12 @@ class Server(NamedTuple):
         """The settings of the connection. Raises RidgelineError for a `dsn` that is none, without it."""
         library = psycopg()
         try:
-            given = dict(library.conninfo.conninfo_to_dict(secret_value(self.dsn, "dsn")))
+            given = dict(library.conninfo.conninfo_to_dict(secret_value(self.address, "dsn")))
         except library.Error:
             raise RidgelineError(
                 "`dsn` is no connection string; write postgresql://USER@HOST:PORT/DATABASE"
             ) from None
-        if self.password is not None:
-            given["password"] = secret_value(self.password, "password")
-        own = {name: secret_value(value, f"connection.{name}") for name, value in self.settings.items()}
-        return {**_SETTINGS, **given, **own}
+        return {**_SETTINGS, **given, **self.secrets()}
 
     def connect(self, operator: str, options: str = "", *, replicates: bool = False) -> Any:
         """A connection, each statement a transaction of its own.
@@ -111,53 +109,45 @@ class Server(NamedTuple):
         Raises RidgelineError for a user or a database that is wrong, errors of psycopg for a server that is
         gone.
         """
+
+        def connect() -> Any:
+            given = self.given()
+            if options:
+                given["options"] = f"{given.get('options', '')} {options}".strip()
+            if replicates:
+                given["replication"] = "database"
+            return psycopg().connect(**given, autocommit=True, context=Adapting())
+
         try:
-            return self._connect(options, replicates=replicates)
+            return servers.again(connect, lambda error: _REFUSED in str(error))
         except psycopg().OperationalError as error:
-            # The password may have changed since a command was asked for it.
-            if _REFUSED not in str(error) or not forget_secrets():
-                raise self._known(operator, error) from None
-        try:
-            return self._connect(options, replicates=replicates)
-        except psycopg().OperationalError as error:
-            raise self._known(operator, error) from None
+            if not any(text in str(error) for text in _HOPELESS):
+                raise
+            msg = f"`{operator}` cannot connect to {self.place}: {first_line(error)}; "
+            raise RidgelineError(msg + "check `dsn`, `password` and `connection`") from None
 
-    def _connect(self, options: str, *, replicates: bool) -> Any:
-        """One attempt. Raises errors of psycopg, RidgelineError for a `dsn` that is none."""
-        given = self.given()
-        if options:
-            given["options"] = f"{given.get('options', '')} {options}".strip()
-        if replicates:
-            given["replication"] = "database"
-        return psycopg().connect(**given, autocommit=True, context=Adapting())
+    def passes(self, error: Exception) -> bool:
+        """Whether the server is gone, ending, starting, full, or read-only for a while."""
+        library = psycopg()
+        if isinstance(error, library.Error) and error.sqlstate == _READ_ONLY:
+            return True
+        return isinstance(error, (library.OperationalError, library.InterfaceError, OSError))
 
-    def _known(self, operator: str, error: Exception) -> Exception:
-        """The error to raise: one that no further attempt can mend says what to do."""
-        if not any(text in str(error) for text in _HOPELESS):
-            return error
-        msg = f"`{operator}` cannot connect to {self.place}: {first_line(error)}; "
-        return RidgelineError(msg + "check `dsn`, `password` and `connection`")
+    def refuses(self, error: Exception) -> bool:
+        """Whether it refuses a statement for reasons that no row has."""
+        return isinstance(error, (psycopg().ProgrammingError, psycopg().NotSupportedError))
+
+    def reason(self, error: Exception) -> str:
+        """The message of the server."""
+        return first_line(error)
 
 
-class AtServer(Operator):
+class AtServer(servers.AtServer):
     """A mixin of inputs and outputs of PostgreSQL: where the table is."""
 
+    at: ClassVar[type[servers.Server]] = Server
+
     dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    password: Secret | None = Field(default=None, kw_only=True)
-    connection: dict[str, str] = Field(default={}, kw_only=True)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a host without the library."""
-        return [*super().property_faults(), *library_faults("dsn", self.dsn, psycopg)]
-
-    def datasets(self) -> list[Dataset]:
-        """The table, as `ridgeline.connect.datasets` names it."""
-        return self.server.datasets(getattr(self, "table", None))
-
-    @property
-    def server(self) -> Server:
-        """The server, as the properties name it."""
-        return Server(self.dsn, self.password, dict(self.connection))
 
 
 def first_line(error: Exception) -> str:

@@ -4,90 +4,84 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 from pydantic import Field
 
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+from ridgeline.connect.sink import Batch, Sink
 from ridgeline.operators._json import json_column
-from ridgeline.operators.databases.tables import DELETED, TableRows, TableSink, Target
-from ridgeline.operators.postgres.connecting import (
-    AtServer,
-    Server,
-    first_line,
-    psycopg,
-)
+from ridgeline.operators._kinds import NESTED, family
+from ridgeline.operators.databases.servers import ServerSink
+from ridgeline.operators.databases.tables import DELETED, TableRows
+from ridgeline.operators.databases.texts import listed, merged, quoted
+from ridgeline.operators.postgres.connecting import AtServer, first_line, psycopg
 
 _ROW = re.compile(rb'(?:[^"\n]|"(?:[^"]|"")*")*\n')
+_TYPES: Mapping[str, str] = {
+    "boolean": "boolean",
+    "int8": "smallint",
+    "uint8": "smallint",
+    "int16": "smallint",
+    "uint16": "integer",
+    "int32": "integer",
+    "uint32": "bigint",
+    "int64": "bigint",
+    "uint64": "numeric(20,0)",
+    "halffloat": "real",
+    "float": "real",
+    "double": "double precision",
+    "date": "date",
+    "time": "time",
+    "duration": "interval",
+    "bytes": "bytea",
+    **dict.fromkeys(NESTED, "jsonb"),
+}
+"""The types of columns that are made, by a type of Arrow or its family."""
 _INTEGERS = {"int2", "int4", "int8"}
 _NUMBERS = _INTEGERS | {"numeric", "float4", "float8", "money"}
 _TEXTS = {"text", "varchar", "bpchar", "name", "citext"}
 _TIMES = {"timestamp", "timestamptz"}
+_JSON = {"json", "jsonb"}
 _NOT_OF_TEXT = _NUMBERS | {"bool", "bytea", *_TIMES, "date", "time", "timetz", "interval"}
+_FITTING: Mapping[str, set[str]] = {
+    "boolean": {"bool"},
+    "integer": _NUMBERS | {"oid"},
+    "floating": _NUMBERS - _INTEGERS,
+    "decimal": _NUMBERS - _INTEGERS,
+    "timestamp": _TIMES,
+    "date": {"date", *_TIMES},
+    "time": {"time"},
+    "duration": {"interval"},
+    "bytes": {"bytea"},
+    **dict.fromkeys(NESTED, _JSON),
+}
+"""The types of columns that a family of Arrow's types can be written to, beside those of text."""
 
 
 def postgres_type(kind: pa.DataType) -> str:
     """The type of a column that is made for an Arrow type."""
-    is_ = pa.types
-    if is_.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         return postgres_type(kind.value_type)
-    names: dict[Callable[[pa.DataType], bool], str] = {
-        is_.is_boolean: "boolean",
-        is_.is_uint8: "smallint",
-        is_.is_int8: "smallint",
-        is_.is_int16: "smallint",
-        is_.is_uint16: "integer",
-        is_.is_int32: "integer",
-        is_.is_uint32: "bigint",
-        is_.is_int64: "bigint",
-        is_.is_uint64: "numeric(20,0)",
-        is_.is_float16: "real",
-        is_.is_float32: "real",
-        is_.is_float64: "double precision",
-        is_.is_date: "date",
-        is_.is_time: "time",
-        is_.is_duration: "interval",
-        is_.is_binary: "bytea",
-        is_.is_large_binary: "bytea",
-        is_.is_fixed_size_binary: "bytea",
-        is_.is_nested: "jsonb",
-    }
-    if is_.is_decimal(kind):
+    if pa.types.is_decimal(kind):
         return f"numeric({kind.precision},{kind.scale})"
-    if is_.is_timestamp(kind):
+    if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz is None else "timestamptz"
-    return next((name for matches, name in names.items() if matches(kind)), "text")
+    return _TYPES.get(str(kind)) or _TYPES.get(family(kind), "text")
 
 
-def fits(kind: pa.DataType, column: str) -> bool:  # noqa: PLR0911  a case each
+def fits(kind: pa.DataType, column: str) -> bool:
     """Whether the values of an Arrow type can be written to a column of a type of PostgreSQL, by its name.
 
     That of a single value is not looked at: it may be too large.
     """
-    is_ = pa.types
-    if is_.is_dictionary(kind):
-        return fits(kind.value_type, column)
-    if column in _TEXTS or is_.is_null(kind):
+    found = family(kind)
+    if column in _TEXTS or found == "null":
         return True
-    if is_.is_integer(kind):
-        return column in _NUMBERS or column == "oid"
-    if is_.is_floating(kind) or is_.is_decimal(kind):
-        return column in _NUMBERS - _INTEGERS
-    if is_.is_boolean(kind):
-        return column == "bool"
-    if is_.is_timestamp(kind):
-        return column in _TIMES
-    if is_.is_string(kind) or is_.is_large_string(kind):
-        return column not in _NOT_OF_TEXT
-    if is_.is_nested(kind):
-        return column in {"json", "jsonb"}
-    own = {"date": {"date", *_TIMES}, "time": {"time"}, "interval": {"interval"}, "bytea": {"bytea"}}
-    return column in own.get(postgres_type(kind), {column})
+    return column not in _NOT_OF_TEXT if found == "text" else column in _FITTING.get(found, {column})
 
 
 def copy_text(batch: pa.RecordBatch) -> bytes:
@@ -139,12 +133,8 @@ def _text(name: str, column: Any, batch: pa.RecordBatch) -> Any:  # noqa: PLR091
 
 _NUMBER = "ridgeline_number"
 _WAITING = "ridgeline_waiting"
-_MARKS = """create table if not exists ridgeline_marks (
-    name text primary key, "window" bigint not null, epoch bigint not null,
-    written timestamptz not null default now())"""
 _LONGEST_IDLE = "60s"
 """A driver that hangs in a transaction holds up its successor no longer."""
-_READ_ONLY = "25006"
 
 
 class Column(NamedTuple):
@@ -154,202 +144,54 @@ class Column(NamedTuple):
     needs: bool
 
 
-class PostgresSink(TableSink):
+class PostgresSink(ServerSink):
     """Writes rows by COPY; with a key by way of a temporary table."""
 
-    def __init__(self, server: Server, target: Target) -> None:
-        super().__init__(target)
-        self._server = server
+    marks: ClassVar[str] = """create table if not exists ridgeline_marks (
+        name text primary key, "window" bigint not null, epoch bigint not null,
+        written timestamptz not null default now())"""
 
-    def place(self) -> str:
-        """The table, with the server's host and database."""
-        return f"table {self.target.name} of {self._server.place}"
+    # The database -------------------------------------------------------------------------------------------
 
-    def open(self, context: SinkContext) -> None:
-        """Connect, make the tables that are missing, compare the columns.
+    def connect(self) -> None:
+        """Connect. Raises RidgelineError, errors of psycopg."""
+        super().connect()
+        self.execute(f"set idle_in_transaction_session_timeout = '{_LONGEST_IDLE}'")
 
-        Raises RidgelineError if rows cannot be written, with the remedy.
-        """
-        super().open(context)
-        library = psycopg()
-        self.connection = self._server.connect(context.operator)
-        self.connection.execute(f"set idle_in_transaction_session_timeout = '{_LONGEST_IDLE}'")
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """How many rows a statement has found. Raises errors of psycopg."""
+        return int(self.connection.execute(statement, values or None).rowcount)
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
+        """The rows of an answer. Raises errors of psycopg."""
+        found: Sequence[Any] = self.connection.execute(query, values or None).fetchall()
+        return found
+
+    def make(self, name: str, statement: str) -> None:
+        """Make a table, unless it is there, or another driver has just made it."""
         try:
-            self._make_marks()
-            if context.schema is not None:
-                self.settle(context.schema)
-        except (library.ProgrammingError, library.NotSupportedError) as error:
-            raise self.refused(first_line(error)) from error
-
-    def _make_marks(self) -> None:
-        """Make the table of marks, and this run's row. Two drivers may do it at once."""
-        library = psycopg()
-        try:
-            self.connection.execute(_MARKS)
-        except library.errors.UniqueViolation:  # another one has just made it
-            self.connection.execute(_MARKS)
-        self.connection.execute(
-            'insert into ridgeline_marks (name, "window", epoch) values (%s, -1, %s) on conflict do nothing',
-            (self.context.mark_name, self.context.epoch),
-        )
-
-    def mark(self) -> Mark | None:
-        """The row of this run."""
-        return self._read_mark(lock=False)
-
-    def _read_mark(self, *, lock: bool) -> Mark | None:
-        query = 'select "window", epoch from ridgeline_marks where name = %s'
-        query += " for update" if lock else ""
-        found = self.connection.execute(query, (self.context.mark_name,)).fetchone()
-        return None if found is None else Mark(*found)
-
-    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Write the rows and the mark in one transaction.
-
-        Raises UnwritableError for a row that the server refuses, RidgelineError if it cannot be written to,
-        or if the mark is gone.
-        """
-        library = psycopg()
-        try:
-            with self.connection.transaction():
-                for _, group in groupby(
-                    self.context.unwritten(batches, self._read_mark(lock=True)), lambda one: one.schema
-                ):
-                    self._write_alike(list(group))
-                update = (
-                    'update ridgeline_marks set "window" = %s, epoch = %s, written = now() where name = %s'
-                )
-                if not self.connection.execute(update, (*mark, self.context.mark_name)).rowcount:
-                    raise self.context.unmarked(self.place())
-        except (library.ProgrammingError, library.NotSupportedError) as error:
-            raise self.refused(first_line(error)) from error
-
-    def _write_alike(self, batches: list[Batch]) -> None:
-        """Write batches of the same columns."""
-        schema = batches[0].schema
-        self.settle(schema)
-        names = [DELETED if name == self.target.delete else name for name in schema.names]
-        target = _WAITING if self.target.key else self.target.name
-        library = psycopg()
-        errors = library.errors
-        row_errors = (
-            library.DataError,
-            library.IntegrityError,
-            errors.ProgramLimitExceeded,
-            errors.RaiseException,
-        )
-        try:
-            self._write_rows(target, names, [batch.data for batch in batches], schema)
-        except row_errors:
-            for batch in batches:
-                self._write_parts(batch, split_rows(batch.data), names, row_errors)
-
-    def _write_parts(
-        self, batch: Batch, rows: list[bytes], names: Sequence[str], row_errors: tuple[type[Exception], ...]
-    ) -> None:
-        """Write what can be written of a batch in which a row is refused, in its order."""
-        target = _WAITING if self.target.key else self.target.name
-        try:
-            self._write_rows(target, names, rows, batch.schema)
-        except row_errors as error:
-            if len(rows) > 1:
-                half = len(rows) // 2
-                self._write_parts(batch, rows[:half], names, row_errors)
-                self._write_parts(batch, rows[half:], names, row_errors)
-                return
-            remedy = ""
-            if self.target.key and isinstance(error, psycopg().errors.UniqueViolation):
-                remedy = "; where rows exchange values, make the constraint `deferrable`"
-            self.refuse(batch, rows[0].decode().rstrip("\n"), first_line(error), remedy=remedy, cause=error)
-
-    def _write_rows(
-        self, target: str, names: Sequence[str], texts: Sequence[bytes], schema: pa.Schema
-    ) -> None:
-        """Write rows, in a second way where one has a unique value of another: they may exchange them."""
-        try:
-            with self.connection.transaction():
-                self._copy(target, names, texts)
-                self._merge(schema)
+            self.execute(statement)
         except psycopg().errors.UniqueViolation:
-            if not self.target.key or not (columns := self._exchangeable(schema)):
-                raise
-            with self.connection.transaction():
-                self._copy(target, names, texts)
-                release = "update {table} as kept set {nulls} from {waiting} as last where {same}"
-                nulls = psycopg().sql.SQL("{} = null")
-                parts = self._parts(schema.names, [])
-                parts["nulls"] = (
-                    psycopg()
-                    .sql.SQL(", ")
-                    .join(nulls.format(psycopg().sql.Identifier(name)) for name in columns)
-                )
-                self.connection.execute(self._compose(release, parts))
-                self._merge(schema)
-
-    def _exchangeable(self, schema: pa.Schema) -> list[str]:
-        """The columns of other unique indexes than the key's that are written, and may be null meanwhile."""
-        name = self._identifier(self.target.name).as_string(self.connection)
-        query = """select distinct a.attname::text from pg_index i
-            join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
-            where i.indrelid = to_regclass(%s) and i.indisunique and not a.attnotnull"""
-        written = set(schema.names).difference(self.target.key)
-        return [column for (column,) in self.connection.execute(query, (name,)) if column in written]
-
-    def _copy(self, table: str, names: Sequence[str], texts: Any) -> None:
-        statement = self._sql("copy {} ({}) from stdin (format csv)", table, names)
-        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for text in texts:
-                copy.write(text)
-
-    def _merge(self, schema: pa.Schema) -> None:
-        """Bring waiting rows into the table, by key: the last one of each counts."""
-        key = self.target.key
-        if not key:
-            return
-        names = [name for name in schema.names if name != self.target.delete]
-        others = [name for name in names if name not in key]
-        last = "(select distinct on ({keys}) * from {waiting} order by {keys}, {number} desc) as last"
-        parts = self._parts(names, others)
-        if self.target.delete is not None:
-            gone = "delete from {table} as kept using LAST where last.{deleted} and {same}"
-            self.connection.execute(self._compose(gone.replace("LAST", last), parts))
-        change = "update set {changes}" if others else "nothing"
-        kept = " where not last.{deleted}" if self.target.delete is not None else ""
-        insert = "insert into {table} ({names}) select {names} from LAST" + kept  # noqa: S608  identifiers
-        insert += " on conflict ({keys}) do " + change
-        self.connection.execute(self._compose(insert.replace("LAST", last), parts))
-        self.connection.execute(self._compose("truncate {waiting}", parts))
-
-    def _parts(self, names: Sequence[str], others: Sequence[str]) -> dict[str, Any]:
-        """The parts of statements that bring waiting rows into the table."""
-        sql = psycopg().sql
-        change, same = sql.SQL("{0} = excluded.{0}"), sql.SQL("kept.{0} = last.{0}")
-        return {
-            "table": self._identifier(self.target.name),
-            "waiting": sql.Identifier(_WAITING),
-            "number": sql.Identifier(_NUMBER),
-            "deleted": sql.Identifier(DELETED),
-            "keys": self._names(self.target.key),
-            "names": self._names(names),
-            "changes": sql.SQL(", ").join(change.format(sql.Identifier(name)) for name in others),
-            "same": sql.SQL(" and ").join(same.format(sql.Identifier(name)) for name in self.target.key),
-        }
+            self.execute(statement)
 
     # The table ----------------------------------------------------------------------------------------------
 
-    def make_or_compare(self, schema: pa.Schema) -> None:
-        """Make the table if it is missing, compare its columns, prepare for waiting rows.
+    def columns(self) -> Mapping[str, Column]:
+        """The columns of the table: type, and whether a value is needed; none if it is missing."""
+        query = """select a.attname, t.typname, a.attnotnull and not a.atthasdef and a.attidentity = ''
+            from pg_attribute a join pg_type t on t.oid = a.atttypid
+            where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped"""
+        return {name: Column(kind, needs) for name, kind, needs in self.rows(query, (self.table,))}
 
-        Raises RidgelineError if the stream does not fit the table.
-        """
-        written = self.written(schema)
-        if (found := self._read_columns()) is None:
-            self.refuse_missing()
-            self._create(written)
-            found = self._read_columns() or {}
+    def types(self, fields: Sequence[pa.Field]) -> Sequence[str]:
+        """The types of the columns of a table that is made."""
+        return [postgres_type(field.type) for field in fields]
+
+    def compare_table(self, fields: Sequence[pa.Field], found: Mapping[str, Column]) -> None:
+        """Compare columns and key, and prepare for waiting rows. Raises RidgelineError."""
         alter = f"alter table {self.target.name}"
         self.compare(
-            written,
+            fields,
             found,
             fits=lambda kind, column: fits(kind, column.kind),
             add=lambda one: f'{alter} add column "{one.name}" {postgres_type(one.type)}',
@@ -357,78 +199,103 @@ class PostgresSink(TableSink):
             needed=[name for name, column in found.items() if column.needs],
         )
         if self.target.key:
-            if not self._is_unique():
+            query = """select array_agg(a.attname::text) from pg_index i
+                join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+                where i.indrelid = to_regclass(%s) and i.indisunique and i.indpred is null and i.indisvalid
+                group by i.indexrelid"""
+            if not any(set(names) == set(self.target.key) for (names,) in self.rows(query, (self.table,))):
                 self.refuse_key()
-            self._prepare(written)
+            self._prepare([field.name for field in fields])
 
-    def _read_columns(self) -> dict[str, Column] | None:
-        """The columns of the table: type, and whether a value is needed; None: it is missing."""
-        connection = self.connection
-        name = self._identifier(self.target.name).as_string(connection)
-        if connection.execute("select to_regclass(%s)", (name,)).fetchone()[0] is None:
-            return None
-        query = """select a.attname, t.typname, a.attnotnull and not a.atthasdef and a.attidentity = ''
-            from pg_attribute a join pg_type t on t.oid = a.atttypid
-            where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped"""
-        return {column: Column(kind, needed) for column, kind, needed in connection.execute(query, (name,))}
-
-    def _create(self, fields: Sequence[Any]) -> None:
-        """Make the table, unless another one has just made it."""
-        sql, library = psycopg().sql, psycopg()
-        columns = [
-            sql.SQL("{} " + postgres_type(one.type)).format(sql.Identifier(one.name)) for one in fields
-        ]
-        if self.target.key:
-            columns.append(sql.SQL("primary key ({})").format(self._names(self.target.key)))
-        create = sql.SQL("create table if not exists {} ({})")
-        statement = create.format(self._identifier(self.target.name), sql.SQL(", ").join(columns))
-        try:
-            self.connection.execute(statement)
-        except library.errors.UniqueViolation:
-            self.connection.execute(statement)
-
-    def _is_unique(self) -> bool:
-        name = self._identifier(self.target.name).as_string(self.connection)
-        query = """select array_agg(a.attname::text) from pg_index i
-            join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
-            where i.indrelid = to_regclass(%s) and i.indisunique and i.indpred is null and i.indisvalid
-            group by i.indexrelid"""
-        return any(set(names) == set(self.target.key) for (names,) in self.connection.execute(query, (name,)))
-
-    def _prepare(self, fields: Sequence[Any]) -> None:
+    def _prepare(self, names: Sequence[str]) -> None:
         """Make the temporary table of waiting rows, with the types of the table's columns."""
-        parts = self._parts([one.name for one in fields], [])
-        execute = self.connection.execute
-        execute(self._compose("drop table if exists pg_temp.{waiting}", parts))
-        like = "create temporary table {waiting} as select {names} from {table} with no data"
-        execute(self._compose(like, parts))
-        more = "alter table pg_temp.{waiting} add column {number} bigint generated always as identity"
+        self.execute(f"drop table if exists pg_temp.{_WAITING}")
+        self.execute(
+            f"create temporary table {_WAITING} as select {listed(names)} from {self.table} with no data"  # noqa: S608  identifiers
+        )
+        more = f"alter table pg_temp.{_WAITING} add column {_NUMBER} bigint generated always as identity"
         if self.target.delete is not None:
-            more += ", add column {deleted} boolean"
-        execute(self._compose(more, parts))
+            more += f", add column {DELETED} boolean"
+        self.execute(more)
 
-    # Texts of SQL, and of errors ----------------------------------------------------------------------------
+    # Rows ---------------------------------------------------------------------------------------------------
 
-    def _identifier(self, name: str) -> Any:
-        return psycopg().sql.Identifier(*name.split("."))
+    def write_alike(self, batches: Sequence[Batch]) -> None:
+        """Write batches of the same columns."""
+        errors = psycopg().errors
+        row_errors: tuple[type[Exception], ...] = (
+            errors.DataError,
+            errors.IntegrityError,
+            errors.ProgramLimitExceeded,
+            errors.RaiseException,
+        )
+        try:
+            self._write_rows([batch.data for batch in batches], batches[0].schema)
+        except row_errors:
+            for batch in batches:
+                self._write_parts(batch, split_rows(batch.data), row_errors)
 
-    def _names(self, names: Sequence[str]) -> Any:
-        sql = psycopg().sql
-        return sql.SQL(", ").join(map(sql.Identifier, names))
+    def _write_parts(self, batch: Batch, rows: list[bytes], row_errors: tuple[type[Exception], ...]) -> None:
+        """Write what can be written of a batch in which a row is refused, in its order."""
+        try:
+            self._write_rows(rows, batch.schema)
+        except row_errors as error:
+            if len(rows) > 1:
+                half = len(rows) // 2
+                self._write_parts(batch, rows[:half], row_errors)
+                self._write_parts(batch, rows[half:], row_errors)
+                return
+            remedy = ""
+            if self.target.key and isinstance(error, psycopg().errors.UniqueViolation):
+                remedy = "; where rows exchange values, make the constraint `deferrable`"
+            self.refuse(batch, rows[0].decode().rstrip("\n"), first_line(error), remedy=remedy, cause=error)
 
-    def _sql(self, text: str, table: str, names: Sequence[str]) -> Any:
-        return psycopg().sql.SQL(text).format(self._identifier(table), self._names(names))
+    def _write_rows(self, texts: Sequence[bytes], schema: pa.Schema) -> None:
+        """Write rows, in a second way where one has a unique value of another: they may exchange them."""
+        key, sent = (
+            self.target.key,
+            [DELETED if name == self.target.delete else name for name in schema.names],
+        )
+        names = [name for name in schema.names if name != self.target.delete]
+        try:
+            with self.connection.transaction():
+                self._copy(sent, texts)
+                self._merge(names)
+        except psycopg().errors.UniqueViolation:
+            if not key or not (columns := self._exchangeable(names)):
+                raise
+            nulls = ", ".join(f"{quoted(name)} = null" for name in columns)
+            same = " and ".join(f"kept.{quoted(name)} = last.{quoted(name)}" for name in key)
+            with self.connection.transaction():
+                self._copy(sent, texts)
+                self.execute(f"update {self.table} as kept set {nulls} from {_WAITING} as last where {same}")  # noqa: S608  identifiers
+                self._merge(names)
 
-    def _compose(self, text: str, parts: Mapping[str, Any]) -> Any:
-        used = {name: part for name, part in parts.items() if f"{{{name}}}" in text}
-        return psycopg().sql.SQL(text).format(**used)
+    def _exchangeable(self, names: Sequence[str]) -> list[str]:
+        """The columns of other unique indexes than the key's that are written, and may be null meanwhile."""
+        query = """select distinct a.attname::text from pg_index i
+            join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+            where i.indrelid = to_regclass(%s) and i.indisunique and not a.attnotnull"""
+        written = set(names).difference(self.target.key)
+        return [column for (column,) in self.rows(query, (self.table,)) if column in written]
 
-    def is_unavailable(self, error: Exception) -> bool:
-        """Whether the server is gone, ending, starting, full, or read-only for a while."""
-        library = psycopg()
-        if isinstance(error, library.Error) and error.sqlstate == _READ_ONLY:
-            return True
-        return isinstance(error, (library.OperationalError, library.InterfaceError, OSError))
+    def _copy(self, names: Sequence[str], texts: Sequence[bytes]) -> None:
+        into = _WAITING if self.target.key else self.table
+        statement = f"copy {into} ({listed(names)}) from stdin (format csv)"
+        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for text in texts:
+                copy.write(text)
+
+    def _merge(self, names: Sequence[str]) -> None:
+        """Bring waiting rows into the table, by key: the last one of each counts."""
+        if not self.target.key:
+            return
+        keys = listed(self.target.key)
+        last = f"(select distinct on ({keys}) * from {_WAITING} order by {keys}, {_NUMBER} desc) as last"  # noqa: S608  identifiers
+        deleted = None if self.target.delete is None else DELETED
+        for statement in merged(self.table, self.target.key, names, last, deleted):
+            self.execute(statement)
+        self.execute(f"truncate {_WAITING}")
 
 
 class PostgresOutput(AtServer, TableRows):

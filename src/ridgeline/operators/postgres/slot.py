@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect.source import SourceUnavailableError
+from ridgeline.operators.databases.texts import dotted, quoted
 from ridgeline.operators.postgres.change_values import SESSION, readable, type_name
 from ridgeline.operators.postgres.connecting import Server, first_line, psycopg
 from ridgeline.operators.postgres.pgoutput import Column, Relation
@@ -119,18 +120,18 @@ class Catalog:
 
     # The table ----------------------------------------------------------------------------------------------
 
-    def identifier(self) -> Any:
+    @property
+    def identifier(self) -> str:
         """The table's name for statements."""
-        return psycopg().sql.Identifier(*self._watched.table.split("."))
+        return dotted(self._watched.table)
 
     def table(self) -> Found:
         """The table. Raises RidgelineError if there is none."""
-        name = self.identifier().as_string(self._connection)
         row = self._one(
             """select c.oid::bigint, n.nspname || '.' || c.relname, c.relreplident::text, c.relkind::text,
                 row_security_active(c.oid)
             from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = to_regclass(%s)""",
-            name,
+            self.identifier,
         )
         if row is None:
             remedy = "create it, or correct `table`; give the schema too if it is not in `search_path`"
@@ -171,8 +172,7 @@ class Catalog:
 
     def check_identity(self, found: Found, schema: pa.Schema) -> None:
         """Raise RidgelineError if updates and deletions would not say which row they mean."""
-        relation, sql = found.relation, psycopg().sql
-        table = self.identifier().as_string(self._connection)
+        relation, table = found.relation, self.identifier
         keys = [column.name for column in relation.columns if column.key]
         if not keys:
             what = "it has no replica identity, so that the server refuses updates and deletions"
@@ -182,7 +182,7 @@ class Catalog:
             self._refuse(what, "run " + first.format(table))
         missing = [name for name in keys if name not in schema.names]
         if missing and relation.identity != "f":
-            names = ", ".join(f"`{sql.Identifier(name).as_string(self._connection)}`" for name in missing)
+            names = ", ".join(f"`{quoted(name)}`" for name in missing)
             what = f"a deletion only has the columns of the key, and `schema` lacks {names}"
             self._refuse(what, f"add them, or run `alter table {table} replica identity full`")
 
@@ -199,20 +199,17 @@ class Catalog:
 
         Raises RidgelineError for one that does not have all changes of the table.
         """
-        sql, name = psycopg().sql, self._publication
+        name, text = self._publication, quoted(self._publication)
         row = self._one(
             """select pubinsert and pubupdate and pubdelete, pubtruncate, pubviaroot
             from pg_publication where pubname = %s""",
             name,
         )
         if row is None:
-            statement = sql.SQL(
-                "create publication {} for table {} with (publish_via_partition_root = true)"
-            ).format(sql.Identifier(name), self.identifier())
-            self._execute(statement)
+            made = f"create publication {text} for table {self.identifier}"
+            self._execute(f"{made} with (publish_via_partition_root = true)")
             return True
         everything, truncates, _ = row
-        text = sql.Identifier(name).as_string(self._connection)
         if not everything or not truncates:
             remedy = f"run `alter publication {text} set (publish = 'insert, update, delete, truncate')`"
             self._refuse(f"publication `{name}` does not publish all kinds of changes", remedy)
@@ -223,38 +220,35 @@ class Catalog:
             "where pubname = %s and schemaname = %s and tablename = %s",
             *(name, schema, table),
         )
-        whole = self.identifier().as_string(self._connection)
         if row is None:
-            remedy = f"run `alter publication {text} add table {whole}`"
+            remedy = f"run `alter publication {text} add table {self.identifier}`"
             self._refuse(f"publication `{name}` does not have the table", remedy)
         if row[1]:
             what = f"publication `{name}` has a row filter, which the snapshot would not have"
             self._refuse(what, "name one without by `publication`, and filter the stream")
         return False
 
-    def _execute(self, statement: Any) -> None:
+    def _execute(self, statement: str) -> None:
         """Make the publication. Raises RidgelineError without the right to."""
         library = psycopg()
-        text = statement.as_string(self._connection)
         with self.trouble:
             try:
                 self._connection.execute(statement)
             except library.errors.DuplicateObject:  # another one has just made it
                 pass
             except library.errors.InsufficientPrivilege as error:
-                remedy = f"let the owner of the table run `{text}`, then start again"
+                remedy = f"let the owner of the table run `{statement}`, then start again"
                 raise self.trouble.fault(
                     f"the publication cannot be made: {first_line(error)}", remedy
                 ) from None
 
     def is_published(self, oid: int) -> bool:
         """Whether the table is the one that was found at the start, and still published."""
-        name = self.identifier().as_string(self._connection)
         row = self._one(
             """select c.oid = %s and exists (select from pg_publication_tables p
                 where p.pubname = %s and p.schemaname = n.nspname and p.tablename = c.relname)
             from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = to_regclass(%s)""",
-            *(oid, self._publication, name),
+            *(oid, self._publication, self.identifier),
         )
         return row is not None and bool(row[0])
 
@@ -319,11 +313,8 @@ class Catalog:
 
     def drop_publication(self) -> None:
         """Drop the publication, if it is there."""
-        sql = psycopg().sql
         with self.trouble:
-            self._connection.execute(
-                sql.SQL("drop publication if exists {}").format(sql.Identifier(self._publication))
-            )
+            self._connection.execute(f"drop publication if exists {quoted(self._publication)}")
 
     def longest_transaction(self) -> str:
         """The transaction that runs longest, for people; empty: none does."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -12,14 +11,23 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.extras import library
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
+from ridgeline.operators._kinds import family
 from ridgeline.operators.databases.tables import DELETED
-from ridgeline.operators.sql_files.table_output import FileSink, TableOutput, folded, listed, quoted
+from ridgeline.operators.databases.texts import listed, merged
+from ridgeline.operators.sql_files.table_output import FileSink, TableOutput, folded
 
-_MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
 _NUMBER = "ridgeline_number"
+_WAITING = "ridgeline_waiting"
 _MOMENT = 1.0  # seconds
 _SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _WHOLE = {*_SIGNED, *(f"U{name}" for name in _SIGNED), "BOOLEAN"}
+_CUT: Mapping[str, set[str]] = {
+    "floating": _WHOLE,
+    "decimal": _WHOLE,
+    "integer": {"BOOLEAN"},
+    "timestamp": {"DATE", "TIME"},
+}
+"""The types of columns for which DuckDB would round values, or cut them, unasked, by the values' family."""
 
 
 def duckdb() -> Any:
@@ -27,16 +35,17 @@ def duckdb() -> Any:
     return library("duckdb", "DuckDB cannot be imported", "query")
 
 
-def _is_cut(kind: pa.DataType, column: str) -> bool:
-    """Whether DuckDB would round values of an Arrow type for a column of its type, or cut them, unasked."""
-    is_ = pa.types
-    if is_.is_dictionary(kind):
-        return _is_cut(kind.value_type, column)
-    if is_.is_floating(kind) or is_.is_decimal(kind):
-        return column in _WHOLE
-    if is_.is_integer(kind):
-        return column == "BOOLEAN"
-    return is_.is_timestamp(kind) and column in {"DATE", "TIME"}
+def _by_thread() -> tuple[type[Exception], ...]:
+    """The errors while another thread of this process opens a file, closes it or reads it."""
+    library = duckdb()
+    return library.ResourceInUseException, library.ConnectionException
+
+
+def waits(error: BaseException) -> bool:
+    """Whether a file is open elsewhere or by another thread, not there, or its disk is full or gone."""
+    library = duckdb()
+    others = (library.IOException, library.TransactionException, OSError)
+    return isinstance(error, (*_by_thread(), *others))
 
 
 class DuckDbOutput(TableOutput):
@@ -88,131 +97,116 @@ class DuckDbSink(FileSink):
 
     first_retry_seconds = 0.05
     most_retry_seconds = 0.5  # to open a file costs little, and who else has it closes it soon
+    marks: ClassVar[str] = (
+        'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
+    )
+
+    # The database -------------------------------------------------------------------------------------------
 
     def open(self, context: SinkContext) -> None:
         """Make what is missing, compare the columns. Raises RidgelineError."""
         super().open(context)
-        self._begin()
-        first = [context.mark_name, -1, context.epoch]
-        self.connection.execute("insert into ridgeline_marks values (?, ?, ?) on conflict do nothing", first)
-        if context.schema is not None:
-            self.make_or_compare(context.schema)
         self.close()
 
-    def _begin(self) -> None:
-        if self.connection is None:
-            self.connection = self._opened()
-            self.connection.execute(_MARKS)
-
-    def _opened(self) -> Any:
-        """A connection. Other threads of this process have the file for moments: a free one is looked for."""
+    def connect(self) -> None:
+        """Open the file. Other threads of this process have it for moments: a free one is looked for."""
         clock = SystemClock()
         given_up = clock.monotonic() + _MOMENT
-        while True:
+        while self.connection is None:
             try:
-                return duckdb().connect(self.path)
-            except self._by_thread():
+                self.connection = duckdb().connect(self.path)
+            except _by_thread():
                 if clock.monotonic() > given_up:
                     raise
                 clock.wait(_MOMENT / 500)
 
-    def _by_thread(self) -> tuple[type[Exception], ...]:
-        """The errors while another thread of this process opens the file, closes it or reads it."""
-        library = duckdb()
-        return library.ResourceInUseException, library.ConnectionException
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """How many rows an update has found. Raises errors of DuckDB."""
+        found = self.connection.execute(statement, list(values)).fetchall()
+        return int(found[0][0]) if found else 0
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
+        """The rows of an answer. Raises errors of DuckDB."""
+        found: Sequence[Any] = self.connection.execute(query, list(values)).fetchall()
+        return found
 
     def mark(self) -> Mark | None:
         """The row of this run."""
-        self._begin()
+        self.connect()
         try:
-            return self._read_mark()
+            return self.read_mark()
         finally:
             self.close()
 
-    def _read_mark(self) -> Mark | None:
-        query = 'select "window", epoch from ridgeline_marks where name = ?'
-        found = self.connection.execute(query, [self.context.mark_name]).fetchall()
-        return Mark(*found[0]) if found else None
+    def begin(self, batches: Sequence[Batch]) -> None:
+        """Open the file, and begin a transaction: another writer fails here."""
+        self.connect()
+        super().begin(batches)
+        self._settled = None  # others may have changed the table while the file was closed
+        touch = "update ridgeline_marks set epoch = epoch where name = ?"
+        self.execute(touch, (self.context.mark_name,))
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write the rows and the mark. Raises RidgelineError for rows that the table refuses."""
-        library = duckdb()
-        self._begin()
         try:
-            self.connection.execute("begin")
-            touch = "update ridgeline_marks set epoch = epoch where name = ?"  # another writer fails here
-            self.connection.execute(touch, [self.context.mark_name])
-            unwritten = self.context.unwritten(batches, self._read_mark())
-            for _, group in groupby(unwritten, lambda one: one.schema):
-                self._write_alike(list(group))
-            update = 'update ridgeline_marks set "window" = ?, epoch = ? where name = ?'
-            if self.connection.execute(update, [*mark, self.context.mark_name]).fetchone() == (0,):
-                raise self.context.unmarked(self.place())
-            self.connection.execute("commit")
-        except (library.DataError, library.IntegrityError, library.ProgrammingError) as error:
-            self.close()
-            if (found := self.mark()) is not None and found.window >= batches[0].window:
-                msg = f"another driver has written window {found.window} meanwhile"
-                raise SinkUnavailableError(msg) from error
-            windows = f"windows {batches[0].window} to {batches[-1].window}"
-            msg = f"`{self.context.operator}` cannot write {windows} to {self.place()}: {error}; mend it "
-            msg += "upstream or in the table, then start it again: nothing that was committed is lost"
-            raise RidgelineError(msg) from error
+            super().write(batches, mark)
         finally:
             self.close()  # a transaction that was not committed is gone with it
 
-    def make_or_compare(self, schema: pa.Schema) -> None:
-        """Make the table if it is missing, and compare its columns."""
-        target, fields = self.target, self.written(schema)
-        query = "select table_name, column_name, data_type from information_schema.columns "
-        query += "where table_catalog = current_database() and table_schema = current_schema()"
-        own = [found for found in self.connection.execute(query).fetchall() if self._is_own(found[0])]
-        found = {folded(name): kind for _, name, kind in own}
-        if not found:
-            self.refuse_missing()
-            self.connection.register("ridgeline_schema", pa.schema(fields).empty_table())
-            kinds = self.connection.execute("describe select * from ridgeline_schema").fetchall()
-            self.connection.unregister("ridgeline_schema")
-            columns = [f"{quoted(name)} {kind}" for name, kind, *_ in kinds]
-            if target.key:
-                columns.append(f"primary key ({listed(target.key)})")
-            self.connection.execute(f"create table {quoted(target.name)} ({', '.join(columns)})")
-            found = {folded(name): kind for name, kind, *_ in kinds}
-        self.compare_folded(fields, found, lambda kind, column: not _is_cut(kind, column))
-
-    def _is_own(self, name: str) -> bool:
-        return folded(name) == folded(self.target.name)
-
-    def _write_alike(self, batches: list[Batch]) -> None:
-        """Write batches of the same columns: of each key the last row."""
-        self.make_or_compare(batches[0].schema)
-        rows = pa.concat_tables([batch.data for batch in batches])
-        names = [name for name in rows.column_names if name != DELETED]
-        table = quoted(self.target.name)
-        if self.target.key:
-            rows = rows.append_column(_NUMBER, pa.array(range(len(rows)), pa.int64()))
-        self.connection.register("ridgeline_waiting", rows)
-        last = "ridgeline_waiting"
-        end = ""
-        if self.target.key:
-            keys = listed(self.target.key)
-            newest = f"row_number() over (partition by {keys} order by {_NUMBER} desc) = 1"
-            last = f"(from ridgeline_waiting qualify {newest}) as last"
-            others = [quoted(name) for name in names if name not in self.target.key]
-            change = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}"
-            end = f" on conflict ({keys}) do {change if others else 'nothing'}"
-        if self.target.delete is not None:
-            same = " and ".join(f"{table}.{quoted(name)} = last.{quoted(name)}" for name in self.target.key)
-            gone = f"delete from {table} using {last} where last.{DELETED} and {same}"  # noqa: S608  identifiers
-            self.connection.execute(gone)
-            last += f" where not last.{DELETED}"
-        columns = listed(names)
-        insert = f"insert into {table} ({columns}) select {columns} from {last}{end}"  # noqa: S608  identifiers
-        self.connection.execute(insert)
-        self.connection.unregister("ridgeline_waiting")
+    def explained(self, error: Exception, batches: Sequence[Batch]) -> Exception:
+        """What the table refuses the user has to mend, unless another driver has written it."""
+        library = duckdb()
+        if not isinstance(error, (library.DataError, library.IntegrityError, library.ProgrammingError)):
+            return error
+        if not batches:
+            return self.refused(str(error))
+        self.close()
+        if (found := self.mark()) is not None and found.window >= batches[0].window:
+            return SinkUnavailableError(f"another driver has written window {found.window} meanwhile")
+        windows = f"windows {batches[0].window} to {batches[-1].window}"
+        msg = (
+            f"`{self.context.operator}` cannot write {windows} to {self.place()}: {error}; mend it upstream "
+        )
+        msg += "or in the table, then start it again: nothing that was committed is lost"
+        return RidgelineError(msg)
 
     def is_unavailable(self, error: Exception) -> bool:
-        """Whether the file is open elsewhere or by another thread, or its disk is full or gone."""
-        library = duckdb()
-        others = (library.IOException, library.TransactionException, OSError)
-        return isinstance(error, (*self._by_thread(), *others))
+        """Whether the file is open elsewhere, or its disk is full or gone."""
+        return waits(error)
+
+    # The table ----------------------------------------------------------------------------------------------
+
+    def columns(self) -> Mapping[str, str]:
+        """The columns of the table with their types; none if it is missing."""
+        query = "select table_name, column_name, data_type from information_schema.columns "
+        query += "where table_catalog = current_database() and table_schema = current_schema()"
+        own = folded(self.target.name)
+        return {name: kind for table, name, kind in self.rows(query) if folded(table) == own}
+
+    def types(self, fields: Sequence[pa.Field]) -> Sequence[str]:
+        """The types that DuckDB has for those of the stream."""
+        self.connection.register("ridgeline_schema", pa.schema(fields).empty_table())
+        kinds = [kind for _, kind, *_ in self.rows("describe select * from ridgeline_schema")]
+        self.connection.unregister("ridgeline_schema")
+        return kinds
+
+    def fits(self, kind: pa.DataType, column: str) -> bool:
+        """Whether DuckDB neither rounds nor cuts values of a type for a column."""
+        return column not in _CUT.get(family(kind), ())
+
+    def write_alike(self, batches: Sequence[Batch]) -> None:
+        """Write batches of the same columns: of each key the last row."""
+        rows = pa.concat_tables([batch.data for batch in batches])
+        names = [name for name in rows.column_names if name != DELETED]
+        key, columns = self.target.key, listed(names)
+        statements = [f"insert into {self.table} ({columns}) select {columns} from {_WAITING}"]  # noqa: S608  identifiers
+        if key:
+            rows = rows.append_column(_NUMBER, pa.array(range(len(rows)), pa.int64()))
+            newest = f"row_number() over (partition by {listed(key)} order by {_NUMBER} desc) = 1"
+            last = f"(from {_WAITING} qualify {newest}) as last"
+            deleted = None if self.target.delete is None else DELETED
+            statements = merged(self.table, key, names, last, deleted)
+        self.connection.register(_WAITING, rows)
+        for statement in statements:
+            self.execute(statement)
+        self.connection.unregister(_WAITING)

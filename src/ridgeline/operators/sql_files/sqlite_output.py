@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from ridgeline.api.columns.casting import is_text
 from ridgeline.api.errors import capped
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+from ridgeline.connect.sink import Batch, Sink
 from ridgeline.operators._json import json_column
+from ridgeline.operators._kinds import NESTED, family
 from ridgeline.operators.databases.tables import DELETED, Target
-from ridgeline.operators.sql_files.table_output import FileSink, TableOutput, folded, listed, quoted
+from ridgeline.operators.databases.texts import listed, on_conflict, quoted
+from ridgeline.operators.sql_files.table_output import FileSink, TableOutput, folded
 
 _NUMERIC = {"INTEGER", "NUMERIC", "REAL"}
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[ \t\n\v\f\r]*", re.ASCII)
@@ -85,7 +87,6 @@ def _digits(text: str) -> int:
 _BUSY_SECONDS = 10.0
 _STRICT = (3, 37, 0)
 """The first version of SQLite with tables that are strict."""
-_MARKS = "create table if not exists ridgeline_marks (name text primary key, window int, epoch int)"
 
 
 class SqliteOutput(TableOutput):
@@ -147,33 +148,51 @@ class SqliteOutput(TableOutput):
 
 def _stored(column: Any, name: str) -> Any:
     """A column of types that SQLite has."""
-    kind, is_ = column.type, pa.types
-    if is_.is_dictionary(kind):
+    if pa.types.is_dictionary(column.type):
         return _stored(column.dictionary_decode(), name)
-    if is_.is_uint64(kind):
+    if pa.types.is_uint64(column.type):
         try:
             return column.cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise ValueError(
                 f"column `{name}` has an integer above 2**63 - 1, which SQLite cannot store ({error})"
             ) from error
-    if is_.is_boolean(kind):
+    found = family(column.type)
+    if found == "boolean":
         return column.cast(pa.int8())
-    if is_.is_duration(kind):
+    if found == "duration":
         return column.cast(pa.duration("us"), safe=False).cast(pa.int64())
-    if is_.is_decimal(kind) or is_.is_date(kind) or is_.is_time(kind) or is_.is_timestamp(kind):
+    if found in {"decimal", "date", "time", "timestamp"}:
         return column.cast(pa.string())
-    return json_column(column) if is_.is_nested(kind) else column
+    return json_column(column) if found in NESTED else column
 
 
-def _declared_type(kind: pa.DataType) -> str:
-    """The type of a column that is made."""
-    is_ = pa.types
-    if is_.is_integer(kind) or is_.is_boolean(kind) or is_.is_duration(kind):
-        return "integer"
-    if is_.is_floating(kind):
-        return "real"
-    return "blob" if is_.is_binary(kind) or is_.is_large_binary(kind) else "text"
+_TYPES: Mapping[str, str] = {
+    "boolean": "integer",
+    "integer": "integer",
+    "duration": "integer",
+    "floating": "real",
+    "bytes": "blob",
+}
+"""The types of columns that are made that are no text, by family."""
+_WAITING_CODES = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+}
+_NOT_UNIQUE = {
+    sqlite3.SQLITE_CONSTRAINT_UNIQUE,
+    sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+    sqlite3.SQLITE_CONSTRAINT_ROWID,
+}
+
+
+def waits(error: BaseException) -> bool:
+    """Whether a file is locked, not there, full, or its disk is gone."""
+    return isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _WAITING_CODES
 
 
 class _Late(NamedTuple):
@@ -186,104 +205,89 @@ class _Late(NamedTuple):
 
 
 class SqliteSink(FileSink):
-    """Writes rows and the mark in one transaction."""
+    """Writes rows one after the other; those that others keep out at the end."""
+
+    marks: ClassVar[str] = (
+        "create table if not exists ridgeline_marks (name text primary key, window int, epoch int)"
+    )
+    begins: ClassVar[str] = "begin immediate"
 
     def __init__(self, path: str, target: Target) -> None:
         super().__init__(path, target)
-        self._marked = False
-        """Whether the mark of this run was there once."""
         self._changes: dict[str, tuple[str, Callable[[Any], bool]]] = {}
         """By column, its type in the table, and which values SQLite would change for that."""
         self._late: dict[tuple[Any, ...], _Late] = {}
         """By key, the rows that others keep out, which have a unique value of theirs."""
 
-    def open(self, context: SinkContext) -> None:
-        """Open the file, make what is missing, compare the columns. Raises RidgelineError."""
-        super().open(context)
+    # The database -------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Open the file."""
         self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_SECONDS)
-        self.connection.execute("pragma journal_mode = wal")
-        self.connection.execute("pragma synchronous = full")
-        self.connection.execute(_MARKS)
-        if context.schema is not None:
-            self.settle(context.schema)
+        self.execute("pragma journal_mode = wal")
+        self.execute("pragma synchronous = full")
 
-    def mark(self) -> Mark | None:
-        """The row of this run."""
-        query = "select window, epoch from ridgeline_marks where name = ?"
-        found = self._database.execute(query, (self.context.mark_name,)).fetchone()
-        return None if found is None else Mark(*found)
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """How many rows an update has found. Raises errors of sqlite3."""
+        return int(self.connection.execute(statement, values).rowcount)
 
-    def _own_mark(self) -> Mark | None:
-        """The mark. Raises RidgelineError if it was there, and is gone."""
-        found = self.mark()
-        if found is None and self._marked:
-            raise self.context.unmarked(self.place())
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
+        """The rows of an answer. Raises errors of sqlite3."""
+        found: Sequence[Any] = self.connection.execute(query, values).fetchall()
         return found
 
-    @property
-    def _database(self) -> sqlite3.Connection:
-        opened: sqlite3.Connection = self.connection
-        return opened
+    def is_unavailable(self, error: Exception) -> bool:
+        """Whether the file is locked, full, or its disk is gone."""
+        return waits(error)
 
-    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Write the rows and the mark. Raises UnwritableError, RidgelineError."""
-        database = self._database
-        database.execute("begin immediate")
-        self._late.clear()
-        try:
-            for batch in self.context.unwritten(batches, self._own_mark()):
-                self.settle(batch.schema)
-                self._write_batch(batch)
-            self._write_late()
-            row = (self.context.mark_name, *mark)
-            database.execute("insert or replace into ridgeline_marks values (?, ?, ?)", row)
-            database.execute("commit")
-            self._marked = True
-        except BaseException:
-            if database.in_transaction:
-                database.execute("rollback")
-            raise
+    # The table ----------------------------------------------------------------------------------------------
 
-    def make_or_compare(self, schema: pa.Schema) -> None:
-        """Make the table if it is missing, and compare its columns."""
-        target, fields = self.target, self.written(schema)
-        found = self._declared()
-        if not found:
-            self.refuse_missing()
-            columns = [f"{quoted(field.name)} {_declared_type(field.type)}" for field in fields]
-            if target.key:
-                columns.append(f"primary key ({listed(target.key)})")
-            self._database.execute(f"create table {quoted(target.name)} ({', '.join(columns)})")
-            found = self._declared()
-        declared = {folded(name): kind for name, kind in found.items()}
-        self.compare_folded(fields, declared)
+    def columns(self) -> Mapping[str, str]:
+        """The columns of the table with their declared types; none if it is missing."""
+        return dict(self.rows("select name, type from pragma_table_info(?)", (self.target.name,)))
+
+    def types(self, fields: Sequence[pa.Field]) -> Sequence[str]:
+        """The types of the columns of a table that is made."""
+        return [_TYPES.get(family(field.type), "text") for field in fields]
+
+    def compare_table(self, fields: Sequence[pa.Field], found: Mapping[str, str]) -> None:
+        """Compare columns and key, and note for which columns values would change. Raises RidgelineError."""
+        super().compare_table(fields, found)
         self._check_key([field.name for field in fields])
+        declared = {folded(name): kind for name, kind in found.items()}
         self._changes = {}
         for field in fields:
             kind = declared[folded(field.name)]
             if (changed := changes(field.type, affinity(kind))) and not (self._is_strict and kind == "ANY"):
                 self._changes[field.name] = kind, changed
 
-    def _declared(self) -> dict[str, str]:
-        """The columns of the table with their declared types; none if the table is missing."""
-        rows = self._database.execute("select name, type from pragma_table_info(?)", (self.target.name,))
-        return dict(rows.fetchall())
-
     @property
     def _is_strict(self) -> bool:
         if sqlite3.sqlite_version_info < _STRICT:
             return False
         query = "select max(strict) from pragma_table_list where name = ? collate nocase"
-        return bool(self._database.execute(query, (self.target.name,)).fetchone()[0])
+        return bool(self.rows(query, (self.target.name,))[0][0])
 
     def _check_key(self, names: Sequence[str]) -> None:
         """Raise RidgelineError if the table has no unique index for the key."""
         try:
-            self._database.execute(f"explain {self._statement(names)}", [None] * len(names))
+            self.execute(f"explain {self._statement(names)}", [None] * len(names))
         except sqlite3.OperationalError as error:
             if "ON CONFLICT" not in str(error):
                 raise
             self.refuse_key()
+
+    # Rows ---------------------------------------------------------------------------------------------------
+
+    def begin(self, batches: Sequence[Batch]) -> None:
+        """Begin a transaction."""
+        super().begin(batches)
+        self._late.clear()
+
+    def write_alike(self, batches: Sequence[Batch]) -> None:
+        """Write the rows of batches, in order."""
+        for batch in batches:
+            self._write_batch(batch)
 
     def _write_batch(self, batch: Batch) -> None:
         """Write the rows of a batch, in order."""
@@ -302,7 +306,7 @@ class SqliteSink(FileSink):
                 continue
             if gone:
                 self._late.pop(self._key(names, row), None)
-                self._database.execute(remove, self._key(names, row))
+                self.execute(remove, self._key(names, row))
             else:
                 self._insert(batch, names, [row])
 
@@ -328,34 +332,32 @@ class SqliteSink(FileSink):
 
     def _insert(self, batch: Batch, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
         """Insert rows; one by one if some of them is refused."""
-        database = self._database
-        statement = self._statement(names)
-        database.execute("savepoint rows")
+        self.execute("savepoint rows")
         try:
-            database.executemany(statement, rows)
+            self.connection.executemany(self._statement(names), rows)
             for row in rows if self._late else ():
                 self._late.pop(self._key(names, row), None)
         except sqlite3.IntegrityError as error:
-            database.execute("rollback to rows")
+            self.execute("rollback to rows")
             if len(rows) > 1:
                 for row in rows:
                     self._insert(batch, names, [row])
-            elif self.target.key and str(error).startswith("UNIQUE"):
+            elif self.target.key and error.sqlite_errorcode in _NOT_UNIQUE:
                 self._late[self._key(names, rows[0])] = _Late(batch, names, rows[0], str(error))
             else:
                 self.refuse(batch, repr(rows[0]), str(error), cause=error)
-        database.execute("release rows")
+        self.execute("release rows")
 
-    def _write_late(self) -> None:
+    def end_rows(self) -> None:
         """Write rows that others kept out: these may have changed, or exchange their values with them.
 
         All are taken out of the table before one is put in. Raises UnwritableError.
         """
-        late, database = list(self._late.values()), self._database
+        late = list(self._late.values())
         if not late:
             return
         refused: list[tuple[_Late, dict[str, Any]]] = []
-        database.execute("savepoint late")
+        self.execute("savepoint late")
         try:
             for one, old in [(one, self._taken(one.names, one.row)) for one in late]:
                 new = dict(zip(map(folded, one.names), one.row, strict=True))
@@ -366,9 +368,9 @@ class SqliteSink(FileSink):
             for _, old in refused:
                 self._put(old)
         except sqlite3.IntegrityError:
-            database.execute("rollback to late")
+            self.execute("rollback to late")
             refused = [(one, {}) for one in late]
-        database.execute("release late")
+        self.execute("release late")
         for one, _ in refused:
             self.refuse(one.batch, repr(one.row), one.why)
 
@@ -378,37 +380,26 @@ class SqliteSink(FileSink):
     @property
     def _of_key(self) -> str:
         """The rows with a key, in SQL."""
-        table = quoted(self.target.name)  # before a name SQLite does not take that for a text
-        return f"from {table} where " + " and ".join(
-            f"{table}.{quoted(name)} = ?" for name in self.target.key
-        )
+        # before a name SQLite does not take that for a text
+        same = " and ".join(f"{self.table}.{quoted(name)} = ?" for name in self.target.key)
+        return f"from {self.table} where {same}"
 
     def _taken(self, names: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
         """Delete the row with the key of this one, if there is one. Returns it, by column."""
-        columns, key = list(self._declared()), self._key(names, row)
-        found = self._database.execute(f"select {listed(columns)} {self._of_key}", key).fetchone()
-        self._database.execute(f"delete {self._of_key}", key)
-        return dict(zip(map(folded, columns), found, strict=True)) if found else {}
+        columns, key = list(self.columns()), self._key(names, row)
+        found = self.rows(f"select {listed(columns)} {self._of_key}", key)
+        self.execute(f"delete {self._of_key}", key)
+        return dict(zip(map(folded, columns), found[0], strict=True)) if found else {}
 
     def _put(self, row: dict[str, Any]) -> None:
         """Insert a row, unless it has no columns."""
-        marks, table = ", ".join("?" * len(row)), quoted(self.target.name)
-        insert = f"insert into {table} ({listed(list(row))}) values ({marks})"  # noqa: S608  identifiers
         if row:
-            self._database.execute(insert, list(row.values()))
+            self.execute(self._insertion(list(row)), list(row.values()))
 
     def _statement(self, names: Sequence[str]) -> str:
-        marks = ", ".join("?" * len(names))
-        table = quoted(self.target.name)
-        insert = f"insert into {table} ({listed(names)}) values ({marks})"  # noqa: S608  identifiers
-        if not self.target.key:
-            return insert
-        others = [quoted(name) for name in names if name not in self.target.key]
-        change = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}"
-        return f"{insert} on conflict ({listed(self.target.key)}) do {change if others else 'nothing'}"
+        """The statement that inserts a row, by key or without."""
+        insert, key = self._insertion(names), self.target.key
+        return f"{insert} {on_conflict(key, names)}" if key else insert
 
-    def is_unavailable(self, error: Exception) -> bool:
-        """Whether the file is locked, full, or its disk is gone."""
-        names = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
-        waits = isinstance(error, sqlite3.OperationalError) and any(name in str(error) for name in names)
-        return waits or isinstance(error, OSError)
+    def _insertion(self, names: Sequence[str]) -> str:
+        return f"insert into {self.table} ({listed(names)}) values ({', '.join('?' * len(names))})"  # noqa: S608  identifiers
