@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.secrets import Secret, secret_value
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
 from ridgeline.operators.databases.tables import DELETED, Target
 from ridgeline.operators.lake.target import (
     NUMBER,
@@ -55,6 +53,7 @@ _AWAY = (
     "Generic HTTP error",
     "error sending request",
     "AWS Error NETWORK_CONNECTION",
+    "No space left",
 )
 _PAINT = re.compile(r"\x1b\[[\d;]*m")
 _CONFLICTS = ("concurrent", "already exists", "conflict", "commit attempts")
@@ -68,15 +67,6 @@ def deltalake() -> Any:
 def table_uri(path: str) -> str:
     """A relative path made absolute; a URI as it is."""
     return local_path(path) if is_local(path) else path
-
-
-def delta_faults(path: str, storage: Mapping[str, object]) -> list[tuple[str, object, str]]:
-    """The faults of an operator whose table cannot be reached so."""
-    return library_faults("path", path, deltalake) + [
-        (f"storage.{name}", "...", "is refused: two writers could overwrite each other's commit")
-        for name in storage
-        if name.lower() in _UNSAFE
-    ]
 
 
 class Store:
@@ -104,73 +94,6 @@ class Store:
             made["allow_http"] = "true"
         return {**{name: value for name, value in made.items() if name not in known}, **given}
 
-    def load(self) -> Any:
-        """The table as it is now. Raises TableNotFoundError of the library."""
-        return deltalake().DeltaTable(self.uri, storage_options=self.options())
-
-
-def place(kind: str, uri: str) -> str:
-    """A table for people, without secrets."""
-    return f"{kind} table {mask_text(uri)}"
-
-
-def first_line(error: BaseException) -> str:
-    """The text of an error of the library, without the stack that it may add."""
-    text = _PAINT.sub("", str(error)).partition("\n   0: ")[0]
-    lines = (line.strip(" \u21b3") for line in text.splitlines())
-    return ": ".join(line for line in lines if line) or type(error).__name__
-
-
-def is_hopeless(error: BaseException) -> bool:
-    """Whether a store refuses for reasons that time does not mend: rights, a bucket that is missing."""
-    text = str(error).lower()
-    return any(part in text for part in _HOPELESS)
-
-
-def is_away(error: BaseException) -> bool:
-    """Whether a store cannot be reached now, or is full."""
-    if is_hopeless(error):
-        return False
-    return isinstance(error, OSError) or of_store(error) or "No space left" in str(error)
-
-
-def of_store(error: BaseException) -> bool:
-    """Whether an error is that of a store that cannot be reached, whatever the library has made of it."""
-    return not is_hopeless(error) and any(part in str(error) for part in _AWAY)
-
-
-def is_conflict(error: BaseException) -> bool:
-    """Whether another writer has committed meanwhile: with the newest version it may work."""
-    library = deltalake()
-    if not isinstance(error, library.exceptions.DeltaError):
-        return False
-    text = str(error)
-    if text.startswith("Failed to commit transaction: ") and text.rpartition(" ")[2].isdigit():
-        return True
-    return any(part in text.lower() for part in _CONFLICTS)
-
-
-@contextmanager
-def explaining(operator: str, where: str) -> Iterator[None]:
-    """Turn errors of the library into those that say whether it is worth trying again.
-
-    Raises SinkUnavailableError if it is, RidgelineError with the remedy if not.
-    """
-    try:
-        yield
-    except (RidgelineError, SinkUnavailableError):
-        raise
-    except Exception as error:
-        text = mask_text(first_line(error))
-        if is_away(error) or is_conflict(error):
-            raise SinkUnavailableError(text) from error
-        remedy = "mend that, then start it again: nothing that was committed is lost"
-        if is_hopeless(error):
-            remedy = "check `path` and `storage`"
-        raise RidgelineError(
-            f"`{operator}` cannot write to {where}: {capped(text, 1000)}; {remedy}"
-        ) from error
-
 
 _UNFIT = set(" ,;{}()\n\t=")
 """The characters that no column's name has: Delta's readers refuse them."""
@@ -181,35 +104,71 @@ _CONSTRAINTS = "delta.constraints."
 class DeltaSink(LakeSink):
     """Writes each version on the one whose mark was read: if that changes meanwhile, the commit fails."""
 
+    reached_by: ClassVar[str] = "`path` and `storage`"
+
     def __init__(self, store: Store, target: Target) -> None:
         super().__init__(target, delta_type)
         self._store = store
-        self._table: Any = None
         self._version = -1
         """The version whose columns were compared last."""
 
     def place(self) -> str:
-        """The table's URI."""
-        return place("Delta", self._store.uri)
+        """The table's URI, without secrets."""
+        return f"Delta table {mask_text(self._store.uri)}"
 
     def open(self, context: SinkContext) -> None:
         """Make the table if it is missing, compare the columns. Raises RidgelineError."""
+        self._version = -1
         super().open(context)
-        with self.explaining():
-            self._table = self._found(context.schema)
-            if self._table is None:
-                return
-            self._version = -1
-            self._look()
-            if context.schema is not None:
-                self.check_table(self.fields(context.schema))
 
-    def _found(self, schema: pa.Schema | None) -> Any:
-        """The table, which is made if it is missing; None if no columns are known yet."""
+    # The library --------------------------------------------------------------------------------------------
+
+    def loaded(self) -> Any:
+        """The table; None if it is missing."""
+        library = deltalake()
         try:
-            return self._store.load()
-        except deltalake().exceptions.TableNotFoundError:
-            return None if schema is None else self._make(schema)
+            return library.DeltaTable(self._store.uri, storage_options=self._store.options())
+        except library.exceptions.TableNotFoundError:
+            return None
+
+    def made(self, fields: Sequence[pa.Field]) -> Any:
+        """Make the table."""
+        library = deltalake()
+        return library.DeltaTable.create(
+            self._store.uri,
+            schema=library.Schema.from_arrow(pa.schema(fields)),
+            mode="error",
+            partition_by=list(self.target.partition_by),
+            storage_options=self._store.options(),
+        )
+
+    def refresh(self) -> None:
+        """Read the newest version of the table."""
+        self.table.update_incremental()
+
+    def text_of(self, error: Exception) -> str:
+        """The text of an error, without the stack that the library may add."""
+        text = _PAINT.sub("", str(error)).partition("\n   0: ")[0]
+        lines = (line.strip(" \u21b3") for line in text.splitlines())
+        return ": ".join(line for line in lines if line) or type(error).__name__
+
+    def is_hopeless(self, error: Exception) -> bool:
+        """Whether a store refuses: the library has no codes of that."""
+        text = str(error).lower()
+        return any(part in text for part in _HOPELESS)
+
+    def is_away(self, error: Exception) -> bool:
+        """Whether a store cannot be reached now, or is full, whatever the library has made of it."""
+        return isinstance(error, OSError) or any(part in str(error) for part in _AWAY)
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether another writer has committed meanwhile."""
+        if not isinstance(error, deltalake().exceptions.DeltaError):
+            return False
+        text = str(error)
+        if text.startswith("Failed to commit transaction: ") and text.rpartition(" ")[2].isdigit():
+            return True
+        return any(part in text.lower() for part in _CONFLICTS)
 
     def fields(self, schema: pa.Schema) -> list[pa.Field]:
         """The columns of the stream as the table has them. Raises RidgelineError."""
@@ -219,38 +178,23 @@ class DeltaSink(LakeSink):
                 self.fault(f"`{field.name}` is no name of a column in Delta", "give it another name upstream")
         return fields
 
-    def _make(self, schema: pa.Schema) -> Any:
-        """Make the table for a stream."""
-        library = deltalake()
-        fields = self.fields(schema)
-        self.refuse_missing()
-        return library.DeltaTable.create(
-            self._store.uri,
-            schema=library.Schema.from_arrow(pa.schema(fields)),
-            mode="error",
-            partition_by=list(self.target.partition_by),
-            storage_options=self._store.options(),
-        )
-
-    def _look(self) -> None:
+    def look(self) -> None:
         """Read the table's columns, if it has changed."""
-        if self._table.version() == self._version:
+        if self.table.version() == self._version:
             return
-        schema = pa.schema(self._table.schema().to_arrow())
+        schema = pa.schema(self.table.schema().to_arrow())
         fields = tuple(pa.field(field.name, delta_type(field.type)) for field in schema)
         needed = tuple(field.name for field in schema if not field.nullable)
-        partition_by = tuple(self._table.metadata().partition_columns)
+        partition_by = tuple(self.table.metadata().partition_columns)
         self.columns = LakeColumns(fields, partition_by, needed)
-        self._version = self._table.version()
+        self._version = self.table.version()
 
     # The mark -----------------------------------------------------------------------------------------------
 
     def found_mark(self) -> Mark | None:
         """The transaction identifiers of this run, as of the version that was read last."""
-        if self._table is None:
-            return None
         name = self.context.mark_name
-        window, epoch = map(self._table.transaction_version, (name, f"{name}/epoch"))
+        window, epoch = map(self.table.transaction_version, (name, f"{name}/epoch"))
         if window is None or epoch is None:
             return None
         return Mark(window, epoch)
@@ -265,27 +209,8 @@ class DeltaSink(LakeSink):
 
     # Writing ------------------------------------------------------------------------------------------------
 
-    def explaining(self) -> AbstractContextManager[None]:
-        """As deltalake has errors."""
-        return explaining(self.context.operator, self.place())
-
-    def is_conflict(self, error: Exception) -> bool:
-        """Whether the table has changed since it was read."""
-        return is_conflict(error)
-
-    def attempt(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Read the newest version, compare its mark, and write the next one."""
-        if self._table is None:
-            self._table = self._make(batches[0].schema)
-        self._table.update_incremental()
-        self._look()
-        unwritten = self.unwritten(batches)
-        if unwritten:
-            self._write(unwritten, mark)
-
-    def _write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Write batches that are not in the table yet."""
-        rows = self.with_values(batches, self.united(batches))
+    def commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
+        """Write rows and mark as one version; without those that a constraint refuses, if one does."""
         try:
             self._commit(batches, rows, mark)
         except Exception as error:
@@ -297,10 +222,10 @@ class DeltaSink(LakeSink):
         """Write one version of the table."""
         properties = self._properties(mark)
         if not len(rows):
-            self._table.create_write_transaction(
+            self.table.create_write_transaction(
                 [],
                 mode="append",
-                schema=self._table.schema(),
+                schema=self.table.schema(),
                 partition_by=list(self.columns.partition_by),
                 commit_properties=properties,
             )
@@ -314,14 +239,14 @@ class DeltaSink(LakeSink):
                 kinds = [rows.schema.field(name).type for name in self.target.partition_by]
                 more = {"mode": "overwrite", "predicate": predicate(self.target.partition_by, kinds, parts)}
             rows = rows.drop_columns([NUMBER])
-            deltalake().write_deltalake(self._table, rows, commit_properties=properties, **more)
+            deltalake().write_deltalake(self.table, rows, commit_properties=properties, **more)
 
     def _merge(self, rows: pa.Table, properties: Any) -> None:
         """Replace, insert and delete rows by key."""
         names = [field.name for field in self.columns.fields]
         values = {_quoted(name): f"stream.{_quoted(name)}" for name in names}
         same = (f"kept.{_quoted(name)} = stream.{_quoted(name)}" for name in self.target.key)
-        merger = self._table.merge(
+        merger = self.table.merge(
             rows,
             predicate=" and ".join(same),
             source_alias="stream",
@@ -344,8 +269,8 @@ class DeltaSink(LakeSink):
         if self.target.delete is not None:
             deletes = rows.column(DELETED).to_pylist()
         with tempfile.TemporaryDirectory() as folder:
-            beside = library.DeltaTable.create(folder, schema=self._table.schema())
-            known = self._table.metadata().configuration.items()
+            beside = library.DeltaTable.create(folder, schema=self.table.schema())
+            known = self.table.metadata().configuration.items()
             for name, text in known:
                 if name.startswith(_CONSTRAINTS):
                     beside.alter.add_constraint({name.removeprefix(_CONSTRAINTS): text})
@@ -372,7 +297,7 @@ class DeltaSink(LakeSink):
 
     def close(self) -> None:
         """Let go of the table."""
-        self._table = None
+        self.table = None
 
 
 def _quoted(name: str) -> str:
@@ -464,8 +389,10 @@ class DeltaOutput(LakeOutput):
     storage: dict[str, Secret] = Field(default={}, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a host without deltalake."""
-        return super().property_faults() + delta_faults(str(self.path), self.storage)
+        """Refuse a host without deltalake, and options that make commits unsafe."""
+        faults = super().property_faults() + library_faults("path", self.path, deltalake)
+        rule = "is refused: two writers could overwrite each other's commit"
+        return faults + [(f"storage.{name}", "...", rule) for name in self.storage if name.lower() in _UNSAFE]
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -12,12 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.api.errors import RidgelineError, capped
-from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.secrets import Secret, secret_value
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
+from ridgeline.connect.sink import Batch, Mark, Sink
 from ridgeline.operators.databases.tables import DELETED, Target
 from ridgeline.operators.lake.target import (
     LakeColumns,
@@ -53,14 +50,6 @@ def pyiceberg() -> Any:
     return library("pyiceberg", what, "lake")
 
 
-def iceberg_faults(table: str) -> list[tuple[str, object, str]]:
-    """The faults of an operator whose table cannot be reached so."""
-    faults = library_faults("table", table, pyiceberg)
-    if "." not in table:
-        faults.append(("table", table, "must name the namespace, too: `shop.totals`"))
-    return faults
-
-
 class IcebergTable:
     """A table's name, its catalog, and the properties of that, of which some are secrets."""
 
@@ -82,45 +71,6 @@ class IcebergTable:
         return pyiceberg().catalog.load_catalog(self._catalog, **given)
 
 
-def is_hopeless(error: BaseException) -> bool:
-    """Whether rights are missing, or a bucket: time does not mend that."""
-    name = type(error).__name__
-    return name in {"UnauthorizedError", "ForbiddenError"} or any(part in str(error) for part in _HOPELESS)
-
-
-def is_away(error: BaseException) -> bool:
-    """Whether catalog or store cannot be reached now, or another writer was quicker."""
-    if is_hopeless(error):
-        return False
-    return isinstance(error, OSError) or type(error).__name__ in _AWAY
-
-
-def text_of(error: BaseException) -> str:
-    """The text of an error of the library, without the statement of SQL that it may add."""
-    return mask_text(str(error).partition("\n[SQL:")[0].strip() or type(error).__name__)
-
-
-@contextmanager
-def explaining(operator: str, where: str) -> Iterator[None]:
-    """Turn errors of the library into those that say whether it is worth trying again.
-
-    Raises SinkUnavailableError if it is, RidgelineError with the remedy if not.
-    """
-    try:
-        yield
-    except (RidgelineError, SinkUnavailableError):
-        raise
-    except Exception as error:
-        if is_away(error):
-            raise SinkUnavailableError(text_of(error)) from error
-        remedy = "mend that, then start it again: nothing that was committed is lost"
-        if is_hopeless(error):
-            remedy = "check `table` and `properties`"
-        raise RidgelineError(
-            f"`{operator}` cannot write to {where}: {capped(text_of(error), 1000)}; {remedy}"
-        ) from error
-
-
 _MARK = "ridgeline.mark."
 _RETRIES = "commit.retry.num-retries"
 
@@ -128,41 +78,30 @@ _RETRIES = "commit.retry.num-retries"
 class IcebergSink(LakeSink):
     """Commits each write on the metadata whose mark was read: if these change meanwhile, it fails."""
 
+    reached_by: ClassVar[str] = "`table` and `properties`"
+
     def __init__(self, table: IcebergTable, target: Target) -> None:
         super().__init__(target, iceberg_type)
         self._named = table
         self._catalog: Any = None
-        self._table: Any = None
 
     def place(self) -> str:
         """The table and its catalog."""
         return self._named.place
 
-    def open(self, context: SinkContext) -> None:
-        """Make the table if it is missing, compare the columns. Raises RidgelineError."""
-        super().open(context)
-        with self.explaining():
-            self._catalog = self._named.catalog()
-            self._table = self._found(context.schema)
-            if self._table is None:
-                return
-            self._look()
-            if context.schema is not None:
-                self.check_table(self.fields(context.schema))
+    # The library --------------------------------------------------------------------------------------------
 
-    def _found(self, schema: pa.Schema | None) -> Any:
-        """The table, which is made if it is missing; None if no columns are known yet."""
+    def loaded(self) -> Any:
+        """The table; None if it is missing."""
+        self._catalog = self._named.catalog()
         try:
             return self._catalog.load_table(self._named.name)
         except pyiceberg().exceptions.NoSuchTableError:
-            return None if schema is None else self._make(schema)
+            return None
 
-    def _make(self, schema: pa.Schema) -> Any:
-        """Make the table for a stream, with its partitions, in one commit."""
-        fields = self.fields(schema)
-        self.refuse_missing()
-        namespace = self._named.name.rpartition(".")[0]
-        self._catalog.create_namespace_if_not_exists(namespace)
+    def made(self, fields: Sequence[pa.Field]) -> Any:
+        """Make the table with its partitions, in one commit."""
+        self._catalog.create_namespace_if_not_exists(self._named.name.rpartition(".")[0])
         try:
             with self._catalog.create_table_transaction(self._named.name, pa.schema(fields)) as making:
                 if self.target.partition_by:
@@ -173,9 +112,31 @@ class IcebergSink(LakeSink):
             pass  # another driver has just made it
         return self._catalog.load_table(self._named.name)
 
-    def _look(self) -> None:
+    def refresh(self) -> None:
+        """Read the newest metadata."""
+        self.table.refresh()
+
+    def text_of(self, error: Exception) -> str:
+        """The text of an error, without the statement of SQL that the library may add."""
+        return str(error).partition("\n[SQL:")[0].strip() or type(error).__name__
+
+    def is_hopeless(self, error: Exception) -> bool:
+        """Whether rights are missing, or a bucket."""
+        refused = type(error).__name__ in {"UnauthorizedError", "ForbiddenError"}
+        return refused or any(part in str(error) for part in _HOPELESS)
+
+    def is_away(self, error: Exception) -> bool:
+        """Whether catalog or store cannot be reached now."""
+        return isinstance(error, OSError) or type(error).__name__ in _AWAY
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether the table has changed since it was read."""
+        library = pyiceberg().exceptions
+        return isinstance(error, library.CommitFailedException | library.ValidationException)
+
+    def look(self) -> None:
         """Read the table's columns. Its metadata here say that a commit is not repeated by the library."""
-        table = self._table
+        table = self.table
         schema = table.schema()
         fields = tuple(pa.field(one.name, iceberg_type(one.type)) for one in schema.as_arrow())
         needed = tuple(field.name for field in schema.fields if field.required)
@@ -189,35 +150,17 @@ class IcebergSink(LakeSink):
 
     def found_mark(self) -> Mark | None:
         """The property of this run, as of the metadata that were read last."""
-        if self._table is None:
-            return None
-        text = self._table.properties.get(_MARK + self.context.mark_name)
+        text = self.table.properties.get(_MARK + self.context.mark_name)
         if text is None:
             return None
         window, epoch = map(int, text.split())
         return Mark(window, epoch)
 
-    def explaining(self) -> AbstractContextManager[None]:
-        """As pyiceberg has errors."""
-        return explaining(self.context.operator, self.place())
-
-    def is_conflict(self, error: Exception) -> bool:
-        """Whether the table has changed since it was read."""
-        library = pyiceberg().exceptions
-        return isinstance(error, library.CommitFailedException | library.ValidationException)
-
-    def attempt(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Read the newest metadata, compare the mark, and commit the next."""
-        if self._table is None:
-            self._table = self._make(batches[0].schema)
-        self._table.refresh()
-        self._look()
-        unwritten = self.unwritten(batches)
-        if unwritten:
-            rows = self.with_values(unwritten, self.united(unwritten))
-            with self._table.transaction() as transaction:
-                self._change(transaction, unwritten, rows)
-                transaction.set_properties({_MARK + self.context.mark_name: f"{mark.window} {mark.epoch}"})
+    def commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
+        """Write rows and mark in one commit."""
+        with self.table.transaction() as transaction:
+            self._change(transaction, batches, rows)
+            transaction.set_properties({_MARK + self.context.mark_name: f"{mark.window} {mark.epoch}"})
 
     def _change(self, transaction: Any, batches: Sequence[Batch], rows: pa.Table) -> None:
         """Write rows. There is a snapshot in any case: its parent is compared at the commit."""
@@ -247,7 +190,7 @@ class IcebergSink(LakeSink):
 
     def close(self) -> None:
         """Let go of table and catalog."""
-        catalog, self._catalog, self._table = self._catalog, None, None
+        catalog, self._catalog, self.table = self._catalog, None, None
         if catalog is not None:
             catalog.close()
 
@@ -305,8 +248,11 @@ class IcebergOutput(LakeOutput):
     properties: dict[str, Secret] = Field(default={}, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a host without pyiceberg."""
-        return super().property_faults() + iceberg_faults(self.table)
+        """Refuse a host without pyiceberg, and a table without its namespace."""
+        faults = super().property_faults() + library_faults("table", self.table, pyiceberg)
+        if "." not in self.table:
+            faults.append(("table", self.table, "must name the namespace, too: `shop.totals`"))
+        return faults
 
     nan_keys: ClassVar[str] = "pyiceberg does not find such a row"
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.connect.sink import Batch, Mark
+from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.api.support.masking import mask_text
+from ridgeline.connect.sink import Batch, Mark, SinkContext, SinkUnavailableError
 from ridgeline.operators._divided import Columns, columns_of
+from ridgeline.operators._kinds import NESTED, family
 from ridgeline.operators._window_parts import key_codes
 from ridgeline.operators.databases.tables import DELETED, TableRows, TableSink, Target
 
@@ -40,44 +43,44 @@ def iceberg_type(kind: pa.DataType) -> pa.DataType:
     return _common_type(kind, iceberg_type)
 
 
-def _common_type(kind: pa.DataType, convert: Convert) -> pa.DataType:  # noqa: PLR0911, C901, PLR0912  a case each
+def _common_type(kind: pa.DataType, convert: Convert) -> pa.DataType:  # noqa: PLR0911  a case each
     """The type that both kinds of tables have. `convert`: for the parts of nested types."""
-    is_ = pa.types
+    is_, found = pa.types, family(kind)
     if isinstance(kind, pa.BaseExtensionType):
         return convert(kind.storage_type)
     if is_.is_dictionary(kind) or is_.is_run_end_encoded(kind):
         return convert(kind.value_type)
-    if is_.is_null(kind) or is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
-        return pa.string()
     if is_.is_unsigned_integer(kind):
         return {8: pa.int16(), 16: pa.int32()}.get(kind.bit_width, pa.int64())
-    if is_.is_duration(kind):
-        return pa.int64()
-    if is_.is_float16(kind):
-        return pa.float32()
-    if is_.is_decimal(kind):
+    if found == "decimal":
         if kind.precision > _MOST_DIGITS or not 0 <= kind.scale <= kind.precision:
             raise ValueError(
                 f"{kind} has more than {_MOST_DIGITS} digits, or a scale that tables do not have"
             )
         return pa.decimal128(kind.precision, kind.scale)
-    if is_.is_timestamp(kind):
+    if found == "timestamp":
         return pa.timestamp("us", None if kind.tz is None else "UTC")
-    if is_.is_date(kind):
-        return pa.date32()
-    if is_.is_map(kind):
+    if found == "map":
         return pa.map_(convert(kind.key_type), convert(kind.item_type))
-    if is_.is_struct(kind):
+    if found == "struct":
         if not kind.num_fields:
             raise ValueError("a struct without fields has no column in Parquet")
         return pa.struct([(field.name, convert(field.type)) for field in kind])
-    if is_.is_nested(kind):
-        if not hasattr(kind, "value_type"):
-            raise ValueError(f"{kind} is a type that tables do not have")
+    if found == "list":
         return pa.list_(pa.field("element", convert(kind.value_type)))
-    if is_.is_fixed_size_binary(kind) or is_.is_large_binary(kind) or is_.is_binary_view(kind):
-        return pa.binary()
-    return kind
+    if is_.is_nested(kind):
+        raise ValueError(f"{kind} is a type that tables do not have")
+    return pa.float32() if is_.is_float16(kind) else _COMMON.get(found, kind)
+
+
+_COMMON: Mapping[str, pa.DataType] = {
+    "null": pa.string(),
+    "text": pa.string(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "duration": pa.int64(),
+}
+"""The types that both kinds of tables have, by the family of Arrow's type."""
 
 
 def converted(batch: pa.RecordBatch, convert: Convert) -> pa.RecordBatch:
@@ -237,17 +240,104 @@ class LakeOutput(TableRows):
 
 
 class LakeSink(TableSink):
-    """Writes each window on the version of the table whose mark was read."""
+    """Writes each window on the version of the table whose mark was read.
+
+    `table`: as the library has it, None before rows have come to a table that is to be made.
+    """
 
     add_value = "add it upstream, or let the column be null"
+    reached_by: ClassVar[str]
+    """The properties that say where the table is."""
 
     def __init__(self, target: Target, convert: Convert) -> None:
         super().__init__(target)
         self._convert = convert
         self.appends = not (target.key or target.overwrite)
+        self.table: Any = None
         self.columns = LakeColumns((), (), ())
         self._last_window = -1
         """The last window that is in the table as far as this sink knows: the mark is not before it."""
+
+    # The library --------------------------------------------------------------------------------------------
+
+    def loaded(self) -> Any:
+        """The table; None if it is missing."""
+        raise NotImplementedError
+
+    def made(self, fields: Sequence[pa.Field]) -> Any:
+        """Make the table."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        """Read the newest version of the table."""
+        raise NotImplementedError
+
+    def look(self) -> None:
+        """Read the table's columns."""
+        raise NotImplementedError
+
+    def found_mark(self) -> Mark | None:
+        """The mark in the version that was read last."""
+        raise NotImplementedError
+
+    def commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
+        """Write rows and mark as the next version."""
+        raise NotImplementedError
+
+    def text_of(self, error: Exception) -> str:
+        """The text of an error."""
+        raise NotImplementedError
+
+    def is_hopeless(self, error: Exception) -> bool:
+        """Whether it is refused for reasons that time does not mend: rights, a bucket that is missing."""
+        raise NotImplementedError
+
+    def is_away(self, error: Exception) -> bool:
+        """Whether catalog or store cannot be reached now, or is full."""
+        raise NotImplementedError
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether another writer was quicker: with the newest version it may work."""
+        raise NotImplementedError
+
+    # The table ----------------------------------------------------------------------------------------------
+
+    def open(self, context: SinkContext) -> None:
+        """Make the table if it is missing, compare the columns. Raises RidgelineError."""
+        super().open(context)
+        with self.explaining():
+            self.table = self.loaded()
+            if context.schema is not None:
+                self._take(context.schema)
+                self.check_table(self.fields(context.schema))
+
+    def _take(self, schema: pa.Schema) -> None:
+        """Make the table if it is missing, and read its columns."""
+        if self.table is None:
+            fields = self.fields(schema)
+            self.refuse_missing()
+            self.table = self.made(fields)
+        self.look()
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Turn errors of the library into those that say whether it is worth trying again.
+
+        Raises SinkUnavailableError if it is, RidgelineError with the remedy if not.
+        """
+        try:
+            yield
+        except (RidgelineError, SinkUnavailableError):
+            raise
+        except Exception as error:
+            text, hopeless = mask_text(self.text_of(error)), self.is_hopeless(error)
+            if not hopeless and (self.is_away(error) or self.is_conflict(error)):
+                raise SinkUnavailableError(text) from error
+            remedy = "mend that, then start it again: nothing that was committed is lost"
+            if hopeless:
+                remedy = f"check {self.reached_by}"
+            msg = f"`{self.context.operator}` cannot write to {self.place()}: {capped(text, 1000)}; {remedy}"
+            raise RidgelineError(msg) from error
 
     def fields(self, schema: pa.Schema) -> list[pa.Field]:
         """The columns of the stream as the table has them. Raises RidgelineError for one that it cannot."""
@@ -257,16 +347,11 @@ class LakeSink(TableSink):
                 kind = self._convert(field.type)
             except ValueError as error:
                 self.fault(f"column `{field.name}`: {error}", "convert it upstream")
-            if field.name in self.target.partition_by:
-                is_ = pa.types  # the library writes negative decimals so that it cannot read them
-                if (
-                    is_.is_nested(kind)
-                    or is_.is_floating(kind)
-                    or is_.is_binary(kind)
-                    or is_.is_decimal(kind)
-                ):
-                    what = f"column `{field.name}` of `partition_by` is {kind}"
-                    self.fault(what, "take texts, integers, dates or timestamps")
+            # the library writes negative decimals so that it cannot read them
+            unfit = family(kind) in {*NESTED, "floating", "bytes", "decimal"}
+            if unfit and field.name in self.target.partition_by:
+                what = f"column `{field.name}` of `partition_by` is {kind}"
+                self.fault(what, "take texts, integers, dates or timestamps")
             fields.append(pa.field(field.name, kind))
         return fields
 
@@ -299,28 +384,20 @@ class LakeSink(TableSink):
                     self._last_window = mark.window
                     return
 
-    def explaining(self) -> AbstractContextManager[None]:
-        """Turns errors of the library into those of sinks."""
-        raise NotImplementedError
+    def attempt(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Read the newest version, compare its mark, and write the next one."""
+        if self.table is not None:
+            self.refresh()
+        self._take(batches[0].schema)
+        if unwritten := self.unwritten(batches):
+            self.commit(unwritten, self.with_values(unwritten, self.united(unwritten)), mark)
 
     def mark(self) -> Mark | None:
         """The mark of this run, as of the version that was read last."""
-        found = self.found_mark()
+        found = None if self.table is None else self.found_mark()
         if found is not None:
             self._last_window = max(self._last_window, found.window)
         return found
-
-    def found_mark(self) -> Mark | None:
-        """Look for the mark in the version that was read last."""
-        raise NotImplementedError
-
-    def attempt(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Read the newest version, compare its mark, and write the next one."""
-        raise NotImplementedError
-
-    def is_conflict(self, error: Exception) -> bool:
-        """Whether another writer was quicker."""
-        raise NotImplementedError
 
     def unwritten(self, batches: Sequence[Batch]) -> list[Batch]:
         """The batches that are not in the table, as its mark says. Raises RidgelineError if that is gone."""
