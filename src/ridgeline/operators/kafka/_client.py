@@ -12,11 +12,10 @@ from typing import Any
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.masking import mask_text
-from ridgeline.connect import SourceUnavailableError, secret_value
+from ridgeline.connect import SourceUnavailableError, extras, secret_value
 from ridgeline.connect.extras import library_faults
 from ridgeline.connect.secrets import forget_secrets
 
-REMEDY = "install it: `pip install 'ridgeline[kafka]'`"
 SERVERS = "KAFKA_SERVERS"
 """The environment variable with the servers, where `servers` is not given."""
 _OWN = {
@@ -38,6 +37,11 @@ _OWN = {
 """Settings of the client that follow from properties of the operators."""
 _ALERTS = ("alert bad certificate", "certificate required", "alert unknown ca", "alert certificate")
 """The words for a client's certificate that a broker refuses."""
+_CONNECTING = (
+    *("sasl.", "ssl.", "security.", "socket.", "broker.", "reconnect.", "oauth", "enable.ssl."),
+    *("enable.sasl.", "https.", "client.dns.", "plugin."),
+)
+"""How the options begin that every kind of client has: those of the connection."""
 _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.05
 _ANSWER_SECONDS = 10.0
 _REFUSED_TIMES = 2
@@ -48,11 +52,12 @@ _log = logging.getLogger("ridgeline.operators.kafka")
 
 def library() -> Any:
     """The client's library. Raises RidgelineError if it is not installed."""
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise RidgelineError(f"Kafka needs confluent-kafka, which is not installed; {REMEDY}") from error
-    return confluent_kafka
+    return extras.library("confluent_kafka", "Kafka needs confluent-kafka, which cannot be imported", "kafka")
+
+
+def admin_library() -> Any:
+    """The library's module for what an administrator does."""
+    return extras.library("confluent_kafka.admin", "Kafka needs confluent-kafka", "kafka")
 
 
 def found_servers(servers: str | Sequence[str]) -> str:
@@ -100,55 +105,6 @@ class ClientLog:
         _log.log(min(level, logging.WARNING), "`%s`: %s%s", self._operator, line, more)
 
 
-class Trouble:
-    """The last error that the client has reported beside its answers; from its threads.
-
-    One that says why stays, if the next one only says that no broker answers.
-    """
-
-    def __init__(self) -> None:
-        self.error: Any = None
-
-    def note(self, error: Any) -> None:
-        """Keep an error. The client calls it while it is polled."""
-        if _is_refused(self.error) and not _is_refused(error):
-            return
-        if self.error is None or code_of(error) not in codes("_ALL_BROKERS_DOWN"):
-            self.error = error
-
-    def because(self, otherwise: object) -> str:
-        """The last error as text, or the other one."""
-        found = text_of(otherwise) if self.error is None else text_of(self.error)
-        if code_of(self.error) in codes("_ALL_BROKERS_DOWN"):
-            found += "; does it run there, and with this `security.protocol`?"
-        return found
-
-
-def settings(
-    servers: str,
-    options: Mapping[str, Any],
-    operator: str,
-    trouble: Trouble,
-    own: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The settings of a client. Options that name a secret (`env:`, `file:`, `command:`) get its value.
-
-    Raises RidgelineError for a secret that is not there.
-    """
-    made: dict[str, Any] = {
-        "bootstrap.servers": servers,
-        "client.id": f"ridgeline-{operator}",
-        "reconnect.backoff.max.ms": 1_000,
-        "log.connection.close": False,
-        "error_cb": trouble.note,
-        "logger": ClientLog(operator),
-    }
-    for name, value in options.items():
-        named = isinstance(value, str) and value.startswith(("env:", "file:", "command:"))
-        made[name] = secret_value(value, f"{operator}.options.{name}") if named else value
-    return {**made, **own}
-
-
 def text_of(error: object) -> str:
     """The text of the client's error, without secrets."""
     found: Any = error.args[0] if isinstance(error, library().KafkaException) and error.args else error
@@ -162,34 +118,10 @@ def code_of(error: object) -> int | None:
     return int(found.code()) if isinstance(found, library().KafkaError) else None
 
 
-def made(kind: str, configured: Mapping[str, Any], operator: str) -> Any:
-    """A `Consumer`, `Producer` or `AdminClient`. Raises RidgelineError for options that it refuses."""
-    import confluent_kafka.admin
-
-    module: Any = confluent_kafka.admin if kind == "AdminClient" else library()
-    try:
-        return getattr(module, kind)(dict(configured))
-    except (library().KafkaException, TypeError, ValueError) as error:
-        what = text_of(error)
-        raise RidgelineError(
-            f"`{operator}`: the client of Kafka refuses its options: {what}; correct `options`"
-        ) from None
-
-
 def codes(*names: str) -> frozenset[int]:
     """The codes of errors of these names, of those that the library knows."""
     known = library().KafkaError
     return frozenset(int(getattr(known, name)) for name in names if hasattr(known, name))
-
-
-def refusal(error: object, operator: str, what: str) -> RidgelineError | None:
-    """The error of a user who may not do this, or is not known; None for another one."""
-    found = _refused(error)
-    if found is None:
-        return None
-    forget_secrets()  # the client that is made next asks commands for it again
-    reason, remedy = found
-    return RidgelineError(f"`{operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}")
 
 
 def _is_refused(error: object) -> bool:
@@ -226,55 +158,118 @@ def _refused(error: object) -> tuple[str, str] | None:
     )
 
 
-def refuse(errors: Sequence[object], operator: str, what: str) -> None:
-    """Raise RidgelineError if one of these errors, or None, is of a user who may not do this."""
-    for error in errors:
-        if error is not None and (refused := refusal(error, operator, what)):
-            raise refused from None
+class Cluster:
+    """Makes the clients of an operator, and says what their errors mean.
 
-
-def reason(error: object, trouble: Trouble) -> str:
-    """The text of an error; where it only says that nothing answers, of the last one that the client saw."""
-    quiet = code_of(error) in codes("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD")
-    return trouble.because(error) if quiet else text_of(error)
-
-
-def unavailable(error: object, servers: str, trouble: Trouble) -> SourceUnavailableError:
-    """The error that makes the application wait for the broker."""
-    return SourceUnavailableError(f"Kafka at {servers}: {reason(error, trouble)}")
-
-
-def listed_topics(admin: Any, trouble: Trouble, operator: str, seconds: float) -> Mapping[str, Any]:
-    """The topics of a cluster, by name.
-
-    The client itself tries again and again where a broker refuses it. It says so only while it is polled.
-    Raises RidgelineError for such a refusal, KafkaException if there is no answer within `seconds`.
+    `error`: the last one that a client has reported beside its answers, from its threads. One that says why
+    stays, if the next one only says that no broker answers.
     """
-    clock = SystemClock()
-    deadline, refused = clock.monotonic() + seconds, 0
-    while True:
+
+    def __init__(self, servers: str, options: Mapping[str, Any], operator: str) -> None:
+        self.servers, self._options, self._operator = servers, options, operator
+        self.error: Any = None
+
+    def client(
+        self,
+        kind: str,
+        own: Mapping[str, Any],
+        defaults: Mapping[str, Any] | None = None,
+        *,
+        connects: bool = False,
+    ) -> Any:
+        """A `Consumer`, `Producer` or `AdminClient`: `own` settings, the user's options, or else `defaults`.
+
+        Options that name a secret (`env:`, `file:`, `command:`) get its value. `connects`: those count that
+        every kind of client has. Raises RidgelineError for options that it refuses, and for a secret that is
+        not there.
+        """
+        configured: dict[str, Any] = {
+            **(defaults or {}),
+            "bootstrap.servers": self.servers,
+            "client.id": f"ridgeline-{self._operator}",
+            "reconnect.backoff.max.ms": 1_000,
+            "log.connection.close": False,
+            "error_cb": self._note,
+            "logger": ClientLog(self._operator),
+        }
+        for name, value in self._options.items():
+            if connects and not name.startswith(_CONNECTING):
+                continue
+            named = isinstance(value, str) and value.startswith(("env:", "file:", "command:"))
+            configured[name] = secret_value(value, f"{self._operator}.options.{name}") if named else value
+        configured |= own
         try:
-            found: Mapping[str, Any] = admin.list_topics(timeout=min(_TRY_SECONDS, seconds)).topics
+            return getattr(admin_library() if kind == "AdminClient" else library(), kind)(configured)
+        except (library().KafkaException, TypeError, ValueError) as error:
+            msg = f"`{self._operator}`: the client of Kafka refuses its options: {text_of(error)}; "
+            raise RidgelineError(msg + "correct `options`") from None
+
+    def _note(self, error: Any) -> None:
+        """Keep an error. The client calls it while it is polled."""
+        if _is_refused(self.error) and not _is_refused(error):
+            return
+        if self.error is None or code_of(error) not in codes("_ALL_BROKERS_DOWN"):
+            self.error = error
+
+    # What errors mean ---------------------------------------------------------------------------------------
+
+    def because(self, otherwise: object) -> str:
+        """The last error as text, or the other one."""
+        found = text_of(otherwise) if self.error is None else text_of(self.error)
+        if code_of(self.error) in codes("_ALL_BROKERS_DOWN"):
+            found += "; does it run there, and with this `security.protocol`?"
+        return found
+
+    def reason(self, error: object) -> str:
+        """The text of an error; where it only says that nothing answers, of the last one that was noted."""
+        quiet = code_of(error) in codes("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD")
+        return self.because(error) if quiet else text_of(error)
+
+    def unavailable(self, error: object) -> SourceUnavailableError:
+        """The error that makes the application wait for the broker."""
+        return SourceUnavailableError(f"Kafka at {self.servers}: {self.reason(error)}")
+
+    def refuse(self, what: str, *errors: object) -> None:
+        """Raise RidgelineError if one of these errors, or None, is of a user who may not do this."""
+        for error in errors:
+            if error is not None and (found := _refused(error)) is not None:
+                forget_secrets()  # the client that is made next asks commands for it again
+                reason, remedy = found
+                msg = f"`{self._operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}"
+                raise RidgelineError(msg) from None
+
+    # Topics -------------------------------------------------------------------------------------------------
+
+    def topics(self, admin: Any, seconds: float) -> Mapping[str, Any]:
+        """The topics of the cluster, by name.
+
+        The client itself tries again and again where a broker refuses it. It says so only while it is polled.
+        Raises RidgelineError for such a refusal, KafkaException if there is no answer within `seconds`.
+        """
+        clock = SystemClock()
+        deadline, refused = clock.monotonic() + seconds, 0
+        while True:
+            try:
+                found: Mapping[str, Any] = admin.list_topics(timeout=min(_TRY_SECONDS, seconds)).topics
+            except library().KafkaException as error:
+                admin.poll(0)
+                refused = refused + 1 if _is_refused(self.error) or _is_refused(error) else 0
+                if refused >= _REFUSED_TIMES:
+                    self.refuse("connect", error, self.error)
+                if clock.monotonic() >= deadline:
+                    raise
+                clock.wait(_PAUSE_SECONDS)
+            else:
+                admin.poll(0)
+                self.error = None
+                return found
+
+    def refuse_hidden(self, admin: Any, topic: str, what: str) -> None:
+        """Raise RidgelineError if a topic is not listed since the user may not see it."""
+        try:
+            topic_ids(admin, [topic])
         except library().KafkaException as error:
-            admin.poll(0)
-            refused = refused + 1 if _is_refused(trouble.error) or _is_refused(error) else 0
-            if refused >= _REFUSED_TIMES:
-                refuse((error, trouble.error), operator, "connect")
-            if clock.monotonic() >= deadline:
-                raise
-            clock.wait(_PAUSE_SECONDS)
-        else:
-            admin.poll(0)
-            trouble.error = None
-            return found
-
-
-def refuse_hidden(admin: Any, topic: str, operator: str, what: str) -> None:
-    """Raise RidgelineError if a topic is not listed since the user may not see it."""
-    try:
-        topic_ids(admin, [topic])
-    except library().KafkaException as error:
-        refuse((error,), operator, what)
+            self.refuse(what, error)
 
 
 def topic_ids(admin: Any, topics: Sequence[str]) -> dict[str, str]:

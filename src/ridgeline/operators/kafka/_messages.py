@@ -14,7 +14,7 @@ from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.times import NO_TIME, Microseconds, column_times
-from ridgeline.operators.kafka._rows import RegistrySettings
+from ridgeline.operators.kafka._settings import RegistrySettings
 from ridgeline.operators.payloads import PayloadFormat, encoder_of
 
 KEY, VALUE, TIMESTAMP, PARTITION, TOPIC = "key", "value", "timestamp", "partition", "topic"

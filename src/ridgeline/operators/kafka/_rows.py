@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api.columns.casting import is_bytes, is_list, is_text
+from ridgeline.api.columns.casting import is_text
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.operators._kinds import zero
+from ridgeline.operators.kafka._settings import RegistrySettings
 from ridgeline.operators.payloads import Decoder, PayloadFormat, Registry, decode, decoder_of
 
 HEADER = "header."
@@ -63,21 +64,6 @@ class Rows(NamedTuple):
     batch: pa.RecordBatch
     times: npt.NDArray[np.int64]
     bad: Mapping[int, str]
-
-
-class RegistrySettings(NamedTuple):
-    """Where schemas are registered."""
-
-    url: str
-    password: str
-    certificates: str | None
-
-    def client(self) -> Registry:
-        """A client, with a memory of its own."""
-        from ridgeline.connect import secret_value
-
-        password = secret_value(self.password, "registry_password") if self.password else ""
-        return Registry(self.url, password, self.certificates)
 
 
 class RowsMaker(NamedTuple):
@@ -271,28 +257,7 @@ _ALL = np.empty(0, np.int64)
 
 def _filler(field: pa.Field, optional: bool) -> pa.Array:  # noqa: FBT001  of one field
     """The value of a column in a tombstone: null, or the type's zero where null is not allowed."""
-    return pa.array([None if optional else _zero(field.type)], field.type)
-
-
-def _zero(kind: Any) -> Any:
-    """The zero of a type: 0, an empty text, the beginning of 1970."""
-    types = pa.types
-    if types.is_struct(kind):
-        return {field.name: _zero(field.type) for field in kind}
-    zeros: list[tuple[Callable[[Any], bool], Any]] = [
-        (is_text, ""),
-        (is_bytes, b""),
-        (is_list, []),
-        (types.is_map, []),
-        (types.is_boolean, False),
-        (types.is_decimal, Decimal(0)),
-        (types.is_timestamp, datetime(1970, 1, 1, tzinfo=UTC)),
-        (types.is_date, date(1970, 1, 1)),
-        (types.is_time, time(0)),
-        (types.is_duration, timedelta(0)),
-        (types.is_dictionary, None),
-    ]
-    return next((zero for fits, zero in zeros if fits(kind)), 0)
+    return pa.array([None if optional else zero(field.type)], field.type)
 
 
 RECORD_METADATA = {name: name for name in METADATA}

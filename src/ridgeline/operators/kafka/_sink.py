@@ -19,18 +19,12 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.connect import Batch, Mark, Sink, SinkContext, SinkUnavailableError, UnwritableError
 from ridgeline.operators.kafka._client import (
-    Trouble,
+    Cluster,
+    admin_library,
     code_of,
     codes,
     library,
-    listed_topics,
-    made,
     nearest,
-    reason,
-    refusal,
-    refuse,
-    refuse_hidden,
-    settings,
     text_of,
 )
 from ridgeline.operators.kafka._messages import HEADER, KEY, PARTITION, TIMESTAMP, TOPIC, VALUE, MessageMaker
@@ -40,45 +34,28 @@ class HungError(Exception):
     """A call has not returned. Its client cannot be used any more, nor be closed."""
 
 
-class Bounded:
-    """Makes calls in a daemon thread, one at a time.
+def bounded(function: Callable[[], Any], seconds: float, name: str) -> Any:
+    """Call in a daemon thread, and return or raise what the call does. Raises HungError if it takes longer.
 
     `send_offsets_to_transaction` does not mind its timeout while the coordinator of the group is away. It may
     not return even after that is back (librdkafka, issue 5456).
     """
+    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
-    def __init__(self, name: str) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+    def call() -> None:
+        try:
+            answers.put((function(), None))
+        except BaseException as error:  # noqa: BLE001  it is raised in the thread that has called
+            answers.put((None, error))
 
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
-
-    def call(self, function: Callable[[], Any], seconds: float) -> Any:
-        """Call, and return or raise what the call does. Raises HungError after so many seconds."""
-        over = threading.Event()
-        found: list[Any] = []
-        raised: list[BaseException] = []
-
-        def made() -> None:
-            try:
-                found.append(function())
-            except BaseException as error:  # noqa: BLE001  it is raised in the thread that has called
-                raised.append(error)
-            over.set()
-
-        self._calls.put(made)
-        if not over.wait(seconds):
-            raise HungError(f"the client of Kafka has not returned for {seconds:.0f} s")
-        if raised:
-            raise raised[0]
-        return found[0]
-
-    def end(self) -> None:
-        """End the thread, once a call that hangs has returned."""
-        self._calls.put(None)
+    threading.Thread(target=call, name=name, daemon=True).start()
+    try:
+        found, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise HungError(f"the client of Kafka has not returned for {seconds:.0f} s") from None
+    if error is not None:
+        raise error
+    return found
 
 
 _SECONDS = 30.0
@@ -130,12 +107,9 @@ class KafkaSink(Sink):
         self._set, self._maker = properties, maker
         self.protocol = "transactional" if properties.transactional else "idempotent"  # type: ignore[misc]
         self.prepares = properties.transactional  # type: ignore[misc]
-        self._trouble = Trouble()
         self._clock = SystemClock()
         self._producer: Any = None
         self._reader: Any = None
-        self._bounded: Bounded | None = None
-        """Makes calls of `_producer` that may hang."""
         self._mark: Mark | None = None
         self._prepared: Mark | None = None
         """The mark of the transaction that is open, if `prepare` has begun one."""
@@ -156,7 +130,7 @@ class KafkaSink(Sink):
         Raises RidgelineError, SinkUnavailableError.
         """
         self._context = context
-        self._trouble.error = None
+        self._cluster = Cluster(self._set.servers, self._set.options, context.operator)
         if context.schema is not None:
             self._maker.check(context.schema, context.operator)
         most = self._find_topic()
@@ -174,25 +148,17 @@ class KafkaSink(Sink):
         if self._set.transactional:
             own["transactional.id"] = self._name(context.mark_name)
             defaults["transaction.timeout.ms"] = 60_000
-        configured = settings(
-            self._set.servers, {**defaults, **self._set.options}, context.operator, self._trouble, own
-        )
-        self._producer = made("Producer", configured, context.operator)
+        self._producer = self._cluster.client("Producer", own, defaults)
         if not self._set.transactional:
             return
-        self._reader = made("Consumer", self._reading(), context.operator)
-        self._group = self._reader.consumer_group_metadata()
-        self._bounded = Bounded(f"ridgeline-kafka-{context.operator}")
-        self._do("take over its transactions", lambda: self._producer.init_transactions(_SECONDS))
-
-    def _reading(self) -> dict[str, Any]:
-        own = {
-            "group.id": self._name(self._context.mark_name),
+        reading = {
+            "group.id": self._name(context.mark_name),
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
         }
-        known = connecting(self._set.options)
-        return settings(self._set.servers, known, self._context.operator, self._trouble, own)
+        self._reader = self._cluster.client("Consumer", reading, connects=True)
+        self._group = self._reader.consumer_group_metadata()
+        self._do("take over its transactions", lambda: self._producer.init_transactions(_SECONDS))
 
     @staticmethod
     def _name(mark_name: str) -> str:
@@ -207,23 +173,16 @@ class KafkaSink(Sink):
 
         It bounds batches, and the client does not divide one that is refused. None if it is not known.
         """
-        admin = made(
-            "AdminClient",
-            settings(
-                self._set.servers, connecting(self._set.options), self._context.operator, self._trouble, {}
-            ),
-            self._context.operator,
-        )
-        operator = self._context.operator
-        topics = self._do("list topics", lambda: listed_topics(admin, self._trouble, operator, _SECONDS))
-        topic = self._maker.topic
+        operator, topic, cluster = self._context.operator, self._maker.topic, self._cluster
+        admin = cluster.client("AdminClient", {}, connects=True)
+        topics = self._do("list topics", lambda: cluster.topics(admin, _SECONDS))
         found = topics.get(topic)
         if found is not None and found.error is None:
             return self._most_bytes(admin)
-        if found is not None and (refused := refusal(found.error, operator, f"write to `{topic}`")):
-            raise refused
-        if found is None:
-            refuse_hidden(admin, topic, operator, f"write to `{topic}`")
+        if found is not None:
+            cluster.refuse(f"write to `{topic}`", found.error)
+        else:
+            cluster.refuse_hidden(admin, topic, f"write to `{topic}`")
         if self._set.make_partitions is None:
             msg = f"`{operator}`: there is no topic `{topic}` at {self._set.servers}; make it, or let it be "
             msg += f"made with `topic_partitions`; {nearest(topic, topics)}"
@@ -233,9 +192,7 @@ class KafkaSink(Sink):
 
     def _most_bytes(self, admin: Any) -> int | None:
         """The topic's `max.message.bytes`; None for a user who may not ask for it."""
-        import confluent_kafka.admin
-
-        module: Any = confluent_kafka.admin
+        module = admin_library()
         resource = module.ConfigResource(module.ResourceType.TOPIC, self._maker.topic)
         try:
             [future] = admin.describe_configs([resource], request_timeout=_SECONDS).values()
@@ -245,9 +202,7 @@ class KafkaSink(Sink):
 
     def _make_topic(self, admin: Any) -> None:
         """Make the topic, unless another has made it meanwhile. Raises RidgelineError."""
-        import confluent_kafka.admin
-
-        module: Any = confluent_kafka.admin
+        module = admin_library()
         options = dict(self._set.topic_options)
         replicas = int(options.pop("replication.factor", -1))
         new = module.NewTopic(self._maker.topic, self._set.make_partitions or 1, replicas, config=options)
@@ -266,9 +221,6 @@ class KafkaSink(Sink):
         reader, self._reader = self._reader, None
         prepared, self._prepared = self._prepared, None
         self._mark = None
-        if self._bounded is not None:
-            self._bounded.end()
-            self._bounded = None
         if producer is not None and prepared is not None:  # readers would wait for its end
             with contextlib.suppress(Exception):
                 producer.abort_transaction(_GOODBYE_SECONDS)
@@ -295,8 +247,8 @@ class KafkaSink(Sink):
         for client in (self._producer, self._reader):
             with contextlib.suppress(Exception):
                 client.poll(0)  # it says then why
-        refuse((error, self._trouble.error), self._context.operator, what)
-        raise SinkUnavailableError(f"cannot {what}: {reason(error, self._trouble)}") from None
+        self._cluster.refuse(what, error, self._cluster.error)
+        raise SinkUnavailableError(f"cannot {what}: {self._cluster.reason(error)}") from None
 
     # The mark -----------------------------------------------------------------------------------------------
 
@@ -389,14 +341,13 @@ class KafkaSink(Sink):
         A client that hangs is left behind; the next one ends its transaction.
         """
         place = library().TopicPartition(self._maker.topic, 0, mark.window, metadata=str(mark.epoch))
-        producer, group, bounded = self._producer, self._group, self._bounded
-        assert bounded is not None  # noqa: S101  `open` has made it
+        producer, group, name = self._producer, self._group, f"ridgeline-kafka-{self._context.operator}"
 
         def send() -> None:
             producer.send_offsets_to_transaction([place], group, _SECONDS)
 
         try:
-            return self._ended(lambda: bounded.call(send, _SECONDS + _HANGS_SECONDS))
+            return self._ended(lambda: bounded(send, _SECONDS + _HANGS_SECONDS, name))
         except HungError as error:
             self._producer = self._prepared = None  # to close it may hang, too
             raise SinkUnavailableError(
@@ -467,7 +418,7 @@ class KafkaSink(Sink):
                 raise SinkUnavailableError(text_of(self._errors[0][0]))
         if left:
             raise SinkUnavailableError(
-                f"{left} messages are not acknowledged: {self._trouble.because('no answer')}"
+                f"{left} messages are not acknowledged: {self._cluster.because('no answer')}"
             )
         self._leave_out(refused, left_out)
         return len(refused) < _MOST_SEEN and (not self._errors or self._singly)
@@ -550,8 +501,7 @@ class KafkaSink(Sink):
         bad, no_topic = codes(*_BAD_ROW), codes(*_NO_TOPIC)
         found: list[_Refused] = []
         for error, message in self._errors:
-            if refused := refusal(error, self._context.operator, f"write to `{message.topic()}`"):
-                raise refused
+            self._cluster.refuse(f"write to `{message.topic()}`", error)
             if code_of(error) in no_topic:
                 msg = f"`{self._context.operator}`: there is no topic `{message.topic()}`, or not this "
                 msg += f"partition of it: {text_of(error)}; make it, then start it again"
@@ -601,12 +551,3 @@ class KafkaSink(Sink):
         names = [name for name in (KEY, VALUE) if name in batch.data.column_names]
         parts = {name: batch.data.column(name)[row].as_py() for name in names}
         return ", ".join(f"{name} {shorten(value)}" for name, value in parts.items())
-
-
-def connecting(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of every client: those of the connection."""
-    kinds = (
-        *("sasl.", "ssl.", "security.", "socket.", "broker.", "reconnect.", "oauth", "enable.ssl."),
-        *("enable.sasl.", "https.", "client.dns.", "plugin."),
-    )
-    return {name: value for name, value in options.items() if name.startswith(kinds)}

@@ -12,24 +12,19 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect import Amount, Source, SourceContext, SourceUnavailableError
 from ridgeline.operators.kafka._client import (
-    Trouble,
+    Cluster,
+    admin_library,
     chosen,
     cluster_of,
     code_of,
     codes,
     library,
     listed,
-    listed_topics,
-    made,
     nearest,
     partition_name,
     parts_of,
-    refusal,
-    refuse_hidden,
-    settings,
     text_of,
     topic_ids,
-    unavailable,
 )
 
 _SAMPLE = 64
@@ -173,16 +168,19 @@ class Settings(NamedTuple):
     when_lost: str
     group: str | None
 
-    def reading(self, operator: str, group: str, trouble: Trouble) -> dict[str, Any]:
+    def cluster(self, operator: str) -> Cluster:
+        """Makes the clients of an operator."""
+        return Cluster(self.servers, self.options, operator)
+
+    def reading(self, group: str) -> dict[str, Any]:
         """The settings of a consumer."""
-        own = {
+        return {
             "group.id": group,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             "isolation.level": self.isolation,
         }
-        return settings(self.servers, self.options, operator, trouble, own)
 
 
 class _Stall(NamedTuple):
@@ -204,7 +202,6 @@ class KafkaSource(Source):
 
     def __init__(self, properties: Settings) -> None:
         self._set = properties
-        self._trouble = Trouble()
         self._clock = SystemClock()
         self._admin: Any = None
         self._committing: Any = None
@@ -225,8 +222,8 @@ class KafkaSource(Source):
     def open(self, context: SourceContext) -> None:
         """Connect. Raises SourceUnavailableError, RidgelineError for options or a user that are refused."""
         self._context = context
-        admin = settings(self._set.servers, self._set.options, context.operator, self._trouble, {})
-        self._admin = made("AdminClient", admin, context.operator)
+        self._cluster = self._set.cluster(context.operator)
+        self._admin = self._cluster.client("AdminClient", {})
         self._names = []
         self._known_topics()
         try:
@@ -235,8 +232,8 @@ class KafkaSource(Source):
                     "the servers are of another cluster than before: it continues at the same positions"
                 )
         except library().KafkaException as error:
-            raise unavailable(error, self._set.servers, self._trouble) from None
-        self._trouble.error = None
+            raise self._cluster.unavailable(error) from None
+        self._cluster.error = None
 
     def close(self) -> None:
         """Let go of connections, after a last commit to the user's group."""
@@ -260,7 +257,7 @@ class KafkaSource(Source):
         self._missing = {topic: self._missing.get(topic, 0) + 1 for topic in missing}
         for topic in missing:
             if topic not in self._seen_topics:
-                refuse_hidden(self._admin, topic, self._context.operator, f"read `{topic}`")
+                self._cluster.refuse_hidden(self._admin, topic, f"read `{topic}`")
                 hint = nearest(topic, known)
                 msg = f"`{self._context.operator}`: there is no topic `{topic}` at {self._set.servers}; "
                 raise RidgelineError(msg + f"make it, or correct `topic`; {hint}")
@@ -278,14 +275,12 @@ class KafkaSource(Source):
     def _known_topics(self) -> dict[str, list[int]]:
         """The topics of the cluster with their partitions. Raises SourceUnavailableError, RidgelineError."""
         try:
-            found = listed_topics(self._admin, self._trouble, self._context.operator, _SECONDS)
+            found = self._cluster.topics(self._admin, _SECONDS)
         except library().KafkaException as error:
-            raise unavailable(error, self._set.servers, self._trouble) from None
+            raise self._cluster.unavailable(error) from None
         for topic in listed(self._set.topic):
-            if topic in found and (
-                refused := refusal(found[topic].error, self._context.operator, f"read `{topic}`")
-            ):
-                raise refused
+            if topic in found:
+                self._cluster.refuse(f"read `{topic}`", found[topic].error)
         return {name: sorted(topic.partitions) for name, topic in found.items() if topic.partitions}
 
     # Positions ----------------------------------------------------------------------------------------------
@@ -439,29 +434,26 @@ class KafkaSource(Source):
         """Offsets of partitions by name, of those that answer. Raises SourceUnavailableError."""
         if not names:
             return {}
-        import confluent_kafka.admin
-
-        kafka, admin = library(), confluent_kafka.admin
+        kafka, admin = library(), admin_library()
         level = kafka.IsolationLevel[(isolation or self._set.isolation).upper()]
-        asked = {kafka.TopicPartition(*parts_of(name)): spec(vars(admin)["OffsetSpec"]) for name in names}
+        asked = {kafka.TopicPartition(*parts_of(name)): spec(admin.OffsetSpec) for name in names}
         found: dict[str, int] = {}
         last: Exception | None = None
         try:
             answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_SECONDS)
         except library().KafkaException as error:
-            raise unavailable(error, self._set.servers, self._trouble) from None
+            raise self._cluster.unavailable(error) from None
         for place, future in answers.items():
             try:
                 offset = int(future.result().offset)
                 if offset != kafka.OFFSET_INVALID:  # the client's answer where the broker gives none in time
                     found[partition_name(place.topic, place.partition)] = offset
             except library().KafkaException as error:
-                if refused := refusal(error, self._context.operator, f"read `{place.topic}`"):
-                    raise refused from None
+                self._cluster.refuse(f"read `{place.topic}`", error)
                 last = error
         unknown = codes("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
         if not found and last is not None and code_of(last) not in unknown:
-            raise unavailable(last, self._set.servers, self._trouble)
+            raise self._cluster.unavailable(last)
         if not found and last is None:
             raise SourceUnavailableError(f"Kafka at {self._set.servers}: no answer within {_SECONDS:g} s")
         return found
@@ -481,9 +473,8 @@ class KafkaSource(Source):
         if self._set.group is None or not self._positions or self._admin is None:
             return
         if self._committing is None:
-            reading = self._set.reading(self._context.operator, self._set.group, self._trouble)
-            reading["on_commit"] = self._mention_commit
-            self._committing = made("Consumer", reading, self._context.operator)
+            own = {**self._set.reading(self._set.group), "on_commit": self._mention_commit}
+            self._committing = self._cluster.client("Consumer", own)
         offsets = [
             library().TopicPartition(*parts_of(name), offset) for name, offset in self._positions.items()
         ]
@@ -542,6 +533,5 @@ class KafkaSource(Source):
 
     def _sampler(self) -> Any:
         """A consumer that looks at the sizes of records."""
-        operator = self._context.operator
-        group = f"ridgeline.{self._context.application}.{operator}.sizes"
-        return made("Consumer", self._set.reading(operator, group, self._trouble), operator)
+        group = f"ridgeline.{self._context.application}.{self._context.operator}.sizes"
+        return self._cluster.client("Consumer", self._set.reading(group))

@@ -22,23 +22,10 @@ from ridgeline.connect import (
     SourceReader,
     SourceUnavailableError,
 )
-from ridgeline.connect.datasets import Dataset, kafka_datasets
 from ridgeline.operators._divided import Columns, columns_of
-from ridgeline.operators.kafka._client import (
-    Trouble,
-    client_faults,
-    code_of,
-    codes,
-    found_servers,
-    library,
-    listed,
-    made,
-    parts_of,
-    pattern_of,
-    refusal,
-    unavailable,
-)
-from ridgeline.operators.kafka._rows import RECORD_METADATA, KafkaRecord, RegistrySettings, Rows, RowsMaker
+from ridgeline.operators.kafka._client import code_of, codes, library, listed, parts_of, pattern_of
+from ridgeline.operators.kafka._rows import RECORD_METADATA, KafkaRecord, Rows, RowsMaker
+from ridgeline.operators.kafka._settings import AtKafka
 from ridgeline.operators.kafka._source import KafkaSource, Settings
 from ridgeline.operators.payloads import PayloadFormat
 
@@ -94,7 +81,6 @@ class KafkaReader(SourceReader):
 
     def __init__(self, properties: Settings, maker: RowsMaker) -> None:
         self._set, self._maker = properties, maker
-        self._trouble = Trouble()
         self._consumer: Any = None
         self._places: dict[str, _Place] = {}
         self._found: dict[str, list[list[Any]]] = {}
@@ -105,15 +91,14 @@ class KafkaReader(SourceReader):
         """Make the client. Raises RidgelineError for options that it refuses."""
         self._context, self._operator = context, context.operator.name
         group = f"ridgeline.{context.operator.application}.{self._operator}"
-        reading = self._set.reading(self._operator, group, self._trouble)
-        reading = {
+        self._cluster = self._set.cluster(self._operator)
+        defaults = {
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 50,
             "fetch.queue.backoff.ms": _QUEUE_BACKOFF_MILLISECONDS,
             "enable.partition.eof": True,
-            **reading,
         }
-        self._consumer = made("Consumer", reading, self._operator)
+        self._consumer = self._cluster.client("Consumer", self._set.reading(group), defaults)
         self._places = {}
         self._decode = self._maker.made(context.schema)
         self._end_errors = codes("_PARTITION_EOF")
@@ -143,7 +128,7 @@ class KafkaReader(SourceReader):
                 answered = self._clock.monotonic()
             elif self._clock.monotonic() - answered > _GIVE_UP_SECONDS:
                 waiting = ", ".join(f"{part.partition} from {part.start} on" for part in wanted.values())
-                why = self._trouble.because("no answer")
+                why = self._cluster.because("no answer")
                 raise SourceUnavailableError(
                     f"Kafka at {self._set.servers} sends nothing of {waiting}: {why}"
                 )
@@ -247,10 +232,10 @@ class KafkaReader(SourceReader):
             )
             msg += "deleted; make it again, or leave out what is lost with `when_lost='skip'`"
             raise RidgelineError(msg)
-        elif refused := refusal(error, self._operator, f"read `{message.topic()}`"):
-            raise refused
-        elif error.fatal():
-            raise unavailable(error, self._set.servers, self._trouble)
+        else:
+            self._cluster.refuse(f"read `{message.topic()}`", error)
+            if error.fatal():
+                raise self._cluster.unavailable(error)
 
     def _skip(self, name: str, wanted: dict[str, SourceRange]) -> None:
         """The next records of a partition are gone. Raises RidgelineError unless they may be left out."""
@@ -265,7 +250,7 @@ class KafkaReader(SourceReader):
         try:
             low, high = self._consumer.get_watermark_offsets(at, timeout=_LAST_ANSWER_SECONDS)
         except library().KafkaException as error:
-            raise unavailable(error, self._set.servers, self._trouble) from None
+            raise self._cluster.unavailable(error) from None
         if low <= first and part.end <= high:
             msg = f"Kafka at {self._set.servers} denies offset {first} of partition {name}, which it has"
             raise SourceUnavailableError(msg)
@@ -299,7 +284,7 @@ class KafkaReader(SourceReader):
 T = TypeVar("T", default=KafkaRecord)
 
 
-class KafkaInput(PartitionedInput[T]):
+class KafkaInput(AtKafka, PartitionedInput[T]):
     """Emit the messages of topics of Kafka, each exactly once, those of a partition in order.
 
     `topic`: a topic, several, or a pattern that begins with `^`. Topics that match it later, and partitions
@@ -351,9 +336,7 @@ class KafkaInput(PartitionedInput[T]):
     output = OutputPort[T](Any)
 
     topic: str | Sequence[str]
-    servers: str | Sequence[str] = Field(default="", kw_only=True)
     schema: SchemaType[T] | None = Field(default=None, kw_only=True)
-    format: PayloadFormat = Field(default="json", kw_only=True)
     key: Columns = Field(default=(), kw_only=True)
     key_format: PayloadFormat = Field(default="text", kw_only=True)
     metadata: Mapping[str, str] = Field(default={}, kw_only=True)
@@ -361,12 +344,6 @@ class KafkaInput(PartitionedInput[T]):
     isolation: Literal["read_committed", "read_uncommitted"] = Field(default="read_committed", kw_only=True)
     group: str | None = Field(default=None, min_length=1, kw_only=True)
     when_lost: Literal["fail", "skip"] = Field(default="fail", kw_only=True)
-    message: Any = Field(default=None, kw_only=True)
-    avro_schema: Any = Field(default=None, kw_only=True)
-    registry: str | None = Field(default=None, kw_only=True)
-    registry_password: str = Field(default="", kw_only=True)
-    registry_certificates: str | None = Field(default=None, kw_only=True)
-    options: dict[str, Any] = Field(default={}, kw_only=True)
 
     def __post_init__(self) -> None:
         """Give the output port its schema."""
@@ -377,7 +354,6 @@ class KafkaInput(PartitionedInput[T]):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse topics and options that cannot be, and columns that do not fit."""
         faults = super().property_faults()
-        faults += client_faults(found_servers(self.servers), self.options)
         topics = listed(self.topic)
         for one in topics:
             try:
@@ -400,15 +376,6 @@ class KafkaInput(PartitionedInput[T]):
             faults += self._maker().faults(Schema(self.schema))
         return faults
 
-    def settle_properties(self) -> None:
-        """Take the servers from the environment, if they are not given."""
-        super().settle_properties()
-        self.servers = found_servers(self.servers)
-
-    def datasets(self) -> list[Dataset]:
-        """The topics, as `ridgeline.connect.datasets` names them."""
-        return kafka_datasets(found_servers(self.servers), self.topic)
-
     def source(self) -> KafkaSource:
         """The driver's half."""
         return KafkaSource(self._settings())
@@ -418,23 +385,19 @@ class KafkaInput(PartitionedInput[T]):
         return KafkaReader(self._settings(), self._maker())
 
     def _settings(self) -> Settings:
-        servers = found_servers(self.servers)
-        return Settings(self.topic, servers, self.options, self.isolation, self.when_lost, self.group)
+        return Settings(self.topic, self.at, self.options, self.isolation, self.when_lost, self.group)
 
     def _maker(self) -> RowsMaker:
         """How messages become rows."""
         if self.schema is None:
             return RowsMaker("bytes", (), "bytes", RECORD_METADATA, None, None, None, None)
-        registry = None
-        if self.registry is not None:
-            registry = RegistrySettings(self.registry, self.registry_password, self.registry_certificates)
         return RowsMaker(
             self.format,
             columns_of(self.key),
             self.key_format,
             self.metadata,
             self.deleted,
-            registry,
+            self.registry_settings,
             self.message,
             self.avro_schema,
         )

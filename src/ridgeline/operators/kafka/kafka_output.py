@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,11 +15,9 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import PartitionedOutput
-from ridgeline.connect.datasets import Dataset, kafka_datasets
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
-from ridgeline.operators.kafka._client import client_faults, found_servers
 from ridgeline.operators.kafka._messages import MessageMaker
-from ridgeline.operators.kafka._rows import RegistrySettings
+from ridgeline.operators.kafka._settings import AtKafka
 from ridgeline.operators.kafka._sink import KafkaSink, Settings
 from ridgeline.operators.payloads import PayloadFormat, UnavailableError
 
@@ -55,7 +53,7 @@ class _Encoders:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-class KafkaOutput(DividedOperator, PartitionedOutput):
+class KafkaOutput(AtKafka, DividedOperator, PartitionedOutput):
     """Write each tuple as a message to a topic, exactly once for readers of committed records.
 
     `topic`: the topic. `servers`: `host:port`, several with commas; default: the environment variable
@@ -97,8 +95,6 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
 
     topic: str = Field(min_length=1)
     key: Columns = Field(default=(), kw_only=True)
-    servers: str | Sequence[str] = Field(default="", kw_only=True)
-    format: PayloadFormat = Field(default="json", kw_only=True)
     key_format: PayloadFormat | None = Field(default=None, kw_only=True)
     transactional: bool = Field(default=True, kw_only=True)
     headers: Mapping[str, str] = Field(default={}, kw_only=True)
@@ -111,17 +107,10 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
     deleted: str | None = Field(default=None, kw_only=True)
     topic_partitions: int | None = Field(default=None, ge=1, kw_only=True)
     topic_options: dict[str, str] = Field(default={}, kw_only=True)
-    message: Any = Field(default=None, kw_only=True)
-    avro_schema: Any = Field(default=None, kw_only=True)
-    registry: str | None = Field(default=None, kw_only=True)
-    registry_password: str = Field(default="", kw_only=True)
-    registry_certificates: str | None = Field(default=None, kw_only=True)
-    options: dict[str, Any] = Field(default={}, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse options that cannot be, and a key that was changed from outside."""
         faults = super().property_faults()
-        faults += client_faults(found_servers(self.servers), self.options)
         if self.format == "protobuf" and self.message is None:
             faults.append(("message", None, "must be given for the format protobuf: a class of messages"))
         if self.key_format == "text" and len(columns_of(self.key)) > 1:
@@ -130,18 +119,10 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
             faults.append(("key", self.key, "must be given: a tombstone deletes its key"))
         return faults
 
-    def settle_properties(self) -> None:
-        """Take the servers from the environment, if they are not given."""
-        self.servers = found_servers(self.servers)
-
-    def datasets(self) -> list[Dataset]:
-        """The topic, as `ridgeline.connect.datasets` names them."""
-        return kafka_datasets(found_servers(self.servers), self.topic)
-
     def sink(self) -> KafkaSink:
         """The driver's half."""
         settings = Settings(
-            found_servers(self.servers),
+            self.at,
             self.options,
             self.transactional,
             self.partitioner,
@@ -165,9 +146,6 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
 
     def _maker(self) -> MessageMaker:
         """How rows become messages."""
-        registry = None
-        if self.registry is not None:
-            registry = RegistrySettings(self.registry, self.registry_password, self.registry_certificates)
         key = columns_of(self.key)
         return MessageMaker(
             self.topic,
@@ -179,7 +157,7 @@ class KafkaOutput(DividedOperator, PartitionedOutput):
             self.partition,
             self.topic_column,
             self.deleted,
-            registry,
+            self.registry_settings,
             self.message,
             self.avro_schema,
         )
