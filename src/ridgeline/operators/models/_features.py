@@ -13,8 +13,11 @@ import pyarrow.compute as pc
 from ridgeline.api import RidgelineError, Schema, SchemaError
 from ridgeline.api.errors import listed
 from ridgeline.operators._divided import check_columns
+from ridgeline.operators._kinds import family
 
 Mask = npt.NDArray[np.bool_]
+_FEATURES = {"integer", "floating", "boolean", "decimal", "text"}
+"""The families of types that a model reads."""
 
 
 def check_features(tuples: Schema, features: Sequence[str]) -> list[pa.Field]:
@@ -22,27 +25,16 @@ def check_features(tuples: Schema, features: Sequence[str]) -> list[pa.Field]:
     check_columns(tuples, features, "`features`")
     fields = [tuples.arrow.field(name) for name in features]
     for field in fields:
-        if not (is_number(field.type) or is_text(field.type)):
+        if family(field.type) not in _FEATURES:
             what = f"`features` names `{field.name}`, which is {field.type}"
             rule = "features are numbers, booleans or texts"
             raise SchemaError(f"{what}; {rule}; make a number of it before, by `with_columns`")
     return fields
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """True for numbers and booleans."""
-    types = pa.types
-    return bool(
-        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
-    )
-
-
 def is_text(kind: pa.DataType) -> bool:
     """True for texts, also as a dictionary."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+    return family(kind) == "text"
 
 
 def present(batch: pa.RecordBatch) -> Mask | None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.columns.casting import is_bytes, is_list, is_text
+from ridgeline.api.columns.casting import is_list, is_text
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
+from ridgeline.connect.extras import library
+from ridgeline.operators._kinds import family
 from ridgeline.operators.payloads._columns import RecordColumns
 from ridgeline.operators.payloads._registry import RegisteredSchema, Registry, frame, framed_id
 
-REMEDY = "install fastavro: `pip install 'ridgeline[kafka]'`"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FRAMED = 5
 _UNITS = {"s": "millis", "ms": "millis", "us": "micros"}
@@ -25,11 +26,7 @@ _UNITS = {"s": "millis", "ms": "millis", "us": "micros"}
 
 def _fastavro() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import fastavro
-    except ImportError as error:
-        raise RidgelineError(f"Avro needs fastavro, which is not installed; {REMEDY}") from error
-    return fastavro
+    return library("fastavro", "Avro needs fastavro, which cannot be imported", "kafka")
 
 
 def parsed_schema(declared: Any, before: Sequence[str] = ()) -> Any:
@@ -223,45 +220,27 @@ def _type(kind: Any, name: str) -> Any:
         return {"type": "map", "values": _nullable(kind.item_field, name)}
     if pa.types.is_struct(kind):
         return _record(name, [(field, field.nullable) for field in kind])
-    found = next((avro(kind) for fits, avro in _TYPES if fits(kind)), None)
-    if found is None:
+    found = family(kind)
+    if found == "decimal":
+        return {"type": "bytes", "logicalType": found, "precision": kind.precision, "scale": kind.scale}
+    made = _TYPES.get(str(kind)) or _TYPES.get(found)
+    if found == "timestamp":
+        local = "" if kind.tz else "local-"
+        made = {"type": "long", "logicalType": f"{local}timestamp-{_UNITS.get(kind.unit)}"}
+    if made is None or getattr(kind, "unit", "") == "ns":
         raise SchemaError(f"Avro has no type for {kind}; cast the column, or leave it out")
-    return found
+    return made
 
 
-def _timestamp(kind: Any) -> dict[str, str] | None:
-    if kind.unit == "ns":
-        return None
-    return {"type": "long", "logicalType": f"{'' if kind.tz else 'local-'}timestamp-{_UNITS[kind.unit]}"}
-
-
-def _time(kind: Any) -> dict[str, str] | None:
-    if kind.unit == "ns":
-        return None
-    return {"type": "long", "logicalType": "time-micros"}
-
-
-_TYPES: list[tuple[Callable[[Any], bool], Callable[[Any], Any]]] = [
-    (pa.types.is_boolean, lambda _: "boolean"),
-    (
-        lambda kind: pa.types.is_integer(kind) and (kind.bit_width < 32 or kind == pa.int32()),  # noqa: PLR2004
-        lambda _: "int",
-    ),
-    (lambda kind: pa.types.is_integer(kind) and kind != pa.uint64(), lambda _: "long"),
-    (lambda kind: pa.types.is_floating(kind) and kind != pa.float64(), lambda _: "float"),
-    (pa.types.is_floating, lambda _: "double"),
-    (is_text, lambda _: "string"),
-    (is_bytes, lambda _: "bytes"),
-    (pa.types.is_timestamp, _timestamp),
-    (pa.types.is_date, lambda _: {"type": "int", "logicalType": "date"}),
-    (pa.types.is_time, _time),
-    (
-        pa.types.is_decimal,
-        lambda kind: {
-            "type": "bytes",
-            "logicalType": "decimal",
-            "precision": kind.precision,
-            "scale": kind.scale,
-        },
-    ),
-]
+_TYPES: Mapping[str, Any] = {
+    "boolean": "boolean",
+    **dict.fromkeys(("int8", "int16", "int32", "uint8", "uint16"), "int"),
+    **dict.fromkeys(("uint32", "int64"), "long"),
+    **dict.fromkeys(("halffloat", "float"), "float"),
+    "double": "double",
+    "text": "string",
+    "bytes": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+}
+"""The types of Avro, by a type of Arrow or its family."""
