@@ -168,8 +168,8 @@ class Queries:
             )
         return asked
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The queries that run."""
+    def rows(self) -> list[Any]:
+        """The queries that run, as REST shows them."""
         run = self._run()
         found = []
         for one in [] if run is None else _operators(run.plan):

@@ -102,7 +102,8 @@ _RECORDING = Parameter("id", "string", "the id of a recording, from `/recordings
 @CHANGES.question("/recordings")
 def _recordings(call: Call) -> RecordingsAnswer:
     """All recordings of tuples in the checkpoint."""
-    return {"recordings": [] if call.run is None else call.run.recordings.rows()}
+    rows: list[Any] = [] if call.run is None else call.run.recordings.rows()
+    return {"recordings": rows}
 
 
 @CHANGES.request(

@@ -7,7 +7,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from typing_extensions import TypedDict
 
@@ -114,7 +114,7 @@ def _sentence(entry: Entry) -> tuple[str, str]:
     asked = urllib.request.Request(f"{entry.url}{BASE}/sentence", headers=headers)  # noqa: S310
     with opener_of(entry.url).open(asked, timeout=_ANSWER_SECONDS) as got:
         document = got.read(_LARGEST + 1)
-    answer = json.loads(document) if len(document) <= _LARGEST else None
+    answer: Any = json.loads(document) if len(document) <= _LARGEST else None
     known = isinstance(answer, dict) and answer.get("state") in _STATES
     if not known or not isinstance(answer.get("text"), str):
         raise _StrangeError
