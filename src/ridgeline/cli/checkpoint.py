@@ -14,9 +14,8 @@ import typer
 
 from ridgeline.api.support.option import Option
 from ridgeline.api.support.secrets.addresses import mask_addresses
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import FAILED, CommandError
-from ridgeline.cli.grouping import command
+from ridgeline.cli.grouping import argument, command, option
 from ridgeline.cli.output import write
 from ridgeline.cli.views.running import size as size_text
 

@@ -13,8 +13,7 @@ from typer.core import TyperCommand
 
 from ridgeline.api.errors import Fault
 from ridgeline.cli import options
-from ridgeline.cli.declaring import argument, option
-from ridgeline.cli.grouping import options_of
+from ridgeline.cli.grouping import argument, option, options_of
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import FAILED
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import Output, write
 from ridgeline.cli.views.running import size
 

@@ -16,6 +16,16 @@ from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.options import assignments
 
 
+def option(help: str, *flags: str, **more: Any) -> Any:  # noqa: A002
+    """An option. `flags`: its names, where they are not the parameter's. `more`: as of `typer.Option`."""
+    return typer.Option(*flags, help=help, **more)
+
+
+def argument(help: str, metavar: str, **more: Any) -> Any:  # noqa: A002
+    """An argument. `more`: as of `typer.Argument`."""
+    return typer.Argument(help=help, metavar=metavar, **more)
+
+
 def command(function: Callable[..., None], *, without: Collection[str] = ()) -> Callable[..., None]:
     """A function that typer can make a command of: `function`, with errors reported.
 

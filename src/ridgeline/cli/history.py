@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Annotated
 
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.output import write
 
 Logs = Annotated[

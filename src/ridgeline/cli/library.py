@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic.fields import FieldInfo
 
 from ridgeline.cli import completing
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.output import write
 
 if TYPE_CHECKING:

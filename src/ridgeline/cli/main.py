@@ -21,10 +21,9 @@ from ridgeline.cli.configuration import (
     Written,
     load_configured,
 )
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.doctor import doctor
 from ridgeline.cli.errors import reporting_errors
-from ridgeline.cli.grouping import command
+from ridgeline.cli.grouping import argument, command, option
 from ridgeline.cli.library import library
 from ridgeline.cli.other_names import OTHER_NAMES
 from ridgeline.cli.output import finish, write

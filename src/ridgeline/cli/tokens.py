@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import command
+from ridgeline.cli.grouping import argument, command, option
 from ridgeline.cli.output import write
 
 File = Annotated[

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ridgeline.cli.configuration import Configured, Written, load_configured
-from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import NOT_VALID, CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.options import assignments
 from ridgeline.cli.output import write
 

@@ -39,17 +39,18 @@ FORMAT = 1
 class Entry:
     """An application, as its driver says, which alone writes it: here, and in a store.
 
-    `id`: of its checkpoint's run and epoch; empty while it starts. `name`: by which commands find it, in a
-    store its author's is `application`. `url`: where its web service answers, without a slash at the end,
-    empty for none; `token`: what that asks for, which is in no store, as `folders` (where it was started, and
-    where its modules are) and `certificate` are not: the fingerprint of what it presents (`sha256:...`).
+    `id`: of its checkpoint's run and epoch; empty while it starts. `name`: by which commands find it; in a
+    store its author's is `application`. `url`: where its web service answers, without a slash at the end;
+    empty for none. `process`: distinguishes the driver's process from a later one with the same `pid`.
+    `process_space`: where `pid` counts, as containers of one host may have the same name.
 
-    `process`: distinguishes the driver's process from a later one with the same `pid`, empty: not known;
-    `process_space`: where `pid` counts, as containers of one host may have the same name. `started`,
-    `heartbeat`: seconds since 1970 by the clock of its host. `start`: how often the name was started, this
-    time included. `state`: one of `STATES`, with the `reason` of an end; `final`: the application has ended,
-    and YARN is not to continue it, without it only this driver has. `cluster_id`: Spark's id of it;
-    `deploy_mode`: `cluster` if its cluster runs the driver.
+    In no store are `token`, which the web service asks for, and `folders`: where it was started, and where its
+    modules are. Nor is `certificate`, the fingerprint of what it presents (`sha256:...`).
+
+    `started`, `heartbeat`: seconds since 1970 by the clock of its host. `start`: how often the name was
+    started, this time included. `state`: one of `STATES`, with the `reason` of an end. `final`: the
+    application has ended, and YARN is not to continue it; without it only this driver has. `cluster_id`:
+    Spark's id of it. `deploy_mode`: `cluster` if its cluster runs the driver.
     """
 
     id: str

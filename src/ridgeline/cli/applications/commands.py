@@ -15,8 +15,8 @@ from rich.text import Text
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
 from ridgeline.cli.tables import folded

@@ -11,8 +11,8 @@ from rich.text import Text
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
 from ridgeline.cli import completing
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import make_console
+from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Named
 from ridgeline.cli.tables import folded
 

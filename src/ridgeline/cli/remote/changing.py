@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Change, Named
 
 DryRun = Annotated[bool, option("Only show what would change.", "--dry-run")]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from rich.text import Text
 
 from ridgeline.cli import completing
-from ridgeline.cli.declaring import argument, option
+from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Nearest
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from rich.text import Text
 
 from ridgeline.cli import completing
-from ridgeline.cli.declaring import argument
+from ridgeline.cli.grouping import argument
 from ridgeline.cli.remote.options import Named
 
 

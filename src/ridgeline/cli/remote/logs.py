@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli import completing
-from ridgeline.cli.declaring import option
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Nearest
 from ridgeline.engine.process.log_channel import LogLevel
 

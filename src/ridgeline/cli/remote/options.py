@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from ridgeline.cli import completing
-from ridgeline.cli.declaring import argument, option
+from ridgeline.cli.grouping import argument, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.declaring import option
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Nearest
 from ridgeline.cli.tables import folded
 from ridgeline.measure.wording.units import time_of_day

@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Named
 from ridgeline.cli.tables import folded
 

@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli import completing
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import command
+from ridgeline.cli.grouping import argument, command, option
 from ridgeline.cli.remote.options import Named, Operator
 from ridgeline.cli.tables import folded
 

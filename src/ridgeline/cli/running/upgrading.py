@@ -14,8 +14,8 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import local_path
 from ridgeline.cli import completing
 from ridgeline.cli.configuration import configuration, load_configured
-from ridgeline.cli.declaring import argument
 from ridgeline.cli.errors import NOT_VALID, CommandError
+from ridgeline.cli.grouping import argument
 from ridgeline.cli.output import write
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.validating import judged, print_verdicts

@@ -14,8 +14,8 @@ from typing import Annotated
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import did_you_mean
-from ridgeline.cli.declaring import argument, option
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.output import write
 
 TEMPLATES = {
