@@ -44,8 +44,8 @@ class Entry:
     empty for none. `process`: distinguishes the driver's process from a later one with the same `pid`.
     `process_space`: where `pid` counts, as containers of one host may have the same name.
 
-    In no store are `token`, which the web service asks for, and `folders`: where it was started, and where its
-    modules are. Nor is `certificate`, the fingerprint of what it presents (`sha256:...`).
+    In no store are `token`, which the web service asks for, and `folders`: where it was started, and where
+    its modules are. Nor is `certificate`, the fingerprint of what it presents (`sha256:...`).
 
     `started`, `heartbeat`: seconds since 1970 by the clock of its host. `start`: how often the name was
     started, this time included. `state`: one of `STATES`, with the `reason` of an end. `final`: the
