@@ -358,13 +358,7 @@ def average_phases(windows: Sequence[WindowSummaryAnswer]) -> dict[str, float]:
 def window_time_table(windows: Sequence[WindowSummaryAnswer], width: int) -> Table:
     """The parts of a window's time on average, the largest first; the last row is the sum."""
     found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
-    whole = sum(ms for _, ms in found)
-    columns: Columns = {
-        "what": [*(Text(STEPS.get(what, what)) for what, _ in found), Text("window", "bold")],
-        "time": [*(Text(milliseconds(ms)) for _, ms in found), Text(milliseconds(whole), "bold")],
-        "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, ms in found), Text("")],
-    }
-    return fitted(columns, width, ("share",), left=("what",))
+    return _shares([(STEPS.get(what, what), "", ms) for what, ms in found], width)
 
 
 def blame_table(blame: Sequence[BlameStepAnswer], width: int) -> Table:
@@ -377,12 +371,20 @@ def blame_table(blame: Sequence[BlameStepAnswer], width: int) -> Table:
     ]
     if len(rows) < len(blame):
         rows.append((f"{len(blame) - len(rows)} small steps", "", whole - sum(ms for _, _, ms in rows)))
+    return _shares(rows, width)
+
+
+def _shares(rows: Sequence[tuple[str, str, float]], width: int) -> Table:
+    """What, whose and how many milliseconds, as a table with the sum of all below."""
+    whole = sum(ms for _, _, ms in rows)
     columns: Columns = {
         "what": [*(Text(what) for what, _, _ in rows), Text("window", "bold")],
         "operator": [*(Text(operator) for _, operator, _ in rows), Text("")],
         "time": [*(Text(milliseconds(ms)) for _, _, ms in rows), Text(milliseconds(whole), "bold")],
         "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, _, ms in rows), Text("")],
     }
+    if not any(operator for _, operator, _ in rows):
+        del columns["operator"]
     return fitted(columns, width, ("share",), left=("what", "operator"))
 
 
