@@ -128,9 +128,9 @@ export function Canvas({graph, layout, figures, selected, hits, api, gentle = fa
             onFold=${(one) => hold(graph.nodes.get(one.nodes[0]), () => onFold(one))} />
         </g></svg>
         <span class="graph-zooms">
-          <button type="button" aria-label="Zoom out" title="Zoom out (-)" onClick=${() => api.current.zoom(0.8)}>−</button>
-          <button type="button" aria-label="Fit all of it" title="Show all of it (0)" onClick=${() => api.current.fit()}>Fit</button>
-          <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick=${() => api.current.zoom(1.25)}>+</button>
+          <button type="button" class="button" aria-label="Zoom out" title="Zoom out (-)" onClick=${() => api.current.zoom(0.8)}>−</button>
+          <button type="button" class="button" aria-label="Fit all of it" title="Show all of it (0)" onClick=${() => api.current.fit()}>Fit</button>
+          <button type="button" class="button" aria-label="Zoom in" title="Zoom in (+)" onClick=${() => api.current.zoom(1.25)}>+</button>
         </span>`}
     </div>`;
 }

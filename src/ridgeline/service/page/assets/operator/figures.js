@@ -31,7 +31,7 @@ export function Figures({name, rows, overview, shown, part}) {
     ["windows lost", sum("droppedWindows") ? count(sum("droppedWindows")) : null],
   ].filter(([, value]) => value !== null);
   return html`
-    ${part !== null && html`<p class="operator-part">Only ${own[0]?.operator ?? "this partition"}.</p>`}
+    ${part !== null && html`<p class="muted">Only ${own[0]?.operator ?? "this partition"}.</p>`}
     <div class="operator-latency"><b>${about(milliseconds(times.latencyMs ?? null), times.estimated)}</b> latency in window ${shown?.windowId ?? overview.windowId ?? "-"}</div>
     <div class="operator-bar" role="img" aria-label=${parts.map(([part_, ms]) => `${part_} ${milliseconds(ms ?? null)}`).join(", ")}>
       ${total > 0 && parts.map(([part_, ms]) => ms > 0 && html`<span key=${part_} class=${`bar-${part_}`} style=${{"flexGrow": ms}}></span>`)}</div>

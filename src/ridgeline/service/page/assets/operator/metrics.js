@@ -16,8 +16,8 @@ export function Metrics({name}) {
     <h3>${one.metric} <span>${one.kind}${one.unit ? `, ${one.unit}` : ""}</span></h3>
     <p class="operator-rates">${shown(one.value)} in the last window${one.kind === "counter" ? ` · ${shown(one.total)} in all` : ""}${
       one.partitions.length > 1 ? ` · by partition ${one.partitions.map(shown).join(", ")}` : ""}</p>
-    ${one.help && html`<p class="operator-note">${one.help}</p>`}
-    ${one.problem && html`<p class="operator-note">${one.problem}</p>`}
+    ${one.help && html`<p class="muted">${one.help}</p>`}
+    ${one.problem && html`<p class="muted">${one.problem}</p>`}
     <${Past} name=${name} metric=${one.metric} /></section>`)}`;
 }
 

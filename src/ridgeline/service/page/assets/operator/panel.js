@@ -52,7 +52,7 @@ export function OperatorPanel({name, part}) {
       <div class="operator-names"><h2>${title}</h2>
         <p title=${kind}>${module && !operator ? "module " : ""}${shortName(kind)}${share > 0 &&
           html` · <span class="operator-share">on the critical path in ${percent(share)} of the last windows</span>`}</p></div>
-      <button type="button" class="operator-close" aria-label="Close the panel" title="Close (Escape)" onClick=${close}>✕</button>
+      <button type="button" class="button quiet" aria-label="Close the panel" title="Close (Escape)" onClick=${close}>✕</button>
     </header>
     ${operator || titled ? html`
       <div class="operator-tabs" role="tablist" aria-label="About the operator" onKeyDown=${walk}>

@@ -65,7 +65,7 @@ function Keys({name}) {
         <td class="operator-number">${percent(key.share)}</td>
         <td><span class="operator-small-bar"><span class="bar-compute" style=${{width: `${(key.share / (most || 1)) * 100}%`}}></span></span></td>
         <td>${key.partitions.join(", ")}</td></tr>`)}</tbody></table>
-    ${found.fixed && html`<p class="operator-note">It cannot be divided otherwise: ${found.fixed}</p>`}`;
+    ${found.fixed && html`<p class="muted">It cannot be divided otherwise: ${found.fixed}</p>`}`;
 }
 
 function Repartition({name, now}) {
@@ -77,7 +77,7 @@ function Repartition({name, now}) {
     event.preventDefault();
     if (valid) setEdit({do: "repartition", operator: name, partitions: number});
   }}>
-    <label>Partitions <input type="number" min="1" step="1" value=${wanted} onInput=${(event) => setWanted(event.target.value)} /></label>
-    <button type="submit" disabled=${!valid}>See what would change</button></form>
+    <label>Partitions <input class="field" type="number" min="1" step="1" value=${wanted} onInput=${(event) => setWanted(event.target.value)} /></label>
+    <button type="submit" class="button" disabled=${!valid}>See what would change</button></form>
     ${edit && html`<${ChangeDialog} edit=${edit} onClose=${() => setEdit(null)} />`}`;
 }

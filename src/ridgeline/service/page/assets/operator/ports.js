@@ -61,12 +61,12 @@ function Recordings({name, ports, rows, again}) {
       <thead><tr><th scope="col">id</th><th scope="col">ports</th><th scope="col" class="operator-number">tuples</th><th scope="col" class="operator-number">size</th><th scope="col">state</th></tr></thead>
       <tbody>${rows.map((one) => html`<tr key=${one.id}><td title=${one.folder}>${one.id}</td><td>${one.ports.join(", ")}</td>
         <td class="operator-number">${count(one.tuples)}</td><td class="operator-number">${bytes(one.bytes)}</td>
-        <td>${one.state === "RECORDING" && !readOnly ? html`<button type="button" class="operator-edit" aria-label=${`End recording ${one.id}`} onClick=${() => stop(one)}>End it</button>` : one.state.toLowerCase()}</td></tr>`)}</tbody></table>`}
+        <td>${one.state === "RECORDING" && !readOnly ? html`<button type="button" class="button quiet" aria-label=${`End recording ${one.id}`} onClick=${() => stop(one)}>End it</button>` : one.state.toLowerCase()}</td></tr>`)}</tbody></table>`}
     ${!readOnly && html`<form class="operator-form operator-record" aria-label="Record tuples" onSubmit=${begin}>
-      <label>Port <select name="port"><option value="">all</option>${ports.map((port) => html`<option key=${port.name} value=${port.name}>${port.name}</option>`)}</select></label>
-      <label>Windows <input name="windows" type="number" min="1" max="1000000" step="1" required value="1000" /></label>
-      <label>MB <input name="megabytes" type="number" min="1" max="10240" step="1" required value="64" /></label>
-      <button type="submit">Record</button></form>`}
+      <label>Port <select class="field" name="port"><option value="">all</option>${ports.map((port) => html`<option key=${port.name} value=${port.name}>${port.name}</option>`)}</select></label>
+      <label>Windows <input class="field" name="windows" type="number" min="1" max="1000000" step="1" required value="1000" /></label>
+      <label>MB <input class="field" name="megabytes" type="number" min="1" max="10240" step="1" required value="64" /></label>
+      <button type="submit" class="button">Record</button></form>`}
     ${asked && html`<${Change} ...${asked} onClose=${close} />`}</section>`;
 }
 
@@ -102,7 +102,7 @@ function Port({name, port, figures, onRecorded}) {
     <h3>${port.name} <span>${port.type}</span></h3>
     <p class="operator-rates">${port.connected ? `${rate(figures.rate)}/s · ${count(figures.total)} in all` : "not connected"}</p>
     ${port.schema && html`<p class="operator-schema"><code>${port.schema}</code></p>`}
-    ${port.connected && !readOnly && html`<button type="button" class="operator-show" disabled=${tail.state === "waiting"} onClick=${show}>
+    ${port.connected && !readOnly && html`<button type="button" class="button" disabled=${tail.state === "waiting"} onClick=${show}>
       ${tail.state === "waiting" ? "Recording" : tail.state === "shown" ? "Show newer tuples" : "Show tuples"}</button>`}
     ${tail.state === "asking" && !writes && html`<${SignIn} why="Tuples are shown to those who may change something: it needs the token." onDone=${() => setTail({state: "none"})} />`}
     ${tail.state === "failed" && html`<${Notice} problem=${tail.problem} />`}
@@ -129,8 +129,8 @@ function Tail({tuples, id}) {
   if (!tuples.length) return html`<p class="operator-empty" role="status">No tuple came by in ${WINDOWS} windows.</p>`;
   const names = Object.keys(tuples[0]).sort((one, other) => OWN.includes(one) - OWN.includes(other));
   return html`<div class="operator-scroll"><table class="operator-table operator-tuples"><caption>The last ${tuples.length} tuples, recording ${id}</caption>
-    <thead><tr>${names.map((one) => html`<th key=${one} scope="col" class=${OWN.includes(one) ? "operator-faint" : ""}>${one}</th>`)}</tr></thead>
-    <tbody>${[...tuples].reverse().map((tuple, at) => html`<tr key=${at}>${names.map((one) => html`<td key=${one} class=${OWN.includes(one) ? "operator-faint" : ""} title=${text(tuple[one])}>${cut(text(tuple[one]), 60)}</td>`)}</tr>`)}</tbody></table></div>`;
+    <thead><tr>${names.map((one) => html`<th key=${one} scope="col" class=${OWN.includes(one) ? "muted" : ""}>${one}</th>`)}</tr></thead>
+    <tbody>${[...tuples].reverse().map((tuple, at) => html`<tr key=${at}>${names.map((one) => html`<td key=${one} class=${OWN.includes(one) ? "muted" : ""} title=${text(tuple[one])}>${cut(text(tuple[one]), 60)}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 function text(value) {

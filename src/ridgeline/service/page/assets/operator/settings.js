@@ -77,15 +77,15 @@ function Values({title, values, said, none, onChange}) {
         event.preventDefault();
         setEditing(null);
         onChange(name, read(text));
-      }}><input class="operator-input" aria-label=${`New value of ${name}`} value=${text} ref=${(input) => input?.focus()}
+      }}><input class="field" aria-label=${`New value of ${name}`} value=${text} ref=${(input) => input?.focus()}
           onInput=${(event) => setText(event.target.value)} onKeyDown=${(event) => {
             if (event.key === "Escape") {
               event.stopPropagation();
               setEditing(null);
             }
           }} />
-        <button type="submit">See what would change</button></form>` : html`<code>${values[name] === null ? "none" : said_(values[name])}</code>`}</td>
-      <td class="operator-number">${editing !== name && !readOnly && html`<button type="button" class="operator-edit" aria-label=${`Change ${name}`} onClick=${() => {
+        <button type="submit" class="button">See what would change</button></form>` : html`<code>${values[name] === null ? "none" : said_(values[name])}</code>`}</td>
+      <td class="operator-number">${editing !== name && !readOnly && html`<button type="button" class="button quiet" aria-label=${`Change ${name}`} onClick=${() => {
         setText(values[name] === null ? "" : said_(values[name]));
         setEditing(name);
       }}>Change</button>`}</td></tr>`)}</tbody></table>`;

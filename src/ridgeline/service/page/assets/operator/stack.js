@@ -31,11 +31,11 @@ function Process({row, titles}) {
   const readOnly = useReadOnly(); // then no process is left to say where it is, but for its last heartbeat
   const stack = answer?.fresh ?? answer?.stack ?? "";
   return html`<section class="operator-port"><h3>${row.host ?? "-"}:${row.pid ?? "-"} <span>runs ${titles.join(", ")}</span></h3>
-    ${!readOnly && html`<button type="button" class="operator-show" onClick=${again}>Look again</button>`}
+    ${!readOnly && html`<button type="button" class="button" onClick=${again}>Look again</button>`}
     ${problem && html`<${Notice} problem=${problem} />`}
     ${answer && (stack ? html`<pre class="operator-stack" tabindex="0" aria-label="Stack">${threads(stack)}</pre>`
       : html`<p class="operator-empty" role="status">Its process says no stack: it waits for a window.</p>`)}
-    ${answer?.lastHeartbeat != null && html`<p class="operator-note">Last heartbeat ${timeOfDay(answer.lastHeartbeat)}.</p>`}</section>`;
+    ${answer?.lastHeartbeat != null && html`<p class="muted">Last heartbeat ${timeOfDay(answer.lastHeartbeat)}.</p>`}</section>`;
 }
 
 /** The stacks of a process, that of the thread that runs operators first. */

@@ -61,7 +61,7 @@ function Toolbar({kind, params, selected, text, setText, hits, graph, show, fold
     <nav class="graph-plans" aria-label="Plan">${PLANS.map(([name, title]) => html`<a key=${name} class="graph-plan"
         href=${href({plan: name === "logical" ? null : name})} aria-current=${name === kind ? "true" : null}>${title}</a>`)}</nav>
     ${kind !== "execution" && html`
-      <input ref=${input} class="graph-search" type="search" placeholder="Find in the graph  f" aria-label="Find in the graph"
+      <input ref=${input} class="field graph-search" type="search" placeholder="Find in the graph  f" aria-label="Find in the graph"
         value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${(event) => {
           event.stopPropagation();
           if (event.key === "Enter" && hits?.size) show([...hits][0]);
@@ -70,11 +70,11 @@ function Toolbar({kind, params, selected, text, setText, hits, graph, show, fold
             event.target.blur();
           }
         }} />
-      ${hits && html`<span class="graph-hits" role="status">${hits.size === 1 ? "1 found" : `${hits.size} found`}</span>`}
-      ${selected && html`<a class="graph-toggle" role="button" aria-pressed=${Boolean(params.only)}
+      ${hits && html`<span class="muted" role="status">${hits.size === 1 ? "1 found" : `${hits.size} found`}</span>`}
+      ${selected && html`<a class="button" role="button" aria-pressed=${Boolean(params.only)}
         href=${href({only: params.only ? null : "1"})} title="Only what is up- and downstream of it">Only its streams</a>`}
       <span class="space"></span>
-      ${kind === "logical" && foldable && html`<a class="graph-toggle" role="button"
+      ${kind === "logical" && foldable && html`<a class="button" role="button"
           href=${href({open: unfolded ? null : all.join(","), split: unfolded ? null : split.join(",") || null})}>
           ${unfolded ? "Fold all" : "Unfold all"}</a>`}`}
   </div>`;
