@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +15,7 @@ PACKAGE = "package"
 """The layer of what a package brings."""
 SECTIONS = ("application", "operator", "run", "stream")
 _GUIDE = ("apex.", "dt.")
+_CAPITALS = re.compile(r"\.attr\.[A-Z_]+$")
 _WITH_NAMES = ("operator", "stream")
 _REMEDY = "write `operator.NAME.PROPERTY`, `operator.NAME.ATTRIBUTE`, or `application.ATTRIBUTE`"
 
@@ -53,7 +55,7 @@ class Setting:
     """One value of a layer. `level` and `position` order settings: of layers, and within one.
 
     `section`: one of `SECTIONS`. `application`: the name or wildcard that it is for, "" for all. `path`: what
-    follows, such as `sum.partitions`. `guide`: it is written as the guide writes it.
+    follows, such as `sum.partitions`.
     """
 
     layer: Layer
@@ -64,7 +66,6 @@ class Setting:
     section: str
     application: str
     path: str
-    guide: bool = False
 
     @property
     def place(self) -> str:
@@ -90,28 +91,27 @@ def read_layers(layers: Sequence[Layer], faults: list[Fault]) -> Iterator[Settin
     for level, layer in enumerate(layers):
         for position, (key, value) in enumerate(layer.values.items()):
             try:
-                section, application, path, guide = parse_key(key)
+                section, application, path = parse_key(key)
             except KeyFaultError as error:
                 faults.append(Fault(key, f"{error.what} ({layer.place(key)})", error.remedy))
                 continue
-            yield Setting(layer, level, position, key, value, section, application, path, guide)
+            yield Setting(layer, level, position, key, value, section, application, path)
 
 
-def parse_key(key: str) -> tuple[str, str, str, bool]:
-    """The section of a key, the application that it is for ("" for all), the rest, and if it is the guide's.
+def parse_key(key: str) -> tuple[str, str, str]:
+    """The section of a key, the application that it is for ("" for all), and the rest.
 
-    Raises KeyFaultError.
+    Names of attributes behind `apex.` or `dt.` may be in capitals. Raises KeyFaultError.
 
     >>> parse_key("operator.sum.partitions"), parse_key("application.shop.operator.*.memory_mb")
-    (('operator', '', 'sum.partitions', False), ('operator', 'shop', '*.memory_mb', False))
+    (('operator', '', 'sum.partitions'), ('operator', 'shop', '*.memory_mb'))
     >>> parse_key("application.windows_kept"), parse_key("dt.attr.WINDOWS_KEPT")
-    (('application', '', 'windows_kept', False), ('application', '', 'windows_kept', True))
+    (('application', '', 'windows_kept'), ('application', '', 'windows_kept'))
     """
     prefix = next((prefix for prefix in _GUIDE if key.startswith(prefix)), "")
-    guide = bool(prefix)
     section, _, path = key.removeprefix(prefix).partition(".")
-    if guide and section == "attr" and path:
-        return "application", "", path.lower(), guide
+    if prefix and section == "attr" and path:
+        return "application", "", path.lower()
     if section not in SECTIONS:
         raise KeyFaultError(
             f"there is no key `{section}` in a configuration", did_you_mean(section, SECTIONS)
@@ -119,11 +119,14 @@ def parse_key(key: str) -> tuple[str, str, str, bool]:
     application = ""
     if section == "application":
         section, application, path = _of_application(key, path)
-        path = path.lower() if guide and section == "application" else path
     name, _, rest = path.partition(".")
     if not name or (section in _WITH_NAMES and not rest):
         raise KeyFaultError(f"`{key}` names no value", _REMEDY)
-    return section, application, path, guide
+    if prefix:
+        path = (
+            path.lower() if section == "application" else _CAPITALS.sub(lambda found: found[0].lower(), path)
+        )
+    return section, application, path
 
 
 def _of_application(key: str, path: str) -> tuple[str, str, str]:

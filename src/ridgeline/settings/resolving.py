@@ -163,7 +163,7 @@ class _Resolver:
     def _named(self, target: Target, key: str, setting: Setting) -> None:
         """Apply a setting that names its target; what the target has not is a fault in every layer."""
         try:
-            found = meaning(target, key, guide=setting.guide)
+            found = meaning(target, key)
         except AmbiguousError:
             self._ambiguous(target, key, setting)
             return
@@ -179,7 +179,7 @@ class _Resolver:
         used = False
         for target, key, is_named in self._targets.fitting(setting.path):
             try:
-                found = meaning(target, f"{only[:4]}.{key}" if only else key, guide=setting.guide)
+                found = meaning(target, f"{only[:4]}.{key}" if only else key)
             except AmbiguousError:
                 self._ambiguous(target, key, setting)
                 continue

@@ -122,10 +122,10 @@ def understood(target: Target, key: str) -> bool:
         return True
 
 
-def meaning(target: Target, key: str, *, guide: bool = False) -> Meaning | None:
+def meaning(target: Target, key: str) -> Meaning | None:
     """The meaning of a key for an operator or module; None if it has no such property, attribute or port.
 
-    `guide`: attributes may be in capitals. Raises AmbiguousError for the name of a property and an attribute.
+    Raises AmbiguousError for the name of a property and an attribute.
     """
     head, _, rest = key.partition(".")
     is_property = head in target.properties
@@ -137,17 +137,15 @@ def meaning(target: Target, key: str, *, guide: bool = False) -> Meaning | None:
     if head == "prop" and rest.partition(".")[0] in target.properties:
         return Meaning("property", (f"{target.name}.{rest}",))
     if head in _PORTS and rest:
-        return _of_ports(target, head, rest, guide=guide)
+        return _of_ports(target, head, rest)
     name = rest if head == "attr" else key
-    name = name.lower() if guide and head == "attr" else name
     return Meaning("attribute", tuple(f"{one}.{name}" for one in target.inside)) if name in known else None
 
 
-def _of_ports(target: Target, kind: str, path: str, *, guide: bool) -> Meaning | None:
+def _of_ports(target: Target, kind: str, path: str) -> Meaning | None:
     """The meaning of `port.PORT.attribute` and `unifier.PORT.attribute`; None if there is no such port."""
     port, _, name = path.rpartition(".")
-    if port.endswith(".attr"):
-        port, name = port.removesuffix(".attr"), name.lower() if guide else name
+    port = port.removesuffix(".attr")
     inputs = target.inputs if kind in ("port", "inputport") else frozenset()
     outputs = target.outputs if kind != "inputport" else frozenset()
     of_inputs = name in attributes_of(Scope.INPUT_PORT)
