@@ -324,15 +324,15 @@ class Handle(Showing, ChangeClient, MetricTables):
             timeout: Seconds to wait until its first window is committed.
 
         Raises:
-            RuntimeError: If it cannot be recorded, or the application runs no more.
+            ChangeError: If it cannot be recorded, or the application runs no more.
             TimeoutError: If no window was committed in time; it is recorded from the next one on.
         """
         what = StartRecording(operator, port, windows, max(1, int(max_mb * 2**20)))
-        return self._changed(what, timeout)
+        return str(self._ask(what, timeout).result)
 
     def stop_recording(self, recording: str, timeout: float = 30.0) -> None:
         """End a recording before the next window. Raises as `start_recording`."""
-        self._changed(StopRecording(recording), timeout)
+        self._ask(StopRecording(recording), timeout)
 
     def recordings(self) -> list[dict[str, Any]]:
         """All recordings in the checkpoint, each as REST shows it; `folder` has a folder for each port.
@@ -341,19 +341,6 @@ class Handle(Showing, ChangeClient, MetricTables):
         was.
         """
         return self._run.recordings.rows() if self._run is not None else []
-
-    def _changed(self, what: StartRecording | StopRecording, timeout: float) -> str:
-        """Ask for a change and wait for it; returns its result."""
-        if self._run is None or not self._thread.is_alive():
-            raise RuntimeError(f"`{self.name}` runs no more")
-        asked = self._run.changes.ask(what, "Python")
-        if not asked.done.wait(timeout):
-            raise TimeoutError(
-                f"no window of `{self.name}` was committed within {timeout:g} s; it is done once one is"
-            )
-        if asked.state == "REFUSED":
-            raise RuntimeError(asked.reason)
-        return asked.result
 
     def _running(self) -> AnyRun:
         if self._run is None or not self._alive():
