@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,11 +21,8 @@ from ridgeline.measure.answers.application import (
     OperatorTotalsAnswer,
     OverviewAnswer,
     RunSummaryAnswer,
-    SentenceAnswer,
 )
-from ridgeline.measure.answers.operators import RecordAgesAnswer
-from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
+from ridgeline.measure.answers.windows import LatencyAnswer, WindowSummaryAnswer
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.measure.wording.units import about, count, duration, milliseconds, plural
@@ -54,30 +51,17 @@ class RunAnswers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Plain data: window summaries, mean own latencies in milliseconds by operator, and answers."""
+    """What is known at a run's end, as plain data. `at`: STRAM's wall clock."""
 
     at: float
     windows: Sequence[WindowSummaryAnswer]
-    own_ms: Mapping[str, float]
-    path: CriticalPathAnswer
-    ages: RecordAgesAnswer
-    progress: ProgressAnswer
-    sentence: SentenceAnswer
-    estimated: frozenset[str] = frozenset()
-    """The operators whose `own_ms` are estimates."""
+    latencies: Sequence[LatencyAnswer]
+    overview: OverviewAnswer
 
 
 def read_report(answers: RunAnswers, at: float) -> Report:
     """Read all that a run's end shows; `at` is STRAM's wall clock."""
-    windows = answers.windows()
-    latencies = answers.latencies(AVERAGED)
-    own = own_averages(latencies)
-    estimated = frozenset(
-        row["operator"] for latency in latencies for row in latency["operators"] if row.get("estimated")
-    )
-    overview = answers.overview()
-    path, ages, progress = overview["criticalPath"], overview["recordAge"], overview["progress"]
-    return Report(at, windows, own, path, ages, progress, sentence_of(overview), estimated)
+    return Report(at, answers.windows(), answers.latencies(AVERAGED), answers.overview())
 
 
 def own_averages(latencies: Sequence[LatencyAnswer]) -> dict[str, float]:
@@ -96,7 +80,9 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
 
     What is not known is left out.
     """
-    path = average_path(report.path, report.own_ms, width, report.estimated)
+    overview, rows = report.overview, [row for one in report.latencies for row in one["operators"]]
+    estimated = {row["operator"] for row in rows if row.get("estimated")}
+    path = average_path(overview["criticalPath"], own_averages(report.latencies), width, estimated)
     if path:
         averaged = min(AVERAGED, len(report.windows))
         yield Text()
@@ -105,7 +91,7 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
             "windows on the path):"
         )
         yield path
-        slack = slack_text(report.path, width)
+        slack = slack_text(overview["criticalPath"], width)
         if slack:
             yield slack
     later = report.windows[1:]  # the first one waits for workers to start
@@ -119,14 +105,14 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
             what, ms = max(slowest["phases"].items(), key=lambda phase: phase[1])
             took = f"window {count(slowest['windowId'])} took {milliseconds(slowest['latencyMs'])}"
             yield Text(f"the slowest: {took}, of it {STEPS.get(what, what)} {milliseconds(ms)}")
-    sinks = sink_ages(report.ages)
+    sinks = sink_ages(overview["recordAge"])
     if any(sink["count"] for sink in sinks):
         yield Text()
         yield Text("record age at the sinks in the last minute, when committed:")
         yield ages_table(sinks, width)
     yield Text()
-    yield sentence_text(report.sentence)
-    sources = sources_table(report.progress, width, report.at)
+    yield sentence_text(sentence_of(overview))
+    sources = sources_table(overview["progress"], width, report.at)
     if sources is not None:
         yield sources
 
