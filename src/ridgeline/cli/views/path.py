@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -18,6 +19,7 @@ _KEPT = 8
 _SHOWN_SLACK = 5
 _HELD = 3
 _CUT, _FEWEST = 60, 3
+Piece = TypeVar("Piece", str, Text)
 
 
 def path_text(path: CriticalPathAnswer, width: int) -> Text:
@@ -71,16 +73,21 @@ def short_path(path: CriticalPathAnswer) -> str:
         return ""
     titles, costs = [step["operator"] for step in steps], [step["latencyMs"] or 0.0 for step in steps]
     most = len(titles)
-    while len(text := " > ".join(_shortened(titles, costs, most))) > _CUT and most > _FEWEST:
+    while len(text := " > ".join(_shortened(titles, costs, most, lambda _: "..."))) > _CUT and most > _FEWEST:
         most -= 1
     return f"{milliseconds(path['latencyMs'])} {text}"
 
 
-def _shortened(titles: Sequence[str], costs: Sequence[float], most: int) -> list[str]:
-    found: list[str] = []
+def _shortened(
+    pieces: Sequence[Piece], costs: Sequence[float], most: int, left_out: Callable[[int], Piece]
+) -> list[Piece]:
+    """So many of the pieces, with `left_out` of how many where some are not shown."""
+    found: list[Piece] = []
     before = -1
     for number in _shown(costs, most):
-        found += (["..."] if number > before + 1 else []) + [titles[number]]
+        if number > before + 1:
+            found.append(left_out(number - before - 1))
+        found.append(pieces[number])
         before = number
     return found
 
@@ -171,11 +178,4 @@ def _cut(pieces: list[Text], costs: Sequence[float]) -> list[Text]:
     """The pieces of a long path without the cheap ones between; what is left out is counted."""
     if len(pieces) <= _LONG:
         return pieces
-    found: list[Text] = []
-    before = -1
-    for number in _shown(costs, _KEPT):
-        if number > before + 1:
-            found.append(Text(f"> ... {number - before - 1} more ...", "dim"))
-        found.append(pieces[number])
-        before = number
-    return found
+    return _shortened(pieces, costs, _KEPT, lambda left_out: Text(f"> ... {left_out} more ...", "dim"))
