@@ -10,8 +10,8 @@ import re
 import signal
 import socket
 import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -184,17 +184,27 @@ def write_entry(place: Path, name: str, values: Mapping[str, Any]) -> Path:
 
     Other commands read the folder at any time, so the file is there as a whole or not at all.
     """
-    _make_private(place)
+    trust.private_folder(str(place), *_REFUSAL)
     path = place / (_UNSAFE.sub("_", name).lstrip(".") + _SUFFIX)
-    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=place)  # readable for its owner only
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(values, file)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink()
-        raise
+    replace_file(path, json.dumps(values).encode(), _owner_only)
     return path
+
+
+def _owner_only(path: str, flags: int) -> int:
+    """As `trust.private_opener`, also in a folder that is trusted: entries have tokens."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def replace_file(path: Path, data: bytes, opener: Callable[[str, int], int] = trust.private_opener) -> None:
+    """Write a file in the place of the one before; no reader sees half of it. Raises OSError."""
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open(hidden, "xb", opener=opener) as file:
+            file.write(data)
+        hidden.replace(path)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
 
 
 def read_entries(inside: str = "") -> Iterator[tuple[Path, bytes | None]]:
@@ -344,10 +354,6 @@ def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> st
         f"no application `{text}` is running; "
         f"{did_you_mean(text, [name for entry in entries for name in (entry.name, entry.id)])}"
     )
-
-
-def _make_private(place: Path) -> None:
-    trust.private_folder(str(place), *_REFUSAL)
 
 
 def _own_content(path: Path) -> bytes | None:

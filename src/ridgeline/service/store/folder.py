@@ -21,7 +21,7 @@ from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path, resolve, s3_settings, use_s3
 from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.engine.spark.s3 import s3_settings_of, s3a_from_environment
-from ridgeline.service.registry import ENTRY, FORMAT, STATES, Entry
+from ridgeline.service.registry import ENTRY, FORMAT, STATES, Entry, replace_file
 
 LONGEST = 100_000
 """Bytes of a file that may be an entry."""
@@ -130,7 +130,13 @@ class EntryFolder:
     def write(self, entry: Entry) -> None:
         """Write an entry in the place of the one before; no reader sees half of it."""
         with self._explained("written"):
-            self._replace(f"{PLACE}/{check_name(entry.name)}{_SUFFIX}", encoded(entry))
+            place = f"{PLACE}/{check_name(entry.name)}{_SUFFIX}"
+            if not self.is_local:
+                self._replace_remote(place, encoded(entry))
+                return
+            path = Path(self.uri, place)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(path, encoded(entry))
 
     def now(self) -> float:
         """The time by the store's clock, or by this machine's where this user may write no file there."""
@@ -150,12 +156,6 @@ class EntryFolder:
             return float(info.mtime.timestamp()) if info.mtime is not None else self._clock.wall()
         except (OSError, pyarrow.ArrowException):
             return self._clock.wall()
-
-    def _replace(self, place: str, data: bytes) -> None:
-        if self.is_local:
-            self._replace_local(place, data)
-        else:
-            self._replace_remote(place, data)
 
     # Local folders ------------------------------------------------------------------------------------------
 
@@ -188,26 +188,6 @@ class EntryFolder:
             return Found(name, written, fault="this user may not read it", trusted=False)
         except OSError as error:
             return Found(name, written, fault=f"it cannot be read: {error.strerror or error}")
-
-    def _replace_local(self, place: str, data: bytes) -> None:
-        """Write a hidden file beside it, then rename it."""
-        path = Path(self.uri, place)
-        folder = str(path.parent)
-        if folder not in self._made:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._made.add(folder)
-        hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        try:
-            with open(hidden, "xb", opener=trust.private_opener) as file:
-                file.write(data)
-            hidden.replace(path)
-        except FileNotFoundError:
-            self._made.discard(folder)  # it was removed: the next time makes it
-            raise
-        except BaseException:
-            with contextlib.suppress(OSError):
-                hidden.unlink()
-            raise
 
     # Others -------------------------------------------------------------------------------------------------
 
