@@ -576,8 +576,9 @@ def _keep(
         return None
     found = {}
     for (number, one), host in zip(asked.items(), chosen, strict=True):
-        loose = () if number in bound or len(units[number]) > 1 else one.allowed - {host}
-        others = sorted(other for other in loose if one.rack_group < 0 or racks[other] == racks[host])
+        loose = () if number in bound or len(units[number]) > 1 else one.allowed
+        near = (other for other in loose if one.rack_group < 0 or racks[other] == racks[host])
+        others = sorted(other for other in near if other != host)
         found.update(dict.fromkeys(units[number], HostPreference((host, *others), binding=True)))
     return found
 

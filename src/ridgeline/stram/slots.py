@@ -44,17 +44,13 @@ class AskHosts:
 
 @dataclass(frozen=True, slots=True)
 class MoveSlot:
-    """End the job of a slot that must be on one of `hosts`, and is not; another job follows."""
+    """End the job of a slot; another job follows. `hosts`: where it must be, and is not.
+
+    None if that host does not answer.
+    """
 
     slot: int
-    hosts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaceSlot:
-    """End the job of a slot whose host does not answer; another job follows."""
-
-    slot: int
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,6 @@ SlotInstruction = (
     | EmptySlot
     | AskHosts
     | MoveSlot
-    | ReplaceSlot
     | Misplaced
     | GiveUpRule
 )
@@ -300,6 +295,11 @@ class Slots:
     def members(self) -> Mapping[int, Member]:
         """The slots that are there, by number; a read-only view."""
         return MappingProxyType(self._members)
+
+    @property
+    def hosts(self) -> dict[int, str]:
+        """Where the slots are, by Spark's names, as far as these are known. From any thread."""
+        return {slot: member.node for slot, member in dict(self._members).items() if member.node}
 
     @property
     def missing(self) -> Sequence[int]:
@@ -528,15 +528,14 @@ class Slots:
 
     def _give_up(self) -> Sequence[GiveUpRule]:
         """The instructions on rules that are broken where slots are: strict ones alone, or relaxed ones."""
-        where = {slot: member.node for slot, member in self._members.items() if member.node}
         broken = [
             rule
-            for rule in self._rules.broken(self.placement, where, self._capacities)
+            for rule in self._rules.broken(self.placement, self.hosts, self._capacities)
             if rule.name not in self._reported_rules
         ]
         broken = [rule for rule in broken if not rule.relax] or broken
         self._reported_rules.update(rule.name for rule in broken)
-        hosts = tuple(sorted(set(where.values())))
+        hosts = tuple(sorted(set(self.hosts.values())))
         return [GiveUpRule(rule, hosts, len(self.active)) for rule in broken]
 
     def has_joined_before(self, slot: int) -> bool:
@@ -601,7 +600,7 @@ class Slots:
             if not self._wants(slot).binding:
                 self._rows[slot].wants = HostPreference(tuple(capacities))
             self._enter(slot, SlotPhase.MOVING)
-        return [ReplaceSlot(slot) for slot in missing]
+        return [MoveSlot(slot) for slot in missing]
 
     def without(self, capacities: HostCapacities) -> None:
         """There are only these hosts at the moment."""

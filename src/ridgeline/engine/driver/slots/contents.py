@@ -242,7 +242,7 @@ class SlotChanging:
 
         Raises RidgelineError if a rule cannot be kept, or a slot cannot have what it needs.
         """
-        where = {slot: member.node for slot, member in dict(self._slots.members).items() if member.node}
+        where = self._slots.hosts
         capacities = {host: one for host, one in self._platform.capacities().items() if host not in without}
         following = self._placed(plan, tuple(self._slots.numbers(count)), spreads=spreads)
         placement = following.placement
@@ -261,12 +261,11 @@ class SlotChanging:
     def _placed(self, plan: Plan, fresh: tuple[int, ...], *, spreads: bool = False) -> Following:
         """Where the containers of a plan go, with these slots beside those of now."""
         before = self._slots.placement
-        where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
         loads = dict(self._slots.loads)  # any thread may ask, and it grows
         placement = (
             place_spread(plan, before, fresh, loads)
             if spreads
-            else place_following(plan, before, fresh, where, loads)
+            else place_following(plan, before, fresh, self._slots.hosts, loads)
         )
         needs = list(needs_of(plan, placement, self._platform.given))
         for slot, hosted in enumerate(before):

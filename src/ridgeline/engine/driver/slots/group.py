@@ -47,7 +47,6 @@ from ridgeline.stram.slots import (
     Member,
     Misplaced,
     MoveSlot,
-    ReplaceSlot,
     RetireSlot,
     SendAssignments,
     SlotInstruction,
@@ -307,13 +306,10 @@ class SlotGroup:
                     self._start(instruction)
                 case AskHosts():
                     events += self.follow(self._slots.hosts_changed(self._platform.capacities()))
-                case MoveSlot(slot):
-                    self._end_job(slot)
-                    events.append(instruction)
-                case ReplaceSlot(slot) if slot not in self._delayed:
-                    self._end_job(slot)
-                case ReplaceSlot():
-                    pass  # it is about to be started anyway
+                case MoveSlot(slot, hosts):
+                    if hosts or slot not in self._delayed:  # else it is about to be started anyway
+                        self._end_job(slot)
+                    events += [instruction] if hosts else []
                 case Misplaced() | GiveUpRule() | GiveUpSlot():
                     events.append(instruction)
                 case SendAssignments():
