@@ -1,4 +1,4 @@
-"""The containers of one plan in this worker process, and what surrounds a container's work.
+"""The containers of a slot in this worker process, and what surrounds a container's work.
 
 While a container works its process sends heartbeats for it, and the black box names the operator in turn. A
 process that Spark ends tears its containers down first.
@@ -9,27 +9,33 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import Failure
 from ridgeline.engine.container.container import Container
+from ridgeline.engine.container.feed import FedRows
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.files.patience import open_patient
 from ridgeline.engine.files.storage import Storage
-from ridgeline.engine.operator.failures import Failed, failure_of
+from ridgeline.engine.operator.failures import failure_of
 from ridgeline.engine.process import plan_distribution
 from ridgeline.engine.process.black_box import BlackBox, Turn
-from ridgeline.engine.process.heartbeat import HeartbeatSender
+from ridgeline.engine.process.garbage import collect_again, spare_loaded
+from ridgeline.engine.process.heartbeat import HeartbeatSender, Send
+from ridgeline.engine.slot.messages import Host, Prepare
 from ridgeline.measure.events import SourceTaken
 from ridgeline.plan.container_spec import ContainerSpec
-from ridgeline.plan.protocol import WindowRequest
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
 CLOCK = SystemClock()
 Specs: TypeAlias = tuple[ContainerSpec, ...]
 """Of the containers of a plan that are shipped to one slot."""
-_with_containers: list[Hosted] = []
+_with_containers: list[Containers] = []
 """All that have containers in this process."""
 _at_work = False
 """Whether a container runs right now."""
@@ -37,94 +43,178 @@ _closing = False
 _box: BlackBox | None = None
 
 
-class Hosted:
-    """The containers of one plan in this process, each made at its first use."""
+class Containers:
+    """The containers of a slot in this process, each made at its first use; see `Hosting`.
 
-    def __init__(
-        self,
-        checkpoint: str,
-        plan: plan_distribution.ShippedPlan,
-        run_id: str,
-        on_wake: Callable[[], None] | None = None,
-        read: Specs | None = None,
-    ) -> None:
-        """Read the plan, unless it was `read` before. Raises what `plan_distribution.receive` raises."""
-        self._on_wake = on_wake
-        self.storage: Storage = open_patient(checkpoint)
-        found = plan_distribution.receive(self.storage, plan) if read is None else read
-        self.specs: dict[int, ContainerSpec] = {spec.id: spec for spec in found}
-        self._run_id = run_id
+    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
+    called when an input has something to emit.
+    """
+
+    def __init__(self, tag: str, send: Send) -> None:
+        self._send = send
+        self.on_wake: Callable[[], None] | None = None
+        self.specs: Mapping[int, ContainerSpec] = {}
+        self._shipped: dict[int, ContainerSpec] = {}
+        """All of the plan that were shipped, hosted here or not."""
+        self.uri = ""
+        self._tag = tag
+        self._storage: Storage | None = None
+        """That of the checkpoint; None while nothing is hosted."""
+        self._plan = "", "", ""
+        """Checkpoint, name of the plan and run."""
+        self._coming: tuple[str, Specs] | None = None
+        """A plan that may follow, by its name."""
         self._containers: dict[int, Container] = {}
-        _with_containers.append(self)
+        self._heartbeats: HeartbeatSender | None = None
+        self._heartbeat_seconds: float | None = None
+        self._failures: list[Failure] = []
 
-    def container(self, container_id: int) -> Container:
-        """The container."""
-        container = self._containers.get(container_id)
-        if container is None:
-            container = Container(self.specs[container_id], self.storage, CLOCK, self._run_id)
-            container.on_turn = partial(_note_turn, self._run_id, container_id)
-            if self._on_wake is not None:
-                container.on_wake = self._on_wake
-            self._containers[container_id] = container
-        return container
+    def host(self, message: Host) -> None:
+        """As `Hosting.host`: containers that are here already are retained as far as possible."""
+        self.uri = message.checkpoint
+        self._send_heartbeats(message.heartbeat_seconds)
+        plan = (message.checkpoint, message.plan.name, message.run_id)
+        replaced = self._storage is not None
+        # The checkpoint and the run must be the same; the plan may be another one.
+        if self._storage is None or plan[::2] != self._plan[::2]:
+            self.tear_down()
+            storage = open_patient(message.checkpoint)
+            self._shipped = self._read(storage, message.plan)
+            self._storage = storage
+            _with_containers.append(self)
+        else:
+            self._close(self.specs.keys() - set(message.containers))
+            if plan != self._plan:
+                self._change(self._read(self._storage, message.plan))
+        self._plan = plan
+        self.specs = {number: self._shipped[number] for number in message.containers}
+        spare_loaded(replaced=replaced)
 
-    def change(self, plan: plan_distribution.ShippedPlan, read: Specs | None = None) -> list[Failed]:
-        """Have the containers of another plan: those that are here already are retained as far as possible.
+    def prepare(self, message: Prepare) -> None:
+        """As `Hosting.prepare`."""
+        storage = self._storage or open_patient(message.checkpoint)
+        self._coming = message.plan.name, plan_distribution.receive(storage, message.plan)
 
-        `read`: what is in its file, if that is known. Returns what failed in `deactivate` and `teardown`.
+    def _read(self, storage: Storage, plan: plan_distribution.ShippedPlan) -> dict[int, ContainerSpec]:
+        """What was shipped of a plan that is to be hosted now; `prepare` may have read it.
+
         Raises what `plan_distribution.receive` raises.
         """
-        global _closing  # noqa: PLW0603  as below
-        found = plan_distribution.receive(self.storage, plan) if read is None else read
-        specs = {spec.id: spec for spec in found}
-        failed = self.close(self._containers.keys() - specs.keys())
-        self.specs = specs
-        _closing = True
-        try:
-            for container_id, container in self._containers.items():
-                for error in container.change(self.specs[container_id]):
-                    failure = failure_of(error, self.specs[container_id], -1, self.storage.uri)
-                    failed.append(Failed(container_id, failure))
-        finally:
-            _closing = False
-        return failed
+        coming, self._coming = self._coming, None
+        ready = coming is not None and coming[0] == plan.name
+        found = coming[1] if coming and ready else plan_distribution.receive(storage, plan)
+        return {spec.id: spec for spec in found}
+
+    def _change(self, specs: dict[int, ContainerSpec]) -> None:
+        """Have the containers of another plan. What fails in `deactivate` and `teardown` is kept."""
+        self._close(self._containers.keys() - specs.keys())
+        self._shipped = specs
+        with _tearing_down():
+            for number, container in self._containers.items():
+                for error in container.change(specs[number]):
+                    self._failures.append(failure_of(error, specs[number], -1, self.uri))
+
+    def run(
+        self,
+        container: int,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        ready: float,
+        place: SharedPlace | None,
+        rows: FedRows | None = None,
+    ) -> tuple[Mapping[int, Message], WindowReport]:
+        """As `Hosting.run`."""
+        with self._working(container) as working:
+            working.near = self.specs.keys()
+            outgoing, report = working.run(request, messages, rows or (), self._tag, place)
+        collect_again()
+        report.window.ready = ready
+        if rows is not None:
+            report.task_attempt = rows.task_attempt
+        return outgoing, report
+
+    def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
+        """As `Hosting.committed`."""
+        with self._working(container) as working:
+            working.committed(window_id, states)
 
     @contextmanager
-    def working(self, container_id: int, heartbeats: HeartbeatSender | None) -> Iterator[Container]:
-        """The calling thread runs a window of the container."""
+    def _working(self, number: int) -> Iterator[Container]:
+        """The calling thread runs a window of a container."""
         global _at_work  # noqa: PLW0603  one thread of tasks a process
         _at_work = True
         try:
-            container = self.container(container_id)
-            with contextlib.nullcontext() if heartbeats is None else heartbeats.working(container):
+            container = self._container(number)
+            with (
+                contextlib.nullcontext() if self._heartbeats is None else self._heartbeats.working(container)
+            ):
                 yield container
         finally:
             _at_work = False
             _black_box().idle()
 
-    def taken(self) -> tuple[SourceTaken, ...]:
-        """How far the input operators are that live here and are in no window. From any thread."""
-        return tuple(one for container in list(self._containers.values()) for one in container.taken())
+    def _container(self, number: int) -> Container:
+        container = self._containers.get(number)
+        if container is None:
+            assert self._storage is not None  # noqa: S101  it is hosted
+            run_id = self._plan[2]
+            container = Container(self.specs[number], self._storage, CLOCK, run_id)
+            container.on_turn = partial(_note_turn, run_id, number)
+            if self.on_wake is not None:
+                container.on_wake = self.on_wake
+            self._containers[number] = container
+        return container
 
-    def close(self, containers: Collection[int] | None = None) -> list[Failed]:
-        """Tear these containers down, or all. Returns what failed in it."""
-        global _closing  # noqa: PLW0603  as above
-        _closing = True
-        failed = []
-        try:
-            for container_id in list(self._containers) if containers is None else containers:
-                container = self._containers.pop(container_id, None)
+    def close(self) -> Sequence[Failure]:
+        """As `Hosting.close`."""
+        self.tear_down()
+        self._send_heartbeats(None)
+        return self._failures
+
+    def tear_down(self) -> None:
+        """Tear all containers down: nothing is hosted."""
+        if self._storage is not None:
+            self._close(list(self._containers))
+            _with_containers.remove(self)
+            self._storage = None
+
+    def _close(self, numbers: Collection[int]) -> None:
+        """Tear these containers down. What fails in it is kept."""
+        with _tearing_down():
+            for number in numbers:
+                container = self._containers.pop(number, None)
                 try:
                     if container is not None:
                         container.close()
                 except BaseException as error:  # noqa: BLE001  reported
-                    spec = self.specs[container_id]
-                    failed.append(Failed(container_id, failure_of(error, spec, -1, self.storage.uri)))
-        finally:
-            _closing = False
-        if containers is None:
-            _with_containers.remove(self)
-        return failed
+                    self._failures.append(failure_of(error, self._shipped[number], -1, self.uri))
+
+    def _send_heartbeats(self, seconds: float | None) -> None:
+        """Send heartbeats so often from now on, None for never."""
+        if seconds != self._heartbeat_seconds:
+            if self._heartbeats is not None:
+                self._heartbeats.stop()
+            self._heartbeat_seconds = seconds
+            self._heartbeats = (
+                None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken)
+            )
+            if self._heartbeats is not None:
+                self._heartbeats.start()
+
+    def _taken(self) -> tuple[SourceTaken, ...]:
+        """How far input operators are that are in no window. The thread of heartbeats calls it."""
+        return tuple(one for container in list(self._containers.values()) for one in container.taken())
+
+
+@contextmanager
+def _tearing_down() -> Iterator[None]:
+    """A signal that ends the process leaves it to the end of this."""
+    global _closing  # noqa: PLW0603  one thread of tasks a process
+    _closing = True
+    try:
+        yield
+    finally:
+        _closing = False
 
 
 def _black_box() -> BlackBox:
@@ -156,5 +246,5 @@ def _shut_down(_signal: int, _frame: object) -> None:
         return
     _black_box().idle()
     for hosted in () if _at_work else list(_with_containers):
-        hosted.close()
+        hosted.tear_down()
     os._exit(0)

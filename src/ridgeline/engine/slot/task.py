@@ -7,7 +7,7 @@ import contextlib
 import os
 import pickle
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,10 @@ from typing import Any
 
 from pyspark import TaskContext
 
-from ridgeline.api.errors import Failure, RidgelineError
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import files
-from ridgeline.engine.container.feed import Fed, FedRows, kept
+from ridgeline.engine.container.feed import Fed, kept
 from ridgeline.engine.exchange.address import TcpWay, UnixWay, own_address, ways_of
-from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import (
@@ -37,15 +36,12 @@ from ridgeline.engine.exchange.network import (
     Peer,
     Received,
 )
-from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.streams import SILENT_SECONDS
-from ridgeline.engine.files.patience import open_patient
-from ridgeline.engine.process import log_channel, plan_distribution, stacks
-from ridgeline.engine.process.garbage import collect_again, short_pauses, spare_loaded
-from ridgeline.engine.process.heartbeat import HeartbeatSender, Send
+from ridgeline.engine.process import log_channel, stacks
+from ridgeline.engine.process.garbage import short_pauses
 from ridgeline.engine.process.said_lines import ProcessLines
-from ridgeline.engine.slot.hosting import CLOCK, Hosted, Specs, end_orderly
+from ridgeline.engine.slot.hosting import CLOCK, Containers, end_orderly
 from ridgeline.engine.slot.messages import (
     Address,
     Between,
@@ -56,7 +52,6 @@ from ridgeline.engine.slot.messages import (
     Host,
     Joined,
     MalformedError,
-    Prepare,
     RunAttempt,
     SetLevels,
     Taken,
@@ -66,9 +61,7 @@ from ridgeline.engine.slot.messages import (
     encode,
 )
 from ridgeline.engine.slot.slot import Slot
-from ridgeline.measure.events import ContainerHeartbeat, SourceTaken
-from ridgeline.plan.container_spec import ContainerSpec
-from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.measure.events import ContainerHeartbeat
 
 # The thread of a slot: take what the network has, run one container, send what came of it, and again.
 
@@ -398,116 +391,3 @@ def send_figures(
     if network.queued_bytes(stram) > _MOST_QUEUED_BYTES:
         return False
     return network.send(stram, *encode(Heartbeat(figures())))
-
-
-class Containers:
-    """The containers of a slot in this process; see `Hosting`.
-
-    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
-    called when an input has something to emit.
-    """
-
-    def __init__(self, tag: str, send: Send) -> None:
-        self._send = send
-        self.on_wake: Callable[[], None] | None = None
-        self.specs: Mapping[int, ContainerSpec] = {}
-        self.uri = ""
-        self._tag = tag
-        self._hosted: Hosted | None = None
-        self._plan: tuple[str, str, str] | None = None
-        self._coming: tuple[str, Specs] | None = None
-        """A plan that may follow, by its name."""
-        self._heartbeats: HeartbeatSender | None = None
-        self._heartbeat_seconds: float | None = None
-        self._failures: list[Failure] = []
-
-    def host(self, message: Host) -> None:
-        """As `Hosting.host`."""
-        self.uri = message.checkpoint
-        self._send_heartbeats(message.heartbeat_seconds)
-        plan = (message.checkpoint, message.plan.name, message.run_id)
-        replaced = self._hosted is not None
-        # The checkpoint and the run must be the same; the plan may be another one.
-        if self._hosted is None or self._plan is None or plan[::2] != self._plan[::2]:
-            self._tear_down(None)
-            specs = self._read(message)
-            self._hosted = Hosted(message.checkpoint, message.plan, message.run_id, self.on_wake, specs)
-        else:
-            self._tear_down(self.specs.keys() - set(message.containers))
-            if plan != self._plan:
-                failed = self._hosted.change(message.plan, self._read(message))
-                self._failures += [one.failure for one in failed]
-        self._plan = plan
-        self.specs = {number: self._hosted.specs[number] for number in message.containers}
-        spare_loaded(replaced=replaced)
-
-    def prepare(self, message: Prepare) -> None:
-        """As `Hosting.prepare`."""
-        storage = open_patient(message.checkpoint) if self._hosted is None else self._hosted.storage
-        self._coming = message.plan.name, plan_distribution.receive(storage, message.plan)
-
-    def _read(self, message: Host) -> Specs | None:
-        """The specs that `prepare` has read of the plan that is to be hosted now."""
-        coming, self._coming = self._coming, None
-        return coming[1] if coming is not None and coming[0] == message.plan.name else None
-
-    def run(
-        self,
-        container: int,
-        request: WindowRequest,
-        messages: Sequence[Message],
-        ready: float,
-        place: SharedPlace | None,
-        rows: FedRows | None = None,
-    ) -> tuple[Mapping[int, Message], WindowReport]:
-        """As `Hosting.run`."""
-        with self._here.working(container, self._heartbeats) as working:
-            working.near = self.specs.keys()
-            outgoing, report = working.run(request, messages, rows or (), self._tag, place)
-        collect_again()
-        report.window.ready = ready
-        if rows is not None:
-            report.task_attempt = rows.task_attempt
-        return outgoing, report
-
-    def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
-        """As `Hosting.committed`."""
-        with self._here.working(container, self._heartbeats) as working:
-            working.committed(window_id, states)
-
-    def close(self) -> Sequence[Failure]:
-        """As `Hosting.close`."""
-        self._tear_down(None)
-        self._send_heartbeats(None)
-        return self._failures
-
-    def _send_heartbeats(self, seconds: float | None) -> None:
-        """Send heartbeats so often from now on, None for never."""
-        if seconds != self._heartbeat_seconds:
-            if self._heartbeats is not None:
-                self._heartbeats.stop()
-            self._heartbeat_seconds = seconds
-            self._heartbeats = (
-                None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken)
-            )
-            if self._heartbeats is not None:
-                self._heartbeats.start()
-
-    def _taken(self) -> tuple[SourceTaken, ...]:
-        """How far the input operators are. Called by the thread of heartbeats."""
-        return () if self._hosted is None else self._hosted.taken()
-
-    @property
-    def _here(self) -> Hosted:
-        if self._hosted is None:
-            raise AssertionError("no containers are hosted yet")
-        return self._hosted
-
-    def _tear_down(self, containers: set[int] | None) -> None:
-        if self._hosted is not None:
-            self._failures += [failed.failure for failed in self._hosted.close(containers)]
-            if containers is None:
-                self._hosted = None
-
-
-# When this process began ------------------------------------------------------------------------------------

@@ -293,7 +293,7 @@ class SlotGroup:
             redial_seconds=platform.patience_seconds + _REDIAL_SECONDS,
         ).encode()
 
-    def follow(  # noqa: C901, PLR0912  a case each
+    def follow(  # noqa: C901  a case each
         self, instructions: Iterable[SlotInstruction]
     ) -> list[GroupEvent]:
         """Carry out what STRAM has decided."""
