@@ -8,7 +8,7 @@ case of `Case.changing` somebody also asks for changes of the plan (`changing.py
 following slots and containers are the engine's own there, and what threads do is done at once.
 
 Not there: what moves bytes (`Sockets`, `Connection`, handshake, frames, TLS: `Wires` delivers whole messages
-in order). Nor `SlotJobs` and Spark, `Containers` and `slot_task` (signals, heartbeats, black box), the watchdog,
+in order). Nor `SlotJobs` and Spark, `hosting` and `slot_task` (signals, heartbeats, black box), the watchdog,
 blocks by reference, plan files (only their presence), Spark sources, triggers, threads.
 
 In some seeds the output is a `FileOutput`: its publisher, marker and segments are the engine's own over

@@ -120,7 +120,7 @@ def test_a_slot_that_stays_away_is_replaced(run):
     def seen(found, event):
         if isinstance(event, SlotJoined) and event.again:
             back.append(event.slot)
-            found.run._requests.stopping = True
+            found.run.stopping = True
 
     options = {"heartbeat_interval": "100ms", "heartbeat_timeout": "500ms"}
     found = run(two_stages(Sum(), count=10_000_000), each=stops, seen=seen, **options)

@@ -354,13 +354,6 @@ class LivePlan:
         """False while the first window of a change is not committed: either plan may stay."""
         return self._switched is None
 
-    def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
-        """The effect of a change of the plan; nothing is done. Any thread may ask.
-
-        Raises ValidationError with all faults, ChangeError. So it does if slots or states refuse the plan.
-        """
-        return self.changes.preview(edits, self.plan, self._check)
-
     def due(self, window_id: int) -> PlannedChange | None:
         """The change that takes effect with this window, which is the next one to begin; None: none does.
 
@@ -373,7 +366,7 @@ class LivePlan:
         refused(asked, reason)
         self._reporter.change(asked)
 
-    def _check(self, transition: Transition) -> None:
+    def check(self, transition: Transition) -> None:
         """Raise RidgelineError for what slots or states would refuse of a plan as of now."""
         self._check_states(transition)
         self._executor.check(transition.plan)

@@ -10,7 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.clock import Clock, Timeline
-from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError, ValidationError
+from ridgeline.api.errors import (
+    ApplicationKilledError,
+    ChangeError,
+    CheckpointError,
+    OperatorError,
+    RidgelineError,
+    ValidationError,
+)
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.container.samples import StreamSamples
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
@@ -20,7 +27,7 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.outputs import Outputs, OutputStores
-from ridgeline.engine.driver.run.changes import Changes, Requests
+from ridgeline.engine.driver.run.changes import Asked, Changes, applied
 from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.key_counting import KeyCounting
 from ridgeline.engine.driver.run.live_plan import LivePlan
@@ -38,11 +45,20 @@ from ridgeline.plan.protocol import is_of_store
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.stram.changes import (
     BeginRecording,
+    ChangeAsked,
+    Control,
+    EditPlan,
     EndRecording,
+    Kill,
+    Pause,
     RecordingFailed,
     RecordingsFound,
     RefuseChange,
+    Resume,
     ResumeRecording,
+    Shutdown,
+    StartRecording,
+    StopRecording,
 )
 from ridgeline.stram.compaction import (
     AwaitCompaction,
@@ -129,9 +145,16 @@ class ApplicationRun:
         self.properties = NOTHING_KEPT
         """The properties and edits that windows keep which are committed from now on."""
         self._reporter = Reporter(plan, clock, observe)
-        changes = Changes(clock.wall)
+        changes = self.changes = Changes(clock.wall)
+        """Requests of users; any thread may add to them."""
         changes.withdrawn = self._reporter.change
         changes.is_secret = lambda name, value: holds_secret(self.plan.logical, name, value)
+        self.paused = False
+        """No window begins, as a user has asked."""
+        self.stopping = False
+        """No window begins any more, as a user has asked."""
+        self._asked: dict[int, Asked] = {}
+        """The changes that the master is about to answer, by number."""
         self._executor = executor
         self._clock = clock
         self._planner = planner
@@ -159,7 +182,6 @@ class ApplicationRun:
         self._live = LivePlan(
             plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner
         )
-        self._requests = Requests(changes, self._live, self._reporter, self._process)
         self.recordings.on_failure = self._recording_failed
         followers = (self.recordings.change, self.keys.change, self.compactions.change, self._reporter.follow)
         self._live.open(
@@ -178,21 +200,6 @@ class ApplicationRun:
     def master(self) -> Master:
         """Who decides about the windows of this plan."""
         return self._live.master
-
-    @property
-    def changes(self) -> Changes:
-        """Requests of users; any thread may add to them."""
-        return self._requests.changes
-
-    @property
-    def paused(self) -> bool:
-        """True while no window begins, as a user has asked."""
-        return self._requests.paused
-
-    @property
-    def stopping(self) -> bool:
-        """True once no window begins any more, as a user has asked."""
-        return self._requests.stopping
 
     @property
     def ending(self) -> bool:
@@ -409,7 +416,30 @@ class ApplicationRun:
 
         Raises ApplicationKilledError.
         """
-        self._requests.take(wait=wait)
+        for asked in self.changes.take():
+            what = asked.change.what
+            if isinstance(what, EditPlan):
+                self._reporter.change(asked)
+                self._live.changes.add(asked)
+            elif isinstance(what, StartRecording | StopRecording):
+                self._asked[asked.change.number] = asked
+                self._process(ChangeAsked(asked.change))
+                del self._asked[asked.change.number]
+            else:
+                self._control(asked, what)
+        if self._live.is_sure:
+            self._live.changes.turn(self.plan, wait=wait)
+
+    def _control(self, asked: Asked, what: Control) -> None:
+        """Pause, resume, or end. Raises ApplicationKilledError."""
+        self.paused = isinstance(what, Pause) or (self.paused and not isinstance(what, Resume))
+        self.stopping = self.stopping or isinstance(what, Shutdown)
+        applied(asked, self.master.next_window, "")
+        self._reporter.change(asked)
+        if isinstance(what, Kill):
+            raise ApplicationKilledError(
+                f"the application was killed by {asked.change.by}; it goes on from its last commit"
+            )
 
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
         """The effect of a change of the plan; nothing is done. Any thread may ask.
@@ -417,7 +447,7 @@ class ApplicationRun:
         Raises ValidationError with all faults, ChangeError. So it does if slots or states refuse the plan.
         """
         try:
-            return self._live.preview(edits)
+            return self._live.changes.preview(edits, self.plan, self._live.check)
         except (ChangeError, ValidationError):
             raise
         except RidgelineError as error:
@@ -497,7 +527,7 @@ class ApplicationRun:
                 self._take_back(failure)
                 return ()
             case RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
-                self.recordings.carry_out(instruction, self._requests.asked, self.next_window)
+                self.recordings.carry_out(instruction, self._asked, self.next_window)
                 return ()
             case Skip():
                 return ()
