@@ -58,8 +58,6 @@ class Plan:
         self.needed: list[str] = []
         self.roots: dict[str, tuple[str, ...]] = {}
         """By column that polars computes, the columns of the input that it is made of."""
-        self.computed: list[tuple[str, ...]] = []
-        """By expression, the columns that it makes."""
         self.dtypes: dict[str, Any] = {}
         """By column that polars computes, its type there."""
         self.query: tuple[Any] | None = None
@@ -83,6 +81,11 @@ class Plan:
         if self._faults:
             raise SchemaError("; ".join(self._faults))
         return pa.schema([made.field for made in self.made])
+
+    @property
+    def passed(self) -> dict[str, str | None]:
+        """By column of the result the one of the input that it is, None for one that is computed."""
+        return {made.field.name: made.source for made in self.made}
 
     def fault(self, what: str) -> None:
         """Note a fault."""
@@ -160,7 +163,6 @@ class Plan:
         for name, dtype in found.items():
             self.made.append(Made(pa.field(name, type_of(dtype, name), nullable=nullable), None))
         self.expressions.append(expression)
-        self.computed.append(tuple(found))
         self.dtypes |= found
         roots = self.roots_of(expression)
         self.roots |= dict.fromkeys(found, tuple(roots))

@@ -97,11 +97,6 @@ def imported() -> Any:
     return pl
 
 
-def expression_of(text: str) -> pl.Expr:
-    """The expression of the JSON that polars writes of it. Raises SchemaError for text that is none."""
-    return _read(text)
-
-
 def as_data(value: Any) -> Any:
     """An expression as a property: SQL text, a function, or an `Expression`, which one of polars becomes.
 

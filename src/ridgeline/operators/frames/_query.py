@@ -10,11 +10,10 @@ expressions that polars does not write as data.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from ridgeline.api.columns.combined import PendingError, PendingQuery
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import Lent
 from ridgeline.operators.frames._columns import Plan
-from ridgeline.operators.frames._expressions import expression_of, imported, refuse_other, tree
+from ridgeline.operators.frames._expressions import imported, refuse_other, tree
 from ridgeline.operators.frames._types import array_of, frame_of, keeps_values
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ FIRST, EVERY = 3, 32
 """Step by step run the first batches of a query, and of the later ones each of so many."""
 _KEPT = 0.75
 """The weight of what was measured before, beside a new measurement."""
-_MASK = "mask"
+_MASK = "\0mask"
+"""The column of a query with the predicate."""
 
 
 class Step(NamedTuple):
@@ -208,25 +208,24 @@ def _can_be_followed(operator: Any, plan: Plan) -> bool:
 class _Common:
     """Steps as one query of polars.
 
-    `needed`: the columns that it reads. `stages`: the expressions that do not read each other's columns.
-    `made`: for each column of the result its name, the column of the input that it is, and else that of the
-    query. `mask`: the column of the query with the predicate.
+    `needed`: the columns that it reads. `stages`: of each step what it computes or renames. `made`: for each
+    column of the result its name, and the column of the input that it is, None for one of the query.
+    `masks`: the query has a column with the predicate.
     """
 
     needed: Sequence[str]
     stages: Sequence[Sequence[pl.Expr]]
-    made: Sequence[tuple[str, str | None, str]]
-    mask: str | None
+    made: Sequence[tuple[str, str | None]]
+    masks: bool
 
     def run(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
         """The result of a batch, and the mask. Raises what polars raises for a value."""
         frame = self.query(frame_of(batch.select(self.needed)))
         arrays = [
-            batch.column(source) if source is not None else array_of(frame[name])
-            for _, source, name in self.made
+            array_of(frame[name]) if source is None else batch.column(source) for name, source in self.made
         ]
-        names = [name for name, _, _ in self.made]
-        return pa.RecordBatch.from_arrays(arrays, names), array_of(frame[self.mask]) if self.mask else None
+        names = [name for name, _ in self.made]
+        return pa.RecordBatch.from_arrays(arrays, names), array_of(frame[_MASK]) if self.masks else None
 
     def query(self, frame: Any) -> Any:
         """The frame with all columns that the steps compute."""
@@ -246,119 +245,47 @@ def _optimizations() -> Any:
 def _common(steps: Sequence[Step], predicate: Predicate | None) -> _Common | None:
     """Steps as one query; None if they cannot be one."""
     try:
-        return _Composing(steps[0].plan).of(steps, predicate)
+        return _composed([step.plan for step in steps], predicate)
     except BaseException as error:  # noqa: BLE001  of polars: what it cannot compose runs step by step
         refuse_other(error)
         return None
 
 
-class _Apart(Exception):  # noqa: N818  no error: it ends the attempt
-    """Steps cannot be one query."""
+def _composed(plans: Sequence[Plan], predicate: Predicate | None) -> _Common | None:
+    """The query, in which each step computes its columns in the place of equal names; None if there is none.
 
-
-class _Composing:
-    """Makes one query of steps over the columns that the first one gets.
-
-    Each column that a step computes has a name of its own in the query, so none replaces another one.
+    A column that comes in is not in the query unless an expression reads it. Raises what polars raises.
     """
-
-    def __init__(self, first: Plan) -> None:
-        self._empty = first.empty
-        sources = first.columns.names
-        self._used = set(sources)
-        self._named: dict[str, str] = {name: name for name in sources}
-        """By name of a column as the next step sees it, its name in the query."""
-        self._stage = dict.fromkeys(sources, 0)
-        """By name in the query, the stage that computes it, from 1; 0: it comes in."""
-        self._sources = frozenset(sources)
-        self._types: dict[str, Any] = {}
-        self._needed: dict[str, None] = {}
-        self._stages: list[list[pl.Expr]] = []
-
-    def of(self, steps: Sequence[Step], predicate: Predicate | None) -> _Common:
-        """The query. Raises _Apart, and what polars raises."""
-        for _, plan in steps:
-            self._add_step(plan)
-        mask = None
-        if predicate is not None:
-            if predicate.function is not None:
-                raise _Apart
-            mask = self._add(predicate.expression, _MASK, imported().Boolean, predicate.needed)
-        made = []
-        for name in self._named:
-            inner = self._named[name]
-            made.append((name, inner if inner in self._sources else None, inner))
-        if not self._needed or not made:
-            raise _Apart  # polars would not know how many rows there are
-        common = _Common(tuple(self._needed), self._stages, made, mask)
-        found = common.query(self._empty.select(common.needed)).schema
-        if any(found[name] != kind for name, kind in self._types.items()):
-            raise _Apart
-        return common
-
-    def _add_step(self, plan: Plan) -> None:
-        """Add the columns that a step computes, and name its result for the next one. Raises _Apart."""
-        if plan.functions:
-            raise _Apart
-        for name, dtype in plan.empty.schema.items():
-            inner = self._named[name]
-            if inner not in self._sources and self._types[inner] != dtype:
-                raise _Apart  # a batch in between would have changed its type
-        computed: dict[str, str] = {}
-        for expression, names in zip(plan.expressions, plan.computed, strict=True):
-            if len(names) != 1 or expression.meta.has_multiple_outputs():
-                raise _Apart
-            (name,) = names
-            computed[name] = self._add(expression, name, plan.dtypes[name], plan.roots[name])
-        self._named = {
-            made.field.name: self._named[made.source]
-            if made.source is not None
-            else computed[made.field.name]
-            for made in plan.made
-        }
-
-    def _add(self, expression: pl.Expr, name: str, dtype: Any, roots: Sequence[str]) -> str:
-        """Add an expression to the first stage that has all that it reads; returns its name in the query."""
-        inner = name
-        number = 1
-        while inner in self._used:
-            inner, number = f"{name}_{number}", number + 1
-        self._used.add(inner)
-        read = [self._named[root] for root in roots]
-        self._needed |= dict.fromkeys(one for one in read if one in self._sources)
-        stage = 1 + max((self._stage[one] for one in read), default=0)
-        self._stage[inner], self._types[inner] = stage, dtype
-        if len(self._stages) < stage:
-            self._stages.append([])
-        self._stages[stage - 1].append(_reading(expression, self._named).alias(inner))
-        return inner
+    sources: dict[str, str] = {name: name for name in plans[0].columns.names}
+    """By name of a column as the next step sees it, the column of the input that it is."""
+    kinds: dict[str, Any] = {}
+    """By name of a column that a step has computed, its type in polars."""
+    for plan in plans:
+        if plan.functions or not all(map(_is_one_column, plan.expressions)):
+            return None
+        if any(plan.empty.schema[name] != kind for name, kind in kinds.items()):
+            return None  # a batch in between would have changed its type
+        computed = {name: plan.dtypes[name] for name, source in plan.passed.items() if source is None}
+        kinds = {name: kinds[one] for name, one in plan.passed.items() if one in kinds} | computed
+        sources = {name: sources[one] for name, one in plan.passed.items() if one in sources}
+    if predicate is not None and predicate.function is not None:
+        return None
+    read = {*kinds, *(() if predicate is None else predicate.needed)}
+    stages = [] if predicate is None else [[predicate.expression.alias(_MASK)]]
+    for plan in reversed(plans):
+        kept = {name: one for name, one in plan.passed.items() if one is not None and name in read}
+        renamed = [imported().col(one).alias(name) for name, one in kept.items() if one != name]
+        stages.insert(0, [*renamed, *plan.expressions])
+        read = {*kept.values(), *chain.from_iterable(plan.roots.values())}
+    made = [(name, sources.get(name)) for name in plans[-1].passed]
+    if not read or not made:
+        return None  # polars would not know how many rows there are
+    needed = [name for name in plans[0].columns.names if name in read]
+    common = _Common(needed, [stage for stage in stages if stage], made, predicate is not None)
+    found = common.query(plans[0].empty.select(needed)).schema
+    return common if all(found[name] == kind for name, kind in kinds.items()) else None
 
 
-def _reading(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
-    """The expression over the query's columns. In it they still have the names that the author gave them.
-
-    `names`: by the author's name of a column, its name in the query. Raises _Apart if it is no data.
-    """
-    node = tree(expression)
-    if node is None:
-        raise _Apart
-    if all(names[root] == root for root in expression.meta.root_names()):
-        return expression
-    return expression_of(json.dumps(_renamed(node, names)))
-
-
-def _renamed(node: Any, names: Mapping[str, str]) -> Any:
-    """A node of an expression that reads other columns, by aliases: fields and functions see the old names.
-
-    Literals stay. Raises _Apart where polars ignores aliases.
-    """
-    if isinstance(node, list):
-        return [_renamed(one, names) for one in node]
-    if not isinstance(node, dict):
-        return node
-    if "KeepName" in node:
-        raise _Apart
-    name = node.get("Column")
-    if isinstance(name, str):
-        return node if names[name] == name else {"Alias": [{"Column": names[name]}, name]}
-    return {kind: part if kind == "Literal" else _renamed(part, names) for kind, part in node.items()}
+def _is_one_column(expression: pl.Expr) -> bool:
+    """True if an expression makes one column, whatever the others are, and polars writes it as data."""
+    return not expression.meta.has_multiple_outputs() and tree(expression) is not None
