@@ -19,7 +19,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
-from ridgeline.api.times import Microseconds, no_times
+from ridgeline.api.times import EARLIEST, Microseconds, no_times
 from ridgeline.operators._shaped import ShapedOperator
 from ridgeline.operators._window_parts import filtered, key_codes, timed
 from ridgeline.operators.key_value import Index, distinct, refuse_strays
@@ -60,6 +60,11 @@ class DividedOperator(ShapedOperator):
 
     shaped_by = "key"
 
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The columns that the property `key` names; none without one."""
+        return columns_of(vars(self).get("key"))
+
     @classmethod
     def shape_of(cls, given: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
         """The columns of each input port that has some."""
@@ -94,19 +99,29 @@ class DividedOperator(ShapedOperator):
 
     def refuse_strays(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
         """Raise RidgelineError for a key in a partition that does not own it."""
-        if self.context.partitions > 1 and len(batch):
+        if self.context.partitions > 1 and len(batch) and names:
             hashes = hash_columns(batch, names)
             refuse_strays(self, hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
+
+    def own_keys(self, batch: pa.RecordBatch) -> tuple[Index, list[Any]]:
+        """As `row_keys`, by the property `key`. Raises as `refuse_strays`."""
+        self.refuse_strays(batch, self.key_names)
+        return row_keys(batch, self.key_names)
+
+    def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
+        """Which records came too late, by the watermark of the window before: those that are older."""
+        return times < watermark
 
     def on_time(
         self, batch: pa.RecordBatch, late: OutputPoint, what: str
     ) -> tuple[pa.RecordBatch, Microseconds]:
-        """The records that are not older than the watermark, with their times; the others go to `late`.
+        """The records that are not late, with their times; the others, also those without a time, to `late`.
 
         `what`, and what it raises: as `record_times`.
         """
         times = self.record_times(batch, what)
-        there = timed(times) & (times >= self.context.watermark_microseconds)
+        there = timed(times)
+        there &= ~self.is_late(np.where(there, times, EARLIEST), self.context.watermark_microseconds)
         if not there.all():
             late.emit_batch(filtered(batch, ~there), rows=~there)
             batch, times = filtered(batch, there), times[there]
@@ -123,12 +138,19 @@ class DividedOperator(ShapedOperator):
         times = self.context.batch_times()
         return no_times(len(batch)) if times is None else times
 
+    def known_times(self, batch: pa.RecordBatch) -> Microseconds:
+        """The times of the batch being processed; 0 for all that have none."""
+        times = self.context.batch_times() if self.context.engine.record_times is not None else None
+        return np.zeros(len(batch), np.int64) if times is None else times
+
 
 def row_keys(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[Index, list[Any]]:
     """For each row the number of its key, and the distinct keys in order of appearance for one column.
 
-    A key is a value, or the tuple of several. All NaN are one key.
+    A key is a value, or the tuple of several; without names all rows have the key `()`. All NaN are one key.
     """
+    if not names:
+        return np.zeros(len(batch), np.int64), [()]
     if len(names) == 1:
         values, codes = distinct(batch.column(names[0]))
         listed = [math.nan if value != value else value for value in values.to_pylist()]  # noqa: PLR0124  a NaN

@@ -12,7 +12,7 @@ from ridgeline.api import InputPort, KeyedState, OutputPort, State, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
-from ridgeline.operators._divided import Columns, DividedOperator, columns_of, row_keys
+from ridgeline.operators._divided import Columns, DividedOperator, row_keys
 from ridgeline.operators._window_parts import filtered, first_rows
 from ridgeline.operators.key_value import Index
 
@@ -85,7 +85,6 @@ class Deduplicate(DividedOperator):
 
     def setup(self, context: OperatorContext) -> None:
         """Read the durations."""
-        self.names = columns_of(self.key)
         self.live = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
 
     @property
@@ -101,7 +100,6 @@ class Deduplicate(DividedOperator):
     @input.process_batch
     def sift(self, batch: pa.RecordBatch) -> None:
         """Pass on the rows of a batch whose keys are new."""
-        self.refuse_strays(batch, self.names)
         codes, keys = self._keys(batch)
         if self.live is None:
             firsts = first_rows(codes, len(keys))
@@ -124,8 +122,10 @@ class Deduplicate(DividedOperator):
 
         State takes numbers in order quickly: it need not look for equal ones.
         """
-        column = batch.column(self.names[0])
-        if len(self.names) == 1 and pa.types.is_signed_integer(column.type) and not column.null_count:
+        names = self.key_names
+        self.refuse_strays(batch, names)
+        column = batch.column(names[0])
+        if len(names) == 1 and pa.types.is_signed_integer(column.type) and not column.null_count:
             numbers = column.to_numpy().astype(np.int64, copy=False)
             if (numbers[1:] > numbers[:-1]).all():
                 return np.arange(len(numbers)), numbers
@@ -136,7 +136,7 @@ class Deduplicate(DividedOperator):
             codes = np.empty(len(numbers), np.int64)
             codes[order] = np.cumsum(new) - 1
             return codes, numbers[new]
-        return row_keys(batch, self.names)
+        return row_keys(batch, names)
 
     def _sift_timed(self, batch: pa.RecordBatch, codes: Index, keys: Any, live: int) -> npt.NDArray[np.bool_]:
         """Which rows are passed on, where keys live for so many microseconds."""

@@ -12,9 +12,8 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, Timers, metric
 from ridgeline.api.columns.struct_types import TIMESTAMP
-from ridgeline.api.context import OperatorContext
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
-from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, row_keys
+from ridgeline.operators._divided import Columns, DividedOperator, check_columns
 from ridgeline.operators._window_parts import as_column
 from ridgeline.operators.patterns.pattern import Found, Pattern
 
@@ -86,7 +85,7 @@ class Detect(DividedOperator):
         """Refuse a key that was changed, and columns of one name."""
         faults = super().property_faults()
         more = {name: given for name in ("value", "at") if (given := getattr(self, name))}
-        names = [*columns_of(self.key), "what", "since", *more.values()]
+        names = [*self.key_names, "what", "since", *more.values()]
         double = next((name for name in names if names.count(name) > 1), None)
         if double is not None:
             which = next((name for name, given in more.items() if given == double), "key")
@@ -98,7 +97,7 @@ class Detect(DividedOperator):
         super().derived_schema(port, inputs)
         if port != "output" or "input" not in inputs:
             return None
-        names = columns_of(self.key)
+        names = self.key_names
         check_columns(inputs["input"], names, "`key`")
         schema = inputs["input"].arrow
         if isinstance(self.pattern, Pattern):  # else it is a fault of its own
@@ -112,15 +111,10 @@ class Detect(DividedOperator):
             fields.append(pa.field(self.at, TIMESTAMP, nullable=False))
         return pa.schema(fields)
 
-    def setup(self, context: OperatorContext) -> None:
-        """Read the key."""
-        self.names = columns_of(self.key)
-
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
         """Show the pattern the records of a batch."""
-        self.refuse_strays(batch, self.names)
-        codes, keys = row_keys(batch, self.names)
+        codes, keys = self.own_keys(batch)
         times, pattern = self._times(len(batch)).tolist(), self.pattern
         before = [self.memories.get(key) for key in keys]
         memories = list(before)
@@ -197,7 +191,7 @@ class Detect(DividedOperator):
 
     def _batch(self, findings: list[tuple[Any, Found]], times: list[int]) -> pa.RecordBatch:
         """Findings as a batch of the output, with the times at which they were made."""
-        keys = [key if len(self.names) > 1 else (key,) for key, _ in findings]
+        keys = [key if len(self.key_names) > 1 else (key,) for key, _ in findings]
         columns: list[Any] = list(zip(*keys, strict=True))
         columns += [[one.what for _, one in findings], [one.since for _, one in findings]]
         if self.value is not None:

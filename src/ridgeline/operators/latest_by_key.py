@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, metric
-from ridgeline.api.context import OperatorContext
-from ridgeline.operators._divided import Columns, DividedOperator, columns_of, row_keys
+from ridgeline.operators._divided import Columns, DividedOperator
 from ridgeline.operators._joined import rows_of
 from ridgeline.operators._window_parts import filtered
 
@@ -65,16 +64,11 @@ class LatestByKey(DividedOperator):
         """The number of rows of the table."""
         return len(self.latest)
 
-    def setup(self, context: OperatorContext) -> None:
-        """Read the key."""
-        self.names = columns_of(self.key)
-
     @input.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
         """Take the rows of a batch into the table; pass on those that change it."""
-        self.refuse_strays(batch, self.names)
-        codes, keys = row_keys(batch, self.names)
-        rows = rows_of(batch, [name for name in batch.schema.names if name not in self.names])
+        codes, keys = self.own_keys(batch)
+        rows = rows_of(batch, [name for name in batch.schema.names if name not in self.key_names])
         gone = deletions(batch, self.deleted)
         changes = np.zeros(len(batch), np.bool_)
         latest, before = self.latest, [self.latest.get(key) for key in keys]

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, State
+from ridgeline.api import InputPort, KeyedState, OutputPort, State
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._divided import (
     Columns,
-    DividedOperator,
     TogetherCodec,
-    check_keys,
-    columns_of,
-    row_keys,
 )
 from ridgeline.operators.aggregate import Aggregate
-from ridgeline.operators.aggregates.rules import rules_of
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.key_value import Index
+from ridgeline.operators.windows.columns import AggregatingOperator, Result
 from ridgeline.operators.windows.columns import Columns as Aggregates
-from ridgeline.operators.windows.columns import Result
 
 _NEVER = 2**63 - 1
 _SWEEPS = 8
 """So often within a time to live the keys whose time is over are looked for."""
 
 
-class Running(DividedOperator):
+class Running(AggregatingOperator):
     """Aggregate all records of each key so far; emit the aggregates of keys that have new records.
 
     Input: any stream with columns. Output: the key's columns, and those of `values`. `key`: a column, or
@@ -88,30 +82,12 @@ class Running(DividedOperator):
     """When keys whose time is over are looked for next."""
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, columns of one name, aggregates of windows, and no durations."""
+        """Refuse what the base refuses, and aggregates of windows."""
         faults = super().property_faults()
-        for name, one in self.values.items():
-            if name in columns_of(self.key):
-                faults.append(("values", name, "must not have the name of a key's column"))
+        for one in self.values.values():
             if one.kind in ("window_start", "window_end", "is_final"):
                 faults.append(("values", one, "must be of records: there are no windows here"))
         return faults
-
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """The key's columns, then the aggregates. Raises SchemaError for columns that the stream lacks."""
-        if port != "output" or "input" not in inputs or inputs["input"].pickled:
-            return None
-        columns = inputs["input"].arrow
-        check_keys(inputs["input"], columns_of(self.key))
-        fields = [columns.field(name) for name in columns_of(self.key) if name in columns.names]
-        for name, one in self.values.items():
-            if name in columns_of(self.key):
-                continue  # a fault of the properties
-            try:
-                fields.append(rules_of(one).field(columns).with_name(name))
-            except ValueError as error:
-                raise SchemaError(f"`values` has `{name}`, but {error}") from None
-        return pa.schema(fields)
 
     def needs_times(self) -> str:
         """To forget keys by them."""
@@ -119,7 +95,6 @@ class Running(DividedOperator):
 
     def setup(self, context: OperatorContext) -> None:
         """Read the durations, and take the rules of the aggregates."""
-        self.names = columns_of(self.key)
         self.live = None if self.ttl is None else round(parse_duration(self.ttl) * 1_000_000)
         self.aggregates = Aggregates(self, self.values, counted=False)
 
@@ -134,15 +109,11 @@ class Running(DividedOperator):
         """Add the records of a batch to the aggregates of their keys."""
         if not len(batch):
             return
-        codes, keys = np.zeros(len(batch), np.int64), [()]
-        if self.names:
-            self.refuse_strays(batch, self.names)
-            codes, keys = row_keys(batch, self.names)
+        codes, keys = self.own_keys(batch)
         if self.live is not None and self.ttl_by == "record":
             times = self.record_times(batch, "forgets keys")
         else:
-            known = self.context.batch_times() if self.context.engine.record_times is not None else None
-            times = np.zeros(len(batch), np.int64) if known is None else known
+            times = self.known_times(batch)
         touched = np.full(len(keys), self._now)
         if self.ttl_by == "record":
             np.maximum.at(touched, codes, times)
@@ -188,7 +159,7 @@ class Running(DividedOperator):
         self._emit(found)
 
     def _tuple_of(self, key: Any) -> tuple[Any, ...]:
-        return (key,) if len(self.names) == 1 else key
+        return (key,) if len(self.key_names) == 1 else key
 
     def _emit(self, results: list[Result]) -> None:
         if results:

@@ -12,9 +12,8 @@ import pyarrow as pa
 from ridgeline.api import InputPort, ListState, OutputPort, SchemaError, metric
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.columns.schema import holds_pickles
-from ridgeline.api.context import OperatorContext
 from ridgeline.api.times import Times
-from ridgeline.operators._divided import Columns, DividedOperator, columns_of, moved_records
+from ridgeline.operators._divided import Columns, DividedOperator, moved_records
 
 _TIME = "_time"
 
@@ -85,10 +84,6 @@ class Sort(DividedOperator):
         """To sort by them."""
         return "sorts records"
 
-    def setup(self, context: OperatorContext) -> None:
-        """Read the key."""
-        self.names = columns_of(self.key)
-
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
         """Hold the records of a batch; late ones go to `late`. Raises SchemaError for `object`."""
@@ -98,8 +93,7 @@ class Sort(DividedOperator):
             )
         batch, times = self.on_time(batch, self.late, "sorts records")
         if len(batch):
-            if self.names:
-                self.refuse_strays(batch, self.names)
+            self.refuse_strays(batch, self.key_names)
             self.held.append(batch.append_column(_TIME, pa.array(times)))
 
     def end_window(self) -> None:

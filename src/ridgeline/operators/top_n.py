@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, SchemaType, State, metric
-from ridgeline.api.context import OperatorContext
-from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, row_keys
+from ridgeline.operators._divided import Columns, DividedOperator, check_columns
 from ridgeline.operators._joined import Row, arrays_of, rows_of
 from ridgeline.operators._window_parts import best_rows, filtered
 from ridgeline.operators.frames._columns import columns_of as known_columns
@@ -247,7 +246,7 @@ class TopByKey(DividedOperator):
             return None
         super().derived_schema(port, inputs)
         schema = inputs["input"]
-        check_columns(schema, [*columns_of(self.key), self.by], "`key` or `by`")
+        check_columns(schema, [*self.key_names, self.by], "`key` or `by`")
         if pa.types.is_nested(schema.arrow.field(self.by).type):
             kind = schema.arrow.field(self.by).type
             raise SchemaError(
@@ -257,18 +256,13 @@ class TopByKey(DividedOperator):
             raise SchemaError(f"the stream has a column `{RANK}` already; rename it before")
         return pa.schema([*known_columns(schema), pa.field(RANK, pa.int64(), nullable=False)])
 
-    def setup(self, context: OperatorContext) -> None:
-        """Read the key."""
-        self.names = columns_of(self.key)
-
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
         """Take the rows of a batch into the lists of their keys."""
         batch = filtered(batch, batch.column(self.by).is_valid().to_numpy(zero_copy_only=False))
         if not len(batch):
             return
-        self.refuse_strays(batch, self.names)
-        codes, keys = row_keys(batch, self.names)
+        codes, keys = self.own_keys(batch)
         best = best_rows(codes, batch.column(self.by), self.size, highest=not self.smallest)
         batch, codes = batch.take(pa.array(best)), codes[best]
         place, width = batch.schema.get_field_index(self.by), batch.num_columns

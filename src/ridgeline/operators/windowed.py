@@ -15,9 +15,6 @@ from ridgeline.api import (
     InputPort,
     KeyedState,
     OutputPort,
-    RidgelineError,
-    Schema,
-    SchemaError,
     State,
 )
 from ridgeline.api.cells.cell import Declaration
@@ -25,9 +22,9 @@ from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.combined import Combined, Combiner, Combines
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
-from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
+from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.operators import _window_parts as vectors
-from ridgeline.operators._divided import DividedOperator, TogetherCodec, check_keys, columns_of
+from ridgeline.operators._divided import TogetherCodec
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._windows import (
     Counted,
@@ -41,7 +38,7 @@ from ridgeline.operators._windows import (
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregates.rules import rules_of
 from ridgeline.operators.key_value import refuse_strays
-from ridgeline.operators.windows.columns import Columns, Result
+from ridgeline.operators.windows.columns import AggregatingOperator, Columns, Result
 from ridgeline.operators.windows.combining import WindowCombiner
 from ridgeline.operators.windows.counted import CountedWindows
 from ridgeline.operators.windows.fixed import FixedWindows
@@ -57,7 +54,7 @@ def _last(count: int, name: tuple[Any, ...]) -> tuple[Any, ...]:
     return name[len(name) - count :]
 
 
-class Windowed(DividedOperator, Combines):
+class Windowed(AggregatingOperator, Combines):
     """Aggregate records by key and window of record time; emit each window once its time is over.
 
     Input: any stream with record times, of inputs that declare a `lateness`. Output, when the watermark has
@@ -153,10 +150,6 @@ class Windowed(DividedOperator, Combines):
         """Windows move with their keys."""
         return {"open": KeyedState(tuple, moves_by=partial(_last, len(keys["input"])))}
 
-    @property
-    def _keys(self) -> tuple[str, ...]:
-        return columns_of(self.key)
-
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse options that do not fit the windows, and columns of one name."""
         faults = super().property_faults()
@@ -167,14 +160,6 @@ class Windowed(DividedOperator, Combines):
                 )
         if self.accumulation == "discarding" and self.early is None and self.early_count is None:
             faults.append(("accumulation", self.accumulation, "needs `early` or `early_count`"))
-        return [*faults, *self._value_faults()]
-
-    def _value_faults(self) -> list[tuple[str, object, str]]:
-        """The faults of `values`, for `property_faults`."""
-        rule = "must not have the name of a key's column"
-        faults: list[tuple[str, object, str]] = [
-            ("values", name, rule) for name in self._keys if name in self.values
-        ]
         if isinstance(self.windows, Session):
             for name, one in self.values.items():
                 if one.kind == "reduce" and one.option("initial") is not None and one.option("merge") is None:
@@ -182,22 +167,6 @@ class Windowed(DividedOperator, Combines):
         if self.timestamp is not None and self.timestamp not in self.values:
             faults.append(("timestamp", self.timestamp, "must be one of `values`"))
         return faults
-
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """The key's columns, then the aggregates. Raises SchemaError for what the stream does not have."""
-        if port != "output" or "input" not in inputs or inputs["input"].pickled:
-            return None
-        columns = inputs["input"].arrow
-        check_keys(inputs["input"], self._keys)
-        fields = [columns.field(name) for name in self._keys if name in columns.names]
-        for name, aggregate in self.values.items():
-            if name in self._keys:
-                continue  # a fault of the properties
-            try:
-                fields.append(rules_of(aggregate).field(columns).with_name(name))
-            except ValueError as error:
-                raise SchemaError(f"`values` has `{name}`, but {error}") from None
-        return pa.schema(fields)
 
     def needs_times(self) -> str:
         """For all kinds of windows."""
@@ -252,20 +221,15 @@ class Windowed(DividedOperator, Combines):
         own = type(self).add is Windowed.add
         if not (self.combine and own and small and isinstance(self.windows, Sliding)) or "late" in outputs:
             return None
-        return WindowCombiner(self.windows, self._keys, tuple(self.values.values()))
+        return WindowCombiner(self.windows, self.key_names, tuple(self.values.values()))
 
     @input.process_batch
     def add(self, batch: pa.RecordBatch | Combined) -> None:
         """Add the records of a batch to their windows; late ones go to `late`. Or merge partial results."""
-        if self.context.engine.record_times is None:
-            what = f"`{self.context.name}` puts records into windows by their times, but they have none"
-            raise RidgelineError(f"{what}; declare `timestamp` and `lateness` at the input operators")
         if isinstance(batch, Combined):
             self._merge(batch)
             return
-        times = self.context.batch_times()
-        if times is None:
-            times = np.full(len(batch), NO_TIME)
+        times = self.record_times(batch, "puts records into windows")
         timed = vectors.timed(times)
         if not timed.all():
             # any valid time: arithmetic on `NO_TIME` would overflow; `there` drops these rows
@@ -315,9 +279,9 @@ class Windowed(DividedOperator, Combines):
 
     def _codes(self, batch: pa.RecordBatch, count: int) -> tuple[vectors.Index, list[tuple[Any, ...]]]:
         """For each of so many rows the number of its key, and the keys."""
-        if not self._keys:
+        if not self.key_names:
             return np.zeros(count, np.int64), [()]
-        return vectors.key_codes([batch.column(name) for name in self._keys])
+        return vectors.key_codes([batch.column(name) for name in self.key_names])
 
     def _refuse_strays(
         self, batch: pa.RecordBatch, codes: vectors.Index, keys: Sequence[tuple[Any, ...]]
@@ -326,10 +290,10 @@ class Windowed(DividedOperator, Combines):
 
         So it is where the author of a stream has divided it in another way.
         """
-        if self.context.partitions > 1 and self._keys:
+        if self.context.partitions > 1 and self.key_names:
             firsts = vectors.first_rows(codes, len(keys))
-            hashes = hash_columns(batch.select(self._keys).take(pa.array(firsts)), self._keys)
-            refuse_strays(self, hashes, lambda row: keys[row] if len(self._keys) > 1 else keys[row][0])
+            hashes = hash_columns(batch.select(self.key_names).take(pa.array(firsts)), self.key_names)
+            refuse_strays(self, hashes, lambda row: keys[row] if len(self.key_names) > 1 else keys[row][0])
 
     def _over(self, batch: pa.RecordBatch, count: int) -> vectors.Index:
         """For each of so many rows by when the windows of its key are over."""

@@ -21,7 +21,6 @@ from ridgeline.operators._divided import (
     Columns,
     DividedOperator,
     check_columns,
-    columns_of,
     moved_records,
     row_keys,
 )
@@ -91,7 +90,7 @@ class BatchUp(DividedOperator):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, a time that is none, and a name that a column of the key has."""
         faults = super().property_faults()
-        if self.column in columns_of(self.key):
+        if self.column in self.key_names:
             faults.append(("column", self.column, "must not have the name of a column of the key"))
         return faults
 
@@ -100,7 +99,7 @@ class BatchUp(DividedOperator):
         super().derived_schema(port, inputs)
         if "input" not in inputs:
             return None
-        given, names = inputs["input"], columns_of(self.key)
+        given, names = inputs["input"], self.key_names
         if given.pickled:
             raise SchemaError("tuples of `object` have no columns; give the port before it a schema")
         check_columns(given, names, "`key`")
@@ -110,7 +109,6 @@ class BatchUp(DividedOperator):
 
     def setup(self, context: OperatorContext) -> None:
         """Read the key and the duration."""
-        self.names = columns_of(self.key)
         self.wait = None if self.after is None else round(parse_duration(self.after) * 1_000_000)
         if self.wait is not None:  # a batch that is full has the time of a tuple that has just come
             context.oldest_held = self._oldest_held
@@ -124,8 +122,7 @@ class BatchUp(DividedOperator):
             )
         if not len(batch):
             return
-        if self.names:
-            self.refuse_strays(batch, self.names)
+        self.refuse_strays(batch, self.key_names)
         times, now = self.context.batch_times(), self.context.window_time_microseconds
         times = no_times(len(batch)) if times is None else times
         held = batch.append_column(_TIME, pa.array(times))
@@ -152,7 +149,7 @@ class BatchUp(DividedOperator):
     def _emit(self, now: int) -> None:
         """Emit the batches that are due by a time of the clock; hold the tuples of the others."""
         (batch,) = pa.Table.from_batches(list(self.held)).combine_chunks().to_batches()
-        codes, keys = row_keys(batch, self.names) if self.names else (np.zeros(len(batch), np.int64), [()])
+        codes, keys = row_keys(batch, self.key_names)
         order = np.argsort(codes, kind="stable")
         begins = np.searchsorted(codes[order], np.arange(len(keys)))
         counts = np.diff(np.append(begins, len(batch)))
@@ -180,7 +177,7 @@ class BatchUp(DividedOperator):
         items = pa.StructArray.from_arrays(taken.columns[:columns], fields=list(struct))
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
         lists = pa.ListArray.from_arrays(pa.array(offsets), items, type=schema.field(self.column).type)
-        arrays = [pc.take(taken.column(name), pa.array(offsets[:-1])) for name in self.names]
+        arrays = [pc.take(taken.column(name), pa.array(offsets[:-1])) for name in self.key_names]
         times = np.maximum.reduceat(taken.column(columns).to_numpy(), offsets[:-1])
         made = pa.RecordBatch.from_arrays([*arrays, lists], schema=schema)
         self.output.emit_timed(made, Times(times))

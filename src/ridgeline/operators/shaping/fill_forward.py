@@ -20,7 +20,6 @@ from ridgeline.operators._divided import (
     TogetherCodec,
     check_columns,
     columns_of,
-    row_keys,
 )
 from ridgeline.operators._joined import arrays_of, rows_of
 
@@ -88,7 +87,7 @@ class FillForward(DividedOperator):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, key columns that are filled, and a time that is none."""
         faults = super().property_faults()
-        both = [name for name in columns_of(self.columns) if name in columns_of(self.key)]
+        both = [name for name in columns_of(self.columns) if name in self.key_names]
         if both:
             faults.append(("columns", both[0], "must not be a column of the key"))
         return faults
@@ -106,7 +105,6 @@ class FillForward(DividedOperator):
 
     def setup(self, context: OperatorContext) -> None:
         """Read the names and the duration."""
-        self.names = columns_of(self.key)
         self.filled = columns_of(self.columns)
         self.oldest = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
 
@@ -115,16 +113,11 @@ class FillForward(DividedOperator):
         """Fill the columns of a batch."""
         if not len(batch):
             return
-        codes: Index = np.zeros(len(batch), np.int64)
-        keys: list[Any] = [()]
-        if self.names:
-            self.refuse_strays(batch, self.names)
-            codes, keys = row_keys(batch, self.names)
+        codes, keys = self.own_keys(batch)
         if self.oldest is not None:
             times = self.record_times(batch, "fills columns")
         else:  # of use once there is a `within`
-            known = self.context.batch_times() if self.context.engine.record_times is not None else None
-            times = np.zeros(len(batch), np.int64) if known is None else known
+            times = self.known_times(batch)
         held = [self.newest.get(key, (None,) * len(self.filled)) for key in keys]
         order = np.argsort(codes, kind="stable")
         arrays, newest = list(batch.columns), [list(one) for one in held]

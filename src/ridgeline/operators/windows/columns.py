@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api import Operator, RidgelineError
+from ridgeline.api import Operator, RidgelineError, Schema, SchemaError
 from ridgeline.api.errors import shorten
 from ridgeline.operators import _window_parts as vectors
+from ridgeline.operators._divided import DividedOperator, check_keys
 from ridgeline.operators._exact import rounded
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators.aggregates.rules import rules_of
@@ -30,6 +31,35 @@ class Result(NamedTuple):
     end: int
     key: tuple[Any, ...]
     parts: Parts
+
+
+class AggregatingOperator(DividedOperator):
+    """The base of operators whose results have the key's columns, and those of the property `values`."""
+
+    if TYPE_CHECKING:  # subclasses have them among others, in an order of their own
+        values: dict[str, Aggregate]
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed, and columns of one name."""
+        rule = "must not have the name of a key's column"
+        faults = super().property_faults()
+        return [*faults, *(("values", name, rule) for name in self.key_names if name in self.values)]
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The key's columns, then the aggregates. Raises SchemaError for columns that the stream lacks."""
+        if port != "output" or "input" not in inputs or inputs["input"].pickled:
+            return None
+        columns = inputs["input"].arrow
+        check_keys(inputs["input"], self.key_names)
+        fields = [columns.field(name) for name in self.key_names if name in columns.names]
+        for name, one in self.values.items():
+            if name in self.key_names:
+                continue  # a fault of the properties
+            try:
+                fields.append(rules_of(one).field(columns).with_name(name))
+            except ValueError as error:
+                raise SchemaError(f"`values` has `{name}`, but {error}") from None
+        return pa.schema(fields)
 
 
 class Columns:
