@@ -1,4 +1,4 @@
-"""The base of joins of two streams whose records meet if their times do."""
+"""The bases of joins of two streams by their times, and of those whose records meet if their times do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
@@ -14,7 +13,7 @@ from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metr
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.points import OutputPoint
-from ridgeline.api.times import EARLIEST, LATEST, Microseconds, Times
+from ridgeline.api.times import LATEST, Microseconds, Times
 from ridgeline.operators._divided import DividedOperator, row_keys
 from ridgeline.operators._joined import On, fitted, left_columns, others, pair_schema, right_columns
 from ridgeline.operators._row_blocks import (
@@ -28,7 +27,6 @@ from ridgeline.operators._row_blocks import (
     merged,
     one_batch,
 )
-from ridgeline.operators._window_parts import filtered, timed
 from ridgeline.operators.key_value import Index, refuse_strays
 
 _NEVER = np.iinfo(np.int64).max
@@ -49,19 +47,11 @@ class Met(NamedTuple):
     last: Index
 
 
-class PairJoin(DividedOperator):
-    """Join two streams by key; subclasses say which times meet, and how long a record may meet others."""
-
-    wants_outer: ClassVar[Mapping[str, tuple[bool, bool]]] = {
-        "inner": (False, False),
-        "left": (True, False),
-        "full": (True, True),
-        "anti": (True, False),
-    }
-    """By `how`, whether records of each side are emitted that meet none."""
+class TimedJoin(DividedOperator):
+    """The base of joins of two streams by key and record times."""
 
     shaped_by = "on"
-    state_depends_on: ClassVar[Sequence[str]] = ("left", "right", "on", "how")
+    state_depends_on: ClassVar[Sequence[str]] = ("left", "right", "on")
 
     left = InputPort(Any)
     right = InputPort(Any)
@@ -78,29 +68,6 @@ class PairJoin(DividedOperator):
     right_rows = KeyedState(bytes)
     sweep_at = State(_NEVER, moves="least")
     """When records whose time is over are looked for next."""
-
-    # What subclasses say ------------------------------------------------------------------------------------
-
-    def spans(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
-        """For each record the first and the last time that it meets."""
-        raise NotImplementedError
-
-    def ends(self, times: Microseconds) -> Microseconds:
-        """When no record can meet these any more, by the watermark."""
-        raise NotImplementedError
-
-    def over_before(self, watermark: int) -> int:
-        """Records before this time are over, by the watermark."""
-        raise NotImplementedError
-
-    def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
-        """Which records came too late, by the watermark of the window before."""
-        raise NotImplementedError
-
-    @property
-    def pause(self) -> int:
-        """How much later, by the watermark, records whose time is over are looked for again."""
-        return 1
 
     @classmethod
     def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -135,42 +102,75 @@ class PairJoin(DividedOperator):
 
     @left.process_batch
     def take_left(self, batch: pa.RecordBatch) -> None:
-        """Join the records of a batch of `left` with those of `right` that are held."""
+        """Join the records of a batch of `left`."""
         self._take(batch, left_columns(self.on), self.late_left, is_left=True)
 
     @right.process_batch
     def take_right(self, batch: pa.RecordBatch) -> None:
-        """Join the records of a batch of `right` with those of `left` that are held."""
+        """Join the records of a batch of `right`."""
         self._take(batch, right_columns(self.on), self.late_right, is_left=False)
 
     def _take(self, batch: pa.RecordBatch, names: Sequence[str], late: OutputPoint, *, is_left: bool) -> None:
-        """Join the records of a batch of one side, hold them, and emit late ones on `late`.
-
-        `names`: the columns of its key.
-        """
-        times = self.record_times(batch, "joins records")
-        there = timed(times)
-        there &= ~self.is_late(np.where(there, times, EARLIEST), self.context.watermark_microseconds)
-        if not there.all():
-            late.emit_batch(filtered(batch, ~there), rows=~there)
-            batch, times = filtered(batch, there), times[there]
+        """Join the records of a batch of one side that are not late. `names`: the columns of its key."""
+        batch, times = self.on_time(batch, late, "joins records")
         if not len(batch):
             return
         block = Block(self._held_columns(batch, is_left=is_left), times, names)
         if self.context.partitions > 1:
             refuse_strays(self, block.hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
-        met = self._meet(block, is_left=is_left)
-        if met:
-            counts = np.sum([one.last - one.first for one in met], axis=0)
-            if self.how != "anti":
-                self._emit_pairs(batch, times, counts, met, is_left=is_left)
-            block.met = counts > 0
-        self._hold(block, is_left=is_left)
+        self._join(batch, block, is_left=is_left)
+
+    def _join(self, batch: pa.RecordBatch, block: Block, *, is_left: bool) -> None:
+        """Join the records of a batch. `block`: those of its columns that are held."""
+        raise NotImplementedError
 
     def _held_columns(self, batch: pa.RecordBatch, *, is_left: bool) -> pa.RecordBatch:
         """The columns that are held: all of `left`; of `right` only its key where no other is emitted."""
         anti = self.how == "anti" and not is_left
         return decoded(batch, right_columns(self.on) if anti else batch.schema.names)
+
+
+class PairJoin(TimedJoin):
+    """Join two streams by key; subclasses say which times meet, and how long a record may meet others."""
+
+    wants_outer: ClassVar[Mapping[str, tuple[bool, bool]]] = {
+        "inner": (False, False),
+        "left": (True, False),
+        "full": (True, True),
+        "anti": (True, False),
+    }
+    """By `how`, whether records of each side are emitted that meet none."""
+
+    state_depends_on: ClassVar[Sequence[str]] = (*TimedJoin.state_depends_on, "how")
+
+    # What subclasses say ------------------------------------------------------------------------------------
+
+    def spans(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
+        """For each record the first and the last time that it meets."""
+        raise NotImplementedError
+
+    def ends(self, times: Microseconds) -> Microseconds:
+        """When no record can meet these any more, by the watermark."""
+        raise NotImplementedError
+
+    def over_before(self, watermark: int) -> int:
+        """Records before this time are over, by the watermark."""
+        raise NotImplementedError
+
+    @property
+    def pause(self) -> int:
+        """How much later, by the watermark, records whose time is over are looked for again."""
+        return 1
+
+    def _join(self, batch: pa.RecordBatch, block: Block, *, is_left: bool) -> None:
+        """Join the records of a batch of one side with those of the other that are held, and hold them."""
+        met = self._meet(block, is_left=is_left)
+        if met:
+            counts = np.sum([one.last - one.first for one in met], axis=0)
+            if self.how != "anti":
+                self._emit_pairs(batch, block.times, counts, met, is_left=is_left)
+            block.met = counts > 0
+        self._hold(block, is_left=is_left)
 
     def _meet(self, block: Block, *, is_left: bool) -> list[Met]:
         """Find the records of the other side that those of a block meet, and note that they have met one."""
@@ -194,9 +194,7 @@ class PairJoin(DividedOperator):
     def _hold(self, block: Block, *, is_left: bool) -> None:
         """Hold the records of a block; those that can meet none only if they are emitted alone."""
         if len(block.sorted.rows) < len(block) and not self.wants_outer[self.how][not is_left]:
-            there = np.zeros(len(block), np.bool_)
-            there[block.sorted.rows] = True
-            block = block.chosen(there)
+            block = block.with_keys()
         if len(block):
             self.sides[not is_left].add(block)
             self.sweep_at = min(self.sweep_at, int(self.ends(np.array([block.oldest]))[0]))

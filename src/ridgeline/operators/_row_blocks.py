@@ -186,6 +186,12 @@ class Block:
             rows, places = rows[~known], places[~known] + 1
         return np.concatenate(found), np.concatenate(groups)
 
+    def with_keys(self) -> Block:
+        """The records whose keys have no null."""
+        there = np.zeros(len(self), np.bool_)
+        there[self.sorted.rows] = True
+        return self.chosen(there)
+
     def chosen(self, mask: Mask) -> Block:
         """The records of a mask."""
         if mask.all():

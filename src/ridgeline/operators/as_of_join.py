@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
-from ridgeline.api.cells.cell import Declaration
+from ridgeline.api import State
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import EARLIEST, Times
-from ridgeline.operators._divided import DividedOperator, row_keys
-from ridgeline.operators._joined import On, fitted, left_columns, others, pair_schema, right_columns
-from ridgeline.operators._row_blocks import (
-    Block,
-    Blocks,
-    Mask,
-    blocks_state,
-    count_of,
-    decoded,
-    merged,
-    one_batch,
-)
+from ridgeline.operators._joined import fitted, others, right_columns
+from ridgeline.operators._pair_join import TimedJoin
+from ridgeline.operators._row_blocks import Block, Mask, merged, one_batch
 from ridgeline.operators._window_parts import filtered
-from ridgeline.operators.key_value import Index, refuse_strays
+from ridgeline.operators.key_value import Index
 
 _NEVER = np.iinfo(np.int64).max
 _SWEEPS = 8
 
 
-class AsOfJoin(DividedOperator):
+class AsOfJoin(TimedJoin):
     """Join each record of one stream with the newest record of another that is not later than it.
 
     Inputs: `left` and `right`, streams with record times. Output: the columns of `left`, then those of
@@ -83,85 +72,33 @@ class AsOfJoin(DividedOperator):
         [('A', 10, 2.0), ('A', 20, 2.5), ('B', 30, None)]
     """
 
-    shaped_by = "on"
-    state_depends_on = ("left", "right", "on")
-
-    left = InputPort(Any)
-    right = InputPort(Any)
-    output = OutputPort(Any)
-    late_left = OutputPort(Any, late=True, optional=True)
-    late_right = OutputPort(Any, late=True, optional=True)
-
-    on: On
     within: Duration | None = None
     how: Literal["left", "inner"] = Field(default="left", kw_only=True)
-    suffix: str = Field(default="_right", kw_only=True)
 
-    left_rows = KeyedState(bytes)
-    """The records of `left` that the watermark has not passed, in blocks (see `Blocks`)."""
-    right_rows = KeyedState(bytes)
-    """The records of `right` that may still be the newest of one of `left`."""
     due = State(_NEVER, moves="least")
     """The time of the oldest record of `left` that waits."""
-    sweep_at = State(_NEVER, moves="least")
-    """When records of `right` that are too old are looked for next."""
-
-    @classmethod
-    def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        """`on`, of each side."""
-        return {"left": left_columns(given.get("on")), "right": right_columns(given.get("on"))}
-
-    @classmethod
-    def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
-        """The records of both sides, divided by their keys."""
-        return {f"{side}_rows": blocks_state(keys[side]) for side in ("left", "right")}
-
-    @metric(help="Records that are held.")
-    def held_records(self) -> int:
-        """The number of records of both sides that are held."""
-        return count_of(self.left_rows) + count_of(self.right_rows)
-
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """The columns of both sides. Raises SchemaError for what a stream does not have."""
-        super().derived_schema(port, inputs)
-        return pair_schema(port, inputs, self.on, self.how, self.suffix)
-
-    def needs_times(self) -> str:
-        """To find the newest record."""
-        return "joins records"
 
     def setup(self, context: OperatorContext) -> None:
-        """Read the durations, and take the blocks of both sides."""
+        """Read the durations.
+
+        Of `left` the records are held that the watermark has not passed, of `right` those that may still be
+        the newest of one of them.
+        """
+        super().setup(context)
+        self.waiting, self.known = self.sides
         self.oldest = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
-        self.waiting = Blocks(self, "left_rows", left_columns(self.on))
-        self.known = Blocks(self, "right_rows", right_columns(self.on))
 
-    @left.process_batch
-    def take_left(self, batch: pa.RecordBatch) -> None:
-        """Let the records of a batch wait for the watermark."""
-        block = self._taken(batch, left_columns(self.on), self.late_left)
-        if self.how == "inner":
-            block = _with_keys(block)
-        if len(block):
-            self.waiting.add(block)
+    def _join(self, batch: pa.RecordBatch, block: Block, *, is_left: bool) -> None:
+        """Let records of `left` wait for the watermark; keep those of `right`."""
+        if not is_left or self.how == "inner":
+            block = block.with_keys()
+        if not len(block):
+            return
+        self.sides[not is_left].add(block)
+        if is_left:
             self.due = min(self.due, block.oldest)
-
-    @right.process_batch
-    def take_right(self, batch: pa.RecordBatch) -> None:
-        """Keep the records of a batch, of which records of `left` may be."""
-        block = _with_keys(self._taken(batch, right_columns(self.on), self.late_right))
-        if len(block):
-            self.known.add(block)
-            if self.oldest is not None:
-                self.sweep_at = min(self.sweep_at, block.oldest + self.oldest + 1)
-
-    def _taken(self, batch: pa.RecordBatch, names: Sequence[str], late: OutputPoint) -> Block:
-        """The records of a batch; late ones are emitted on `late`. `names`: the columns of the key."""
-        batch, times = self.on_time(batch, late, "joins records")
-        block = Block(decoded(batch, batch.schema.names), times, names)
-        if self.context.partitions > 1:
-            refuse_strays(self, block.hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
-        return block
+        elif self.oldest is not None:
+            self.sweep_at = min(self.sweep_at, block.oldest + self.oldest + 1)
 
     def end_window(self) -> None:
         """Emit the records of `left` that the watermark has passed."""
@@ -253,10 +190,3 @@ class AsOfJoin(DividedOperator):
             last &= times >= watermark - self.oldest
         useful[own.rows[last]] = True
         return useful
-
-
-def _with_keys(block: Block) -> Block:
-    """The records whose keys have no null."""
-    there = np.zeros(len(block), np.bool_)
-    there[block.sorted.rows] = True
-    return block.chosen(there)

@@ -162,7 +162,3 @@ class WithinJoin(PairJoin):
     def over_before(self, watermark: int) -> int:
         """Those that the watermark has passed by more than `within`."""
         return watermark - self.width
-
-    def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
-        """Those older than the watermark."""
-        return times < watermark
