@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -95,9 +95,14 @@ class Unread(NamedTuple):
 class Sifted(NamedTuple):
     """The rows of a chunk that can be read, and those that cannot. `rows`: the numbers of the former."""
 
-    batches: list[pa.RecordBatch]
+    batches: list[Any]
     rows: npt.NDArray[np.int64]
     unread: list[Unread]
+
+    @property
+    def reasons(self) -> dict[int, str]:
+        """Why rows cannot be read, by their numbers."""
+        return {one.row: one.error for one in self.unread}
 
 
 class Chunk(Protocol):
@@ -140,25 +145,25 @@ class Reader(Protocol):
 
 def sift(
     numbers: npt.NDArray[np.int64],
-    parse: Callable[[int, int], pa.RecordBatch],
-    describe: Callable[[int], tuple[str, str]],
+    parse: Callable[[int, int], Any],
+    describe: Callable[[int, Exception], tuple[str, str]],
     wrong: tuple[type[Exception], ...],
 ) -> Sifted:
-    """Parse rows that have these numbers, by halves where they fail.
+    """Parse rows that have these numbers, by halves where they fail, so a few that fail cost little.
 
     `parse(begin, end)` parses some of them, and raises one of `wrong`. `describe` gives text and error of one
-    that cannot be parsed.
+    that cannot be parsed, by its place and what was raised for it.
     """
     batches, rows, unread = [], [], []
-    todo = [(0, len(numbers))]
+    todo = [(0, len(numbers))] if len(numbers) else []
     while todo:
         begin, end = todo.pop()
         try:
             batches.append(parse(begin, end))
             rows.append(numbers[begin:end])
-        except wrong:
+        except wrong as error:
             if end - begin <= 1:
-                unread.append(Unread(int(numbers[begin]), *describe(begin)))
+                unread.append(Unread(int(numbers[begin]), *describe(begin, error)))
                 continue
             middle = (begin + end) // 2
             todo += [(middle, end), (begin, middle)]

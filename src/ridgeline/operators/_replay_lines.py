@@ -374,7 +374,7 @@ class LineChunk:
         def parse(begin: int, end: int) -> pa.RecordBatch:
             return self._parse(starts[begin:end], ends[begin:end], whole=step == 1)
 
-        def describe(row: int) -> tuple[str, str]:
+        def describe(row: int, _: Exception) -> tuple[str, str]:
             line, reason = self._reason(starts[row], ends[row], "it cannot be parsed")
             byte = self._base + int(starts[row])
             place = f"line {self._reader.lines_before(byte) + 1}, byte {byte}"

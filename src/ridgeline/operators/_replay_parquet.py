@@ -210,18 +210,14 @@ class ParquetChunk:
                     raise
                 raise _MisfitError(error) from error
 
-        def describe(row: int) -> tuple[str, str]:
+        def describe(row: int, error: Exception) -> tuple[str, str]:
             one = table.slice(row, 1)
             try:
                 text = str(one.to_pylist()[0])
             except (ArithmeticError, ValueError):  # a time that Python does not have
                 text = str([column[0] for column in one.columns])
-            try:
-                self._converted(one, int(numbers[row]), step)
-            except RidgelineError as error:
-                reason = str(error).partition("; change `schema`")[0].removesuffix(", or mend the file")
-                return text, re.sub(r"\(rows \d+ to \d+\)$", f"(row {self._place + numbers[row]})", reason)
-            return text, "it cannot be converted"
+            reason = str(error).partition("; change `schema`")[0].removesuffix(", or mend the file")
+            return text, re.sub(r"\(rows \d+ to \d+\)$", f"(row {self._place + numbers[row]})", reason)
 
         return sift(numbers, parse, describe, (_MisfitError,))
 

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, Schema, SchemaError, SchemaType
+from ridgeline.api import RidgelineError, Schema, SchemaError, SchemaType
 from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import shorten
+from ridgeline.operators._checking import CheckingOperator, fitting
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 from ridgeline.operators._joined import joined_schema
 from ridgeline.operators._line_formats import LineFormat, Parser, format_faults, parser_of
@@ -23,7 +24,7 @@ _FRAMED = 5
 """Bytes of a schema registry's framing: a zero, and the schema's id."""
 
 
-class Parse(Operator):
+class Parse(CheckingOperator):
     """Parse a column of texts into columns, line by line; texts that do not fit go to an error port.
 
     Input: a stream with the column `column` of text or bytes (UTF-8). Output: the columns of `schema`; before
@@ -69,10 +70,6 @@ class Parse(Operator):
         >>> run.collected("sink"), [row["text"] for row in run.collected("bad")]
         ([Payment(user='ann', cents=5)], ['{"user": "bob", "cents": "many"}'])
     """
-
-    input = InputPort(Any)
-    output = OutputPort(Any)
-    bad = OutputPort(Any, error=True, optional=True)
 
     column: str
     format: LineFormat = "json"
@@ -127,7 +124,7 @@ class Parse(Operator):
         if self.format == "avro" and is_text(kind):
             raise SchemaError(f"`{self.column}` is {kind}; Avro is parsed of bytes")
         if port == "bad":
-            return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
+            return self.bad_schema(given)
         kept = columns_of(self.keep)
         if not kept:
             return self.schema
@@ -140,22 +137,22 @@ class Parse(Operator):
         self.parsed = Schema(self.schema)
         self.parser = self._parser(self.parsed)
 
-    @input.process_batch
-    def parse(self, batch: pa.RecordBatch) -> None:
+    def take(self, batch: pa.RecordBatch) -> None:
         """Emit the rows of the texts of a batch. Raises RidgelineError for bad ones that no stream reads."""
         rows, lines, reasons = self._lines(batch.column(self.column))
-        found, bad = parsed(self.parser, rows, lines)
-        reasons |= bad
-        if reasons:
-            self._emit_bad(batch, reasons)
-        good = [row for row in range(len(batch)) if row not in reasons]
+        found = fitting(rows, lambda begin, end: self.parser(lines[begin:end]))
+        good = self.emit_bad(batch, reasons | found.reasons, lambda row: self._misfit(batch, row))
         if not good:
             return
-        table = pa.Table.from_batches(found).combine_chunks()
+        table = pa.Table.from_batches(found.batches).combine_chunks()
         columns = [batch.column(name).take(pa.array(good)) for name in self.kept]
         columns += [pa.concat_arrays(column.chunks) for column in table.columns]
         schema = self.output.schema.arrow
         self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema), rows=np.array(good))
+
+    def _misfit(self, batch: pa.RecordBatch, row: int) -> str:
+        text = shorten(batch.column(self.column)[row].as_py())
+        return f"{text} is no {self.format} for {self.parsed.describe()}"
 
     def _lines(self, column: pa.Array) -> tuple[list[int], list[Any], dict[int, str]]:
         """The rows with a text, the texts, and why the other rows have none."""
@@ -181,40 +178,6 @@ class Parse(Operator):
                 rows.append(row)
                 lines.append(line)
         return rows, lines, reasons
-
-    def _emit_bad(self, batch: pa.RecordBatch, reasons: Mapping[int, str]) -> None:
-        """Emit the rows that do not fit, or raise RidgelineError for the first."""
-        rows = sorted(reasons)
-        if not self.bad.connected:
-            text = shorten(batch.column(self.column)[rows[0]].as_py())
-            remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
-            raise RidgelineError(
-                f"{text} is no {self.format} for {self.parsed.describe()}: {reasons[rows[0]]}; {remedy}"
-            )
-        columns = [column.take(pa.array(rows)) for column in batch.columns]
-        columns.append(pa.array([reasons[row] for row in rows], pa.string()))
-        schema = self.bad.schema.arrow
-        self.bad.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema), rows=rows)
-
-
-def parsed(
-    parser: Parser, rows: Sequence[int], lines: Sequence[Any]
-) -> tuple[list[pa.RecordBatch], dict[int, str]]:
-    """The batches of the lines that fit, in order, and the reasons why others do not, by row.
-
-    Lines that do not fit are found by halving, so a few of them cost little.
-    """
-    if not lines:
-        return [], {}
-    try:
-        return [parser(lines)], {}
-    except (ValueError, pa.ArrowException, RidgelineError) as error:
-        if len(lines) == 1:
-            return [], {rows[0]: str(error)}
-    half = len(lines) // 2
-    first, bad = parsed(parser, rows[:half], lines[:half])
-    second, more = parsed(parser, rows[half:], lines[half:])
-    return [*first, *second], {**bad, **more}
 
 
 def unframed(decode: Parser) -> Parser:

@@ -209,12 +209,8 @@ class SparkInput(EventTime, SparkSource[T]):
             refuse_nulls(schema, found)
             return found
 
-        def described_row(row: int) -> tuple[str, str]:
-            try:
-                fitting(row, row + 1)
-            except (SchemaError, MisplacedNullError) as error:
-                return str(rows.slice(row, 1).to_pylist()[0]), str(error)
-            raise AssertionError  # it failed before
+        def described_row(row: int, error: Exception) -> tuple[str, str]:
+            return str(rows.slice(row, 1).to_pylist()[0]), str(error)
 
         found = sift(np.arange(len(rows)), fitting, described_row, (SchemaError, MisplacedNullError))
         for one in found.unread:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
-from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, Schema, SchemaError
+from ridgeline.api import Schema, SchemaError
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.operators._joined import joined_schema
+from ridgeline.operators._checking import CheckingOperator
 
 
-class Validate(Operator):
+class Validate(CheckingOperator):
     """Check each tuple by a pydantic model; those that it refuses go to an error port.
 
     Input: any stream with columns. Output: the tuples that the model accepts, as they came: what the model
@@ -52,10 +51,6 @@ class Validate(Operator):
         'cents: Input should be greater than 0'
     """
 
-    input = InputPort(Any)
-    output = OutputPort(Any)
-    bad = OutputPort(Any, error=True, optional=True)
-
     model: type[BaseModel]
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
@@ -71,32 +66,27 @@ class Validate(Operator):
                 what = f"`{self.model.__name__}` needs the field `{key}`, which the stream lacks"
                 raise SchemaError(f"{what}; {did_you_mean(key, given.names)}")
         if port == "bad":
-            return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
+            return self.bad_schema(given)
         return None
 
-    @input.process_batch
-    def check(self, batch: pa.RecordBatch) -> None:
+    def take(self, batch: pa.RecordBatch) -> None:
         """Emit the tuples that the model accepts. Raises RidgelineError for others that no stream reads."""
         validate, reasons = self.model.__pydantic_validator__.validate_python, {}
-        for row, values in enumerate(batch.to_pylist()):
+        tuples = batch.to_pylist()
+        for row, values in enumerate(tuples):
             try:
                 validate(values)
             except ValidationError as error:
                 reasons[row] = _reason(error)
                 if not self.bad.connected:
-                    remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
-                    raise RidgelineError(
-                        f"{shorten(values)} is no {self.model.__name__}: {reasons[row]}; {remedy}"
-                    ) from None
+                    break
+        good = self.emit_bad(
+            batch, reasons, lambda row: f"{shorten(tuples[row])} is no {self.model.__name__}"
+        )
         if not reasons:
             self.output.emit_batch(batch)
-            return
-        rows = list(reasons)
-        columns = [column.take(pa.array(rows)) for column in batch.columns]
-        columns.append(pa.array(list(reasons.values()), pa.string()))
-        self.bad.emit_batch(pa.RecordBatch.from_arrays(columns, schema=self.bad.schema.arrow), rows=rows)
-        good = [row for row in range(len(batch)) if row not in reasons]
-        self.output.emit_batch(batch.take(pa.array(good, pa.int64())), rows=good)
+        else:
+            self.output.emit_batch(batch.take(pa.array(good, pa.int64())), rows=good)
 
 
 def _reason(error: ValidationError) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ridgeline.api import Schema, SchemaError
 from ridgeline.api.columns.casting import is_bytes, is_text, to_python
-from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.errors import did_you_mean
 from ridgeline.operators._json import json_lines
 from ridgeline.operators._replay_parsers import csv_reads
 from ridgeline.operators.payloads import encoder_of
@@ -158,23 +158,3 @@ def _template(template: str, columns: pa.Schema) -> Writer:
         return ["".join(row) for row in zip(*parts, strict=True)] if parts else [""] * len(batch)
 
     return write
-
-
-def written_rows(
-    writer: Writer, batch: pa.RecordBatch, first: int = 0
-) -> tuple[list[str | bytes], dict[int, str]]:
-    """The texts of the rows that have one, in order, and the reasons why others have none, by row.
-
-    Those are found by halving, so a few of them cost little. `first`: the number of the first row.
-    """
-    if not len(batch):
-        return [], {}
-    try:
-        return list(writer(batch)), {}
-    except (ValueError, pa.ArrowException, RidgelineError) as error:
-        if len(batch) == 1:
-            return [], {first: str(error)}
-    half = len(batch) // 2
-    found, bad = written_rows(writer, batch.slice(0, half), first)
-    others, more = written_rows(writer, batch.slice(half), first + half)
-    return [*found, *others], {**bad, **more}

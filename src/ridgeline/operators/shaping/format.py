@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, Schema, SchemaError
+from ridgeline.api import RidgelineError, Schema, SchemaError
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import shorten
+from ridgeline.operators._checking import CheckingOperator, fitting
 from ridgeline.operators._divided import Columns, check_columns, columns_of
-from ridgeline.operators._joined import joined_schema
-from ridgeline.operators.shaping._writers import Writer, WrittenFormat, writer_of, written_rows
+from ridgeline.operators.shaping._writers import Writer, WrittenFormat, writer_of
 
 
-class Format(Operator):
+class Format(CheckingOperator):
     """Write each tuple as a text: the reverse of `Parse`.
 
     Input: any stream with columns. Output: the columns of `keep`, which are taken over, and the texts in
@@ -57,10 +58,6 @@ class Format(Operator):
         ['user=ann cents=5', 'user="bob lee" cents=7']
     """
 
-    input = InputPort(Any)
-    output = OutputPort(Any)
-    bad = OutputPort(Any, error=True, optional=True)
-
     format: WrittenFormat = "json"
     column: str = "text"
     columns: Columns | None = Field(default=None, kw_only=True)
@@ -96,8 +93,7 @@ class Format(Operator):
         except RidgelineError as error:
             raise SchemaError(str(error)) from error
         if port == "bad":
-            reason = pa.field("reason", pa.string(), nullable=False)
-            return joined_schema(list(given.arrow), [reason], "_2", "bad")
+            return self.bad_schema(given.arrow)
         kept = [given.arrow.field(name) for name in columns_of(self.keep)]
         kind = pa.binary() if self.format == "avro" else pa.string()
         return pa.schema([*kept, pa.field(self.column, kind, nullable=False)])
@@ -124,26 +120,15 @@ class Format(Operator):
         self.kept = columns_of(self.keep)
         self.writer = self._writer(self.input.schema)
 
-    @input.process_batch
-    def write(self, batch: pa.RecordBatch) -> None:
+    def take(self, batch: pa.RecordBatch) -> None:
         """Emit the texts of a batch. Raises RidgelineError for a row without one that no stream reads."""
-        texts, reasons = written_rows(self.writer, batch.select(self._names(batch.schema)))
-        if reasons:
-            self._emit_bad(batch, reasons)
-        good = np.array([row for row in range(len(batch)) if row not in reasons], np.int64)
+        written = batch.select(self._names(batch.schema))
+        found = fitting(range(len(batch)), lambda begin, end: self.writer(written.slice(begin, end - begin)))
+        good = np.array(self.emit_bad(batch, found.reasons, lambda row: self._misfit(batch, row)), np.int64)
         schema = self.output.schema.arrow
         columns = [batch.column(name).take(pa.array(good)) for name in self.kept]
-        columns.append(pa.array(texts, schema.field(self.column).type))
+        columns.append(pa.array(chain.from_iterable(found.batches), schema.field(self.column).type))
         self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema), rows=good)
 
-    def _emit_bad(self, batch: pa.RecordBatch, reasons: Mapping[int, str]) -> None:
-        """Emit the rows that cannot be written, or raise RidgelineError for the first."""
-        rows = sorted(reasons)
-        if not self.bad.connected:
-            row = shorten(batch.slice(rows[0], 1).to_pylist()[0])
-            remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
-            raise RidgelineError(f"{row} cannot be written as {self.format}: {reasons[rows[0]]}; {remedy}")
-        columns = [column.take(pa.array(rows)) for column in batch.columns]
-        columns.append(pa.array([reasons[row] for row in rows], pa.string()))
-        schema = self.bad.schema.arrow
-        self.bad.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema), rows=rows)
+    def _misfit(self, batch: pa.RecordBatch, row: int) -> str:
+        return f"{shorten(batch.slice(row, 1).to_pylist()[0])} cannot be written as {self.format}"
