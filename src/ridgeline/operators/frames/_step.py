@@ -11,8 +11,9 @@ from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
 from ridgeline.api.columns.combined import PendingTuples, hands_pending, takes_pending
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
-from ridgeline.operators.frames._columns import Plan, columns_of
+from ridgeline.operators.frames._columns import Plan
 from ridgeline.operators.frames._query import Query
 
 
@@ -57,7 +58,8 @@ class FrameStep(Operator):
         """Emit the result of a batch; as what is to be computed, where the next step takes that."""
         pending = isinstance(batch, PendingTuples)
         columns = batch.schema.arrow if pending else batch.schema
-        properties = {name: value for name, value in vars(self).items() if name in self.watched()}
+        declared = operator_type(type(self)).positional
+        properties = {name: value for name, value in vars(self).items() if name in declared}
         plan: Plan = self.memory.of(properties, columns, lambda: self.plan(self.input.schema))
         times = time_column(self.context, self.output, columns)
         times = times if times is not None and plan.keeps(times) else None
@@ -94,10 +96,6 @@ class FrameStep(Operator):
         made: pa.RecordBatch = query.run(source)[0]
         return made
 
-    def watched(self) -> tuple[str, ...]:
-        """The properties that the plan is made of."""
-        return ()
-
 
 def time_column(context: OperatorContext, output: OutputPoint[Any], columns: pa.Schema) -> str | None:
     """The column with the times of the batch in process; None if no column has them, or nothing needs them.
@@ -119,6 +117,3 @@ def need_columns(names: Mapping[str, object] | list[str] | tuple[str, ...], colu
     ]
     if faults:
         raise SchemaError("; ".join(faults))
-
-
-__all__ = ["FrameStep", "Memory", "columns_of", "need_columns"]

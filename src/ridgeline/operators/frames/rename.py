@@ -9,9 +9,9 @@ from pydantic import Field
 
 from ridgeline.api import Schema
 from ridgeline.api.errors import SchemaError
-from ridgeline.operators.frames._columns import Made, Plan
+from ridgeline.operators.frames._columns import Made, Plan, columns_of
 from ridgeline.operators.frames._expressions import Expression, Given, data_where_possible, imported
-from ridgeline.operators.frames._step import FrameStep, columns_of, need_columns
+from ridgeline.operators.frames._step import FrameStep, need_columns
 
 
 class Rename(FrameStep):
@@ -45,10 +45,6 @@ class Rename(FrameStep):
             plan.made.append(Made(field.with_name(self.columns.get(field.name, field.name)), field.name))
         return plan
 
-    def watched(self) -> tuple[str, ...]:
-        """The names."""
-        return ("columns",)
-
 
 class Drop(FrameStep):
     """Leave columns out: `Drop(["card"])`. Polars is not needed. Partitions: round robin.
@@ -81,10 +77,6 @@ class Drop(FrameStep):
         plan = Plan(tuples)
         plan.keep(left)
         return plan
-
-    def watched(self) -> tuple[str, ...]:
-        """The names."""
-        return ("columns",)
 
 
 class Cast(FrameStep):
@@ -124,10 +116,6 @@ class Cast(FrameStep):
         plan.keep_others()
         return plan
 
-    def watched(self) -> tuple[str, ...]:
-        """The types."""
-        return ("types",)
-
 
 def _cast(name: str, kind: Any) -> Any:
     """SQL text as it is; the expression that casts to a type of polars, Arrow or Python."""
@@ -140,6 +128,3 @@ def _cast(name: str, kind: Any) -> Any:
         return data_where_possible(polars.col(name).cast(kind))
     except TypeError:
         return kind
-
-
-__all__ = ["Cast", "Drop", "Rename"]

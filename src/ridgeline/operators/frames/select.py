@@ -16,8 +16,32 @@ from ridgeline.operators.frames._predicate import PredicateStep
 from ridgeline.operators.frames._step import FrameStep, time_column
 from ridgeline.operators.frames._types import filtered
 
+T = TypeVar("T", default=Any)
 
-class Select(FrameStep):
+
+class ComputingStep(FrameStep):
+    """The base of steps that compute columns."""
+
+    expressions: list[Given] = Field(default_factory=list)
+    named: dict[str, Given] = Field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Keep the expressions as data."""
+        own = vars(self)
+        if isinstance(own.get("expressions"), (list, tuple)):
+            own["expressions"] = [data_where_possible(one) for one in own["expressions"]]
+        if isinstance(own.get("named"), dict):
+            own["named"] = {name: data_where_possible(one) for name, one in own["named"].items()}
+
+    def computed(self, tuples: Schema) -> Plan:
+        """A plan with the columns of the expressions, which notes faults."""
+        plan = Plan(tuples)
+        for name, given in [*((None, one) for one in self.expressions), *self.named.items()]:
+            plan.add_given(given, name)
+        return plan
+
+
+class Select(ComputingStep):
     """Make a row of the chosen and computed columns of each row.
 
     `expressions`: names of columns, SQL text such as `"cents / 100 as euros"`, or polars expressions.
@@ -44,13 +68,6 @@ class Select(FrameStep):
         [{'id': 'a', 'euros': 1.5}, {'id': 'b', 'euros': 0.05}]
     """
 
-    expressions: list[Given] = Field(default_factory=list)
-    named: dict[str, Given] = Field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Keep the expressions as data."""
-        keep_as_data(self)
-
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a result without columns."""
         empty = not self.expressions and not self.named
@@ -58,34 +75,10 @@ class Select(FrameStep):
 
     def plan(self, tuples: Schema) -> Plan:
         """The chosen columns."""
-        plan = Plan(tuples)
-        add_all(plan, self.expressions, self.named)
-        return plan
-
-    def watched(self) -> tuple[str, ...]:
-        """Both."""
-        return ("expressions", "named")
+        return self.computed(tuples)
 
 
-def keep_as_data(step: Any) -> None:
-    """Keep the expressions of a step as data."""
-    own = vars(step)
-    if isinstance(own.get("expressions"), (list, tuple)):
-        own["expressions"] = [data_where_possible(one) for one in own["expressions"]]
-    if isinstance(own.get("named"), dict):
-        own["named"] = {name: data_where_possible(one) for name, one in own["named"].items()}
-
-
-def add_all(plan: Plan, expressions: list[Any], named: dict[str, Any]) -> None:
-    """Add the columns of expressions to a plan, which notes faults."""
-    for name, given in [*((None, one) for one in expressions), *named.items()]:
-        plan.add_given(given, name)
-
-
-__all__ = ["Select"]
-
-
-class WithColumns(FrameStep):
+class WithColumns(ComputingStep):
     """Make a row of all columns of each row and of computed ones; those of an equal name are replaced.
 
     `expressions` and `named` are as of `Select`. All of them read the columns that come in. Rows keep their
@@ -109,26 +102,11 @@ class WithColumns(FrameStep):
         [{'id': 'a', 'cents': 150, 'euros': 1.5}]
     """
 
-    expressions: list[Given] = Field(default_factory=list)
-    named: dict[str, Given] = Field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Keep the expressions as data."""
-        keep_as_data(self)
-
     def plan(self, tuples: Schema) -> Plan:
         """The columns of the stream, then those that are new."""
-        plan = Plan(tuples)
-        add_all(plan, self.expressions, self.named)
+        plan = self.computed(tuples)
         plan.keep_others()
         return plan
-
-    def watched(self) -> tuple[str, ...]:
-        """Both."""
-        return ("expressions", "named")
-
-
-T = TypeVar("T", default=Any)
 
 
 class FilterRows(PredicateStep[T]):

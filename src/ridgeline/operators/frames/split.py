@@ -126,6 +126,3 @@ class Branch(NamedOutputs, Generic[T]):
             port.emit_batch(batch.filter(mask), rows=mask)
             left = pc.and_not(left, mask)
         self.rest.emit_batch(batch.filter(left), rows=left)
-
-
-__all__ = ["Branch", "Split"]

@@ -183,6 +183,3 @@ def _is_plain(node: Any, *, top: bool = True) -> bool:
     if "AnonymousFunction" in node:
         return _is_plain(node["AnonymousFunction"]["input"], top=False)
     return all(kind == "Literal" or _is_plain(part, top=False) for kind, part in node.items())
-
-
-__all__ = ["Transform"]
