@@ -21,7 +21,7 @@ import pyarrow.fs
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean, nearest
-from ridgeline.api.support.files import is_local, resolve
+from ridgeline.api.support.files import is_local, local_path, resolve
 
 WILDCARDS = frozenset("*?[")
 _MARKERS = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_")
@@ -178,6 +178,16 @@ def dump_files(files: Sequence[ReplayFile]) -> str:
 def load_files(text: str) -> list[ReplayFile]:
     """Decode the text of `dump_files`."""
     return [ReplayFile(*entry) for entry in json.loads(text)]
+
+
+def entries_of(path: str | Path | Sequence[str | Path]) -> list[str]:
+    """The entries of a property `path`."""
+    return [str(path)] if isinstance(path, str | Path) else list(map(str, path))
+
+
+def settled_entries(path: str | Path | Sequence[str | Path]) -> list[str]:
+    """The same, relative ones on a disk made absolute."""
+    return [local_path(one) if is_local(one) else one for one in entries_of(path)]
 
 
 def find_files(entries: Sequence[str]) -> list[ReplayFile]:

@@ -10,11 +10,12 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.api.support.files import has_query, is_local, local_path
+from ridgeline.api.support.files import has_query
 from ridgeline.connect._enumerating import Settings, begin_of
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
+from ridgeline.operators._replay_files import entries_of, settled_entries
 from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators.files import _file_source
 from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, format_of
@@ -102,7 +103,7 @@ class FileInput(PartitionedInput[T]):
     def settle_properties(self) -> None:
         """Make relative paths absolute."""
         super().settle_properties()
-        self.path = [local_path(one) if is_local(one) else one for one in self._entries()]
+        self.path = settled_entries(self.path)
 
     def datasets(self) -> list[Dataset]:
         """The files, as `ridgeline.connect.datasets` names them."""
@@ -114,7 +115,7 @@ class FileInput(PartitionedInput[T]):
         assert not isinstance(begin, dict)  # noqa: S101  it was refused
         return _file_source.FileSource(
             _file_source.Settings(
-                tuple(self._entries()),
+                tuple(entries_of(self.path)),
                 begin,
                 self.until,
                 parse_duration(self.settle),
@@ -124,7 +125,7 @@ class FileInput(PartitionedInput[T]):
 
     def reader(self) -> FileReader:
         """The half that reads files."""
-        return FileReader(self._entries(), self.format, self.delimiter, self.null_values)
+        return FileReader(entries_of(self.path), self.format, self.delimiter, self.null_values)
 
     def progress(self) -> tuple[float, float | None] | None:
         """Bytes of the files, this partition's share of them."""
@@ -133,13 +134,10 @@ class FileInput(PartitionedInput[T]):
     def _window_settings(self) -> Settings:
         return super()._window_settings()._replace(begin="earliest", until=None)
 
-    def _entries(self) -> list[str]:
-        return [str(one) for one in (self.path if isinstance(self.path, list) else [self.path])]
-
     def _formats(self) -> set[Format | None]:
         """The formats that the names of files and patterns say; that of a folder is not known yet."""
         if self.format is not None:
             return {self.format}
-        entries = [one.partition("?")[0] if has_query(one) else one for one in self._entries()]
+        entries = [one.partition("?")[0] if has_query(one) else one for one in entries_of(self.path)]
         names = [entry for entry in entries if "." in entry.rpartition("/")[2]]
         return {format_of(name) for name in names}

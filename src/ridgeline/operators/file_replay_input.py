@@ -25,7 +25,6 @@ from ridgeline.api.state import State
 from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
-from ridgeline.api.support.files import is_local, local_path
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._replay_files import (
     Chunk,
@@ -34,12 +33,13 @@ from ridgeline.operators._replay_files import (
     ReplayFile,
     Unread,
     dump_files,
+    entries_of,
     find_files,
     load_files,
+    settled_entries,
 )
-from ridgeline.operators._replay_lines import LineParser, LineReader
-from ridgeline.operators._replay_parquet import ParquetReader
-from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser, schema_faults
+from ridgeline.operators._replay_parsers import schema_faults
+from ridgeline.operators.files._file_reader import Opener
 
 
 class Parsed(NamedTuple):
@@ -296,8 +296,7 @@ class FileReplayInput(EventTime, InputOperator, Emits[T]):
 
     def settle_properties(self) -> None:
         """Make relative paths absolute."""
-        entries = self.path if isinstance(self.path, list) else [self.path]
-        self.path = [local_path(str(entry)) if is_local(str(entry)) else str(entry) for entry in entries]
+        self.path = settled_entries(self.path)
 
     def setup(self, context: OperatorContext) -> None:
         """Make the cursor; files are opened when rows are read."""
@@ -314,8 +313,7 @@ class FileReplayInput(EventTime, InputOperator, Emits[T]):
         Raises RidgelineError naming the file and the line that cannot be read.
         """
         if not self.files:
-            entries = self.path if isinstance(self.path, list) else [self.path]
-            self.files = dump_files(find_files([str(entry) for entry in entries]))
+            self.files = dump_files(find_files(entries_of(self.path)))
         text = self.files
         if text not in self.known:
             self.known[text] = load_files(text)
@@ -448,14 +446,7 @@ class FileReplayInput(EventTime, InputOperator, Emits[T]):
         schema = port_schema(self, "output")
         if schema is None:
             raise SchemaError("property `schema` was not given; pass `schema=...`")
-        if self.format == "parquet":
-            return ParquetReader(file, schema, place)
-        parser: LineParser
-        if self.format == "csv":
-            parser = CsvParser(schema, self.delimiter, self.null_values)
-        else:
-            parser = TextParser(schema) if self.format == "text" else JsonParser(schema)
-        return LineReader(file, parser, place)
+        return Opener(self.format, schema, self.delimiter, self.null_values).open(file, place)
 
 
 def _microseconds(times: pa.Array) -> pa.Array:

@@ -227,8 +227,8 @@ class Opener:
         self._format, self._schema = format, schema
         self._delimiter, self._null_values = delimiter, null_values
 
-    def open(self, file: Any, place: int, lines: int) -> Reader:
-        """Open a file at a place. `lines`: how many lines are before it.
+    def open(self, file: Any, place: int, lines: int | None = None) -> Reader:
+        """Open a file at a place. `lines`: how many lines are before it, if that is known.
 
         Raises RidgelineError for a file that cannot be read, or whose format is not known.
         """
