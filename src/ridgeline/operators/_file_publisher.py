@@ -250,15 +250,20 @@ class FilePublisher(Publisher):
             raise self._failure(error) from error
         self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
         self._rolls = bool(self._pending) and self._is_due()
+        return self._state(window_id, self._pending, rolls=self._rolls)
+
+    def _state(self, window_id: int, pending: Sequence[Segment], *, rolls: bool = False, **more: Any) -> Any:
+        """The state after a window in which these segments waited."""
         return {
             "window": window_id,
             "name": self._context.operator,
             "path": self._settings.path,
             "format": self._settings.format,
             "published": self._marker.window,
-            "rolls": self._rolls,
-            "waits_since": self._waits_since,
-            "pending": [list(segment) for segment in self._pending],
+            "rolls": rolls,
+            "waits_since": self._waits_since if pending else None,
+            "pending": [list(segment) for segment in pending],
+            **more,
         }
 
     def publish(self, window_id: int) -> None:
@@ -284,13 +289,7 @@ class FilePublisher(Publisher):
 
     def empty_state(self, window_id: int) -> Any:
         """The state after a window in which nothing waited."""
-        return {
-            "window": window_id,
-            "name": self._context.operator,
-            "path": self._settings.path,
-            "format": self._settings.format,
-            "pending": [],
-        }
+        return self._state(window_id, [])
 
     @property
     def visible(self) -> int | None:
@@ -330,21 +329,8 @@ class FilePublisher(Publisher):
         pending = [segment for segment in self._pending if segment.window <= window_id]
         if self._files.is_folder(self._folder):
             self._files.sync(self._folder)  # the record names where the marker is
-        return {
-            "window": at,
-            "name": self._context.operator,
-            "path": self._settings.path,
-            "format": self._settings.format,
-            "published": self._marker.window,
-            "rolls": False,
-            "waits_since": self._waits_since if pending else None,
-            "pending": [list(segment) for segment in pending],
-            "rewound": {
-                "to": window_id,
-                "from": self._window,
-                "rows": [[segment.window, segment.rows] for segment in waited] if state else None,
-            },
-        }
+        rows = [[segment.window, segment.rows] for segment in waited] if state else None
+        return self._state(at, pending, rewound={"to": window_id, "from": self._window, "rows": rows})
 
     # A fresh run, and a continued one -----------------------------------------------------------------------
 

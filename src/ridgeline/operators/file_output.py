@@ -99,12 +99,12 @@ class PartitionedFilePublisher(Publisher):
                 own = child.stage(window_id, by_folder.get(folder, []))
                 if own["pending"]:
                     folders[folder] = own
-        return {
-            "window": window_id,
-            "path": self._settings.path,
-            "format": self._settings.format,
-            "folders": folders,
-        }
+        return self._state(window_id, folders)
+
+    def _state(self, window_id: int, folders: dict[str, Any]) -> Any:
+        """The state after a window. `folders`: the states of those with segments that wait."""
+        place = {"path": self._settings.path, "format": self._settings.format}
+        return {"window": window_id, **place, "folders": folders}
 
     def publish(self, window_id: int) -> None:
         """Publish what is due in each folder. Raises as `FilePublisher.publish`."""
@@ -142,12 +142,7 @@ class PartitionedFilePublisher(Publisher):
         for folder, child in self._children.items():
             own = None if state is None else state["folders"].get(folder) or child.empty_state(window_id)
             folders[folder] = child.rewind(window_id, own, at)
-        return {
-            "window": at,
-            "path": self._settings.path,
-            "format": self._settings.format,
-            "folders": folders,
-        }
+        return self._state(at, folders)
 
     def _child(self, folder: str, state: Any) -> FilePublisher:
         """Open the publisher of a folder."""
