@@ -29,6 +29,9 @@ Source: TypeAlias = OutputPoint[Any] | OutputProxy[Any] | InputProxy[Any]
 """Where tuples come from: an output port; within a module an input port of it, too."""
 Sink: TypeAlias = InputPoint[Any] | InputProxy[Any]
 Part: TypeAlias = Operator | Module
+UNREAD = 'let a step read the stream, or write it: `.write("name")`'
+"""What to do with a stream that nothing reads."""
+_SCHEMA = "annotate the function's return type, or give the step `schema=...`"
 
 
 def owner_of(port: Source | Sink) -> Part:
@@ -171,14 +174,25 @@ class Steps(Generic[T_co]):
 
     app: Application
     source: Source
+    _decoupling: Decoupling | None
+
+    def into(self, port: InputPoint[T_co] | InputProxy[T_co]) -> None:
+        """Lead the tuples to an input port of an operator that was added: one more reader of the stream."""
+        connect(self.app, self.source, port, self._decoupling)
 
     def _step(
         self,
         name: str,
         operator: Operator,
-        input_port: str,
-        output_port: str,
         attributes: OperatorAttributes,
+        input: str = "input",
+        output: str = "output",
     ) -> Stream[Any]:
-        """Add an operator that reads this stream; return the stream of one of its output ports."""
-        raise NotImplementedError
+        """Add an operator that reads this stream at one of its ports; return the stream of an output port."""
+        from ridgeline.streams.stream import Stream
+
+        check_name(name, operator)
+        self.app.add_operator(name, operator, **attributes)
+        advise(self.app, operator, output=UNREAD, schema=_SCHEMA)
+        self.into(getattr(operator, input))
+        return Stream(self.app, getattr(operator, output))

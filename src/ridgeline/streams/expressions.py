@@ -56,8 +56,8 @@ class ExpressionSteps(Steps[T_co]):
     def filter(self, name: str, predicate: Any, **attributes: Unpack[OperatorAttributes]) -> Stream[T_co]:
         """Let the tuples through for which an expression is true, or a function returns True."""
         if callable(predicate):
-            return self._step(name, Filter(predicate), "data", "output", attributes)
-        return self._step(name, FilterRows(predicate), "input", "output", attributes)
+            return self._step(name, Filter(predicate), attributes, "data")
+        return self._step(name, FilterRows(predicate), attributes)
 
     @computes
     def select(self, name: str, /, *columns: str | pl.Expr, **named: Any) -> Stream[Record]:
@@ -67,7 +67,7 @@ class ExpressionSteps(Steps[T_co]):
         such as `partitions=2`. Raises RidgelineError for what is neither.
         """
         own, attributes = divided(name, named)
-        return self._step(name, Select(list(columns), own), "input", "output", attributes)
+        return self._step(name, Select(list(columns), own), attributes)
 
     @computes
     def with_columns(self, name: str, /, *columns: str | pl.Expr, **named: Any) -> Stream[Record]:
@@ -76,17 +76,17 @@ class ExpressionSteps(Steps[T_co]):
         Arguments are as of `select`. All other columns stay.
         """
         own, attributes = divided(name, named)
-        return self._step(name, WithColumns(list(columns), own), "input", "output", attributes)
+        return self._step(name, WithColumns(list(columns), own), attributes)
 
     def rename(
         self, name: str, columns: Mapping[str, str], **attributes: Unpack[OperatorAttributes]
     ) -> Stream[Record]:
         """Give columns other names: `rename("ids", {"id": "order_id"})`."""
-        return self._step(name, Rename(dict(columns)), "input", "output", attributes)
+        return self._step(name, Rename(dict(columns)), attributes)
 
     def drop(self, name: str, *columns: str, **attributes: Unpack[OperatorAttributes]) -> Stream[Record]:
         """Leave columns out: `drop("public", "card", "address")`."""
-        return self._step(name, Drop(list(columns)), "input", "output", attributes)
+        return self._step(name, Drop(list(columns)), attributes)
 
     def cast(
         self, name: str, types: Mapping[str, Any], **attributes: Unpack[OperatorAttributes]
@@ -95,7 +95,7 @@ class ExpressionSteps(Steps[T_co]):
 
         Types are those of Python, polars or Arrow, or SQL text. A value that cannot be cast is an error.
         """
-        return self._step(name, Cast(dict(types)), "input", "output", attributes)
+        return self._step(name, Cast(dict(types)), attributes)
 
     def split(
         self,
@@ -108,7 +108,7 @@ class ExpressionSteps(Steps[T_co]):
         The second stream has all tuples for which the predicate is not true: null counts as false.
         """
         operator = Split[Any](predicate)
-        matching = self._step(name, operator, "input", "matching", attributes)
+        matching = self._step(name, operator, attributes, output="matching")
         return Pair((matching, self.app.stream(operator.others)))
 
     @branches
@@ -120,7 +120,7 @@ class ExpressionSteps(Steps[T_co]):
         """
         own, attributes = divided(name, named)
         operator = Branch[Any](own)
-        rest = self._step(name, operator, "input", "rest", attributes)
+        rest = self._step(name, operator, attributes, output="rest")
         streams = {port: self.app.stream(getattr(operator, port)) for port in type(operator).ports()}
         return Outputs(name, {**streams, "rest": rest})
 
@@ -131,7 +131,7 @@ class ExpressionSteps(Steps[T_co]):
 
         See `ridgeline.operators.Transform` for the times of the rows.
         """
-        return self._step(name, Transform(function), "input", "output", attributes)
+        return self._step(name, Transform(function), attributes)
 
 
 def divided(name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:

@@ -59,8 +59,7 @@ class Aggregated(Stream[Any]):
     @property
     def late(self) -> Stream[Any]:
         """The records that came after their windows were over."""
-        operator: Any = self.point.operator
-        return Stream(self.app, operator.late)
+        return self._other("late")
 
 
 class Joined(Stream[Any]):
@@ -88,14 +87,12 @@ class Joined(Stream[Any]):
     @property
     def late(self) -> Stream[Any]:
         """The records of the stream that was joined that came too late."""
-        operator: Any = self.point.operator
-        return Stream(self.app, operator.late_left)
+        return self._other("late_left")
 
     @property
     def late_right(self) -> Stream[Any]:
         """The records of the other stream that came too late."""
-        operator: Any = self.point.operator
-        return Stream(self.app, operator.late_right)
+        return self._other("late_right")
 
 
 class Timely(Stream[T_co]):
@@ -122,8 +119,7 @@ class Timely(Stream[T_co]):
     @property
     def late(self) -> Stream[T_co]:
         """The records that came after later ones had been passed on."""
-        operator: Any = self.point.operator
-        return Stream(self.app, operator.late)
+        return self._other("late")
 
 
 class Checked(Stream[T_co]):
@@ -148,11 +144,27 @@ class Checked(Stream[T_co]):
     @property
     def bad(self) -> Stream[Any]:
         """The tuples that did not fit, with the reason."""
-        operator: Any = self.point.operator
-        return Stream(self.app, operator.bad)
+        return self._other("bad")
 
 
-class WindowedStream:
+class _Keyed:
+    """A stream with a key."""
+
+    def __init__(self, stream: Stream[Any], columns: tuple[str, ...]) -> None:
+        self.stream = stream
+        self.columns = columns
+
+    @property
+    def _key(self) -> str | tuple[str, ...]:
+        return self.columns[0] if len(self.columns) == 1 else self.columns
+
+    def _followed(self, name: str, operator: Operator, attributes: Any) -> Stream[Any]:
+        """Add an operator by this key; return the stream of its output."""
+        stream: Stream[Any] = self.stream.process(name, operator, **attributes)
+        return stream
+
+
+class WindowedStream(_Keyed):
     """A stream in windows: `stream.group_by("user").window(session("30m"))`.
 
     Example:
@@ -178,8 +190,7 @@ class WindowedStream:
             raise RidgelineError(
                 f'`window` takes windows, such as `tumbling("1m")`, `session("30m")`; got {shorten(windows)}'
             )
-        self.stream = stream
-        self.columns = columns
+        super().__init__(stream, columns)
         self.windows = windows
         self.options = options
 
@@ -208,8 +219,7 @@ class WindowedStream:
         values = {column: one for column, one in border.items() if one.kind not in kinds} | values
         refuse_keys(name, self.columns, values, borders=True)
         options: dict[str, Any] = {"timestamp": named(values, "window_end"), **self.options}
-        key = self.columns[0] if len(self.columns) == 1 else self.columns
-        operator = Windowed(self.windows, key=key, values=values, **options)
+        operator = Windowed(self.windows, key=self._key, values=values, **options)
         stream = self.stream.process(name, operator, **attributes)
         return Aggregated(stream.app, stream.source)
 
@@ -230,7 +240,7 @@ class WindowedStream:
         return self.aggregate(name, **given)
 
 
-class GroupedStream:
+class GroupedStream(_Keyed):
     """A stream with a key: `stream.group_by("user")`; the steps that need one are its methods.
 
     Example:
@@ -250,10 +260,6 @@ class GroupedStream:
         >>> [row["exit"] for row in run_local(app).collected("sink")]
         ['/a', '/']
     """
-
-    def __init__(self, stream: Stream[Any], columns: tuple[str, ...]) -> None:
-        self.stream = stream
-        self.columns = columns
 
     if not TYPE_CHECKING:
 
@@ -285,9 +291,7 @@ class GroupedStream:
         values, attributes = divided(name, aggregates, *own)
         options = {one: attributes.pop(one) for one in own if one in attributes}
         refuse_keys(name, self.columns, values)
-        key = self.columns[0] if len(self.columns) == 1 else self.columns
-        stream: Stream[Any] = self.stream.process(name, Running(key, values=values, **options), **attributes)
-        return stream
+        return self._followed(name, Running(self._key, values=values, **options), attributes)
 
     def pivot(
         self,
@@ -315,10 +319,7 @@ class GroupedStream:
         Results have the columns of the key, `what` and `since`. `value` and `at` name further columns: how
         much, and when it was found.
         """
-        key = self.columns[0] if len(self.columns) == 1 else self.columns
-        detect = Detect(pattern, key, value=value, at=at)
-        stream: Stream[Any] = self.stream.process(name, detect, **attributes)
-        return stream
+        return self._followed(name, Detect(pattern, self._key, value=value, at=at), attributes)
 
     def top(
         self,
@@ -333,10 +334,7 @@ class GroupedStream:
 
         See `TopByKey`. `smallest`: the smallest ones.
         """
-        key = self.columns[0] if len(self.columns) == 1 else self.columns
-        top = TopByKey(key, size, by=by, smallest=smallest)
-        stream: Stream[Any] = self.stream.process(name, top, **attributes)
-        return stream
+        return self._followed(name, TopByKey(self._key, size, by=by, smallest=smallest), attributes)
 
     def process(
         self,
@@ -354,10 +352,9 @@ class GroupedStream:
         point: Any = input_of(name, operator, port)
         declared = operator_type(type(operator)).inputs[point.name].key
         if self.columns not in ((declared,), declared):
-            given = self.columns[0] if len(self.columns) == 1 else self.columns
             what = f"the tuples of step `{name}` are grouped by {listed(self.columns)}"
             found = f"but port `{point.name}` has key={declared!r}"
-            raise RidgelineError(f"{what}, {found}; declare it as `InputPort(..., key={given!r})`")
+            raise RidgelineError(f"{what}, {found}; declare it as `InputPort(..., key={self._key!r})`")
         return self.stream.process(name, operator, port, **attributes)
 
 

@@ -71,8 +71,7 @@ class ModelSteps(Steps[T_co]):
         for others, such as `method="predict_proba"`. Further keyword arguments are attributes.
         """
         own, attributes = split_options(options)
-        operator = ModelOperator(model, list(features), result, **own)
-        return self._step(name, operator, "input", "output", attributes)
+        return self._step(name, ModelOperator(model, list(features), result, **own), attributes)
 
     @overload
     def script(
@@ -87,7 +86,7 @@ class ModelSteps(Steps[T_co]):
 
         `schema`: of the results; by default that of the stream.
         """
-        return self._step(name, ScriptOperator(text, schema=schema), "input", "output", attributes)
+        return self._step(name, ScriptOperator(text, schema=schema), attributes)
 
 
 def split_options(given: Any) -> tuple[dict[str, Any], Any]:

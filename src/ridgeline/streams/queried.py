@@ -39,7 +39,7 @@ class Queried(Stream[T_co]):
         operator: Any = self.point.operator
         if table not in operator.tables:
             raise RidgelineError(f"the SQL has no table `{table}`; {did_you_mean(table, operator.tables)}")
-        return Stream(self.app, getattr(operator, f"late_{operator.tables.index(table) + 1}"))
+        return self._other(f"late_{operator.tables.index(table) + 1}")
 
 
 def sql(app: Application, name: str, text: str, schema: Any, given: Mapping[str, Any]) -> Queried[Any]:

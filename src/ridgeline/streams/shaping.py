@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
@@ -23,14 +23,13 @@ from ridgeline.operators._line_formats import LineFormat
 from ridgeline.operators.shaping._writers import WrittenFormat
 from ridgeline.streams.connecting import Steps
 from ridgeline.streams.outputs import Outputs
+from ridgeline.streams.tables import Columns, key_of, maybe
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
 Made = TypeVar("Made", default=Any)
-Columns = str | Sequence[str]
-"""A column, or several."""
 
 
 class ShapingSteps(Steps[T_co]):
@@ -56,14 +55,14 @@ class ShapingSteps(Steps[T_co]):
             column,
             format,
             schema=schema,
-            keep=listed(keep),
+            keep=key_of(keep),
             pattern=pattern,
             delimiter=delimiter,
             written=written,
             framed=framed,
             registry=registry,
         )
-        return checked(self._step(name, operator, "input", "output", attributes))
+        return checked(self._step(name, operator, attributes))
 
     def format(  # noqa: PLR0913  options of all formats
         self,
@@ -83,26 +82,26 @@ class ShapingSteps(Steps[T_co]):
         operator = Format(
             format,
             column,
-            columns=None if columns is None else listed(columns),
-            keep=listed(keep),
+            columns=maybe(columns),
+            keep=key_of(keep),
             template=template,
             delimiter=delimiter,
             written=written,
             schema_id=schema_id,
         )
-        return checked(self._step(name, operator, "input", "output", attributes))
+        return checked(self._step(name, operator, attributes))
 
     def validate(
         self, name: str, model: type[BaseModel], **attributes: Unpack[OperatorAttributes]
     ) -> Checked[T_co]:
         """Check tuples by a pydantic model, see `Validate`. Those that it refuses are the stream `bad`."""
-        return checked(self._step(name, Validate(model), "input", "output", attributes))
+        return checked(self._step(name, Validate(model), attributes))
 
     def explode(
         self, name: str, column: str, *, keep_empty: bool = False, **attributes: Unpack[OperatorAttributes]
     ) -> Stream[Any]:
         """A row for each item of a list; see `Explode`."""
-        return self._step(name, Explode(column, keep_empty), "input", "output", attributes)
+        return self._step(name, Explode(column, keep_empty), attributes)
 
     def flatten(
         self,
@@ -113,8 +112,7 @@ class ShapingSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """The fields of structs as columns; see `Flatten`."""
-        names = None if columns is None else listed(columns)
-        return self._step(name, Flatten(names, separator), "input", "output", attributes)
+        return self._step(name, Flatten(maybe(columns), separator), attributes)
 
     def fill_forward(
         self,
@@ -126,8 +124,7 @@ class ShapingSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[T_co]:
         """The last value of a key in the place of nulls; see `FillForward`."""
-        operator = FillForward(listed(columns), None if key is None else listed(key), within)
-        return self._step(name, operator, "input", "output", attributes)
+        return self._step(name, FillForward(key_of(columns), maybe(key), within), attributes)
 
     def batch_up(
         self,
@@ -140,8 +137,7 @@ class ShapingSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """Tuples with a list of so many tuples each; see `BatchUp`."""
-        operator = BatchUp(size, after, None if key is None else listed(key), column)
-        return self._step(name, operator, "input", "output", attributes)
+        return self._step(name, BatchUp(size, after, maybe(key), column), attributes)
 
     def split_by_share(
         self,
@@ -157,20 +153,15 @@ class ShapingSteps(Steps[T_co]):
         The streams are `parts.a` and `parts.b`; see `SplitByShare`. Raises RidgelineError without a name that
         a port can have.
         """
-        operator = SplitByShare[Any](dict(shares), None if key is None else listed(key), seed)
+        operator = SplitByShare[Any](dict(shares), maybe(key), seed)
         ports = type(operator).ports()
         if not ports:
             example = f'`split_by_share("{name}", {{"a": 0.9, "b": 0.1}})`'
             raise RidgelineError(
                 f"step `{name}` has no share with a name that a port can have; give some, such as {example}"
             )
-        self._step(name, operator, "input", ports[0], attributes)
+        self._step(name, operator, attributes, output=ports[0])
         return Outputs(name, {port: self.app.stream(getattr(operator, port)) for port in ports})
-
-
-def listed(columns: Columns) -> str | tuple[str, ...]:
-    """Columns as operators take them."""
-    return columns if isinstance(columns, str) else tuple(columns)
 
 
 def checked(stream: Stream[Any]) -> Checked[Any]:

@@ -29,14 +29,12 @@ from ridgeline.operators import (
 from ridgeline.streams.aggregating import aggregates_all
 from ridgeline.streams.collected import as_pandas, as_polars, collect, collect_table
 from ridgeline.streams.connecting import (
+    UNREAD,
     Decoupling,
-    Sink,
     Source,
     add,
     advise,
-    check_name,
     check_same,
-    connect,
     input_of,
     no_step,
     outputs_of,
@@ -66,8 +64,6 @@ _FRAMES: dict[str, Callable[[Any], Any]] = {
     "arrow": lambda table: table,
     "pandas": as_pandas,
 }
-_SCHEMA = "annotate the function's return type, or give the step `schema=...`"
-_UNREAD = 'let a step read the stream, or write it: `.write("name")`'
 
 
 class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelSteps[T_co], Generic[T_co]):
@@ -187,9 +183,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
         `schema`: of the results. Default: the type that the function says it returns.
         """
-        made: Any = schema if schema is not None else returned(function)
-        given: dict[str, Any] = {} if made is None else {"schema": made}
-        return self._step(name, Map(function, **given), "data", "output", attributes)
+        return self._step(name, Map(function, **_schema_of(function, schema)), attributes, "data")
 
     def flat_map(
         self,
@@ -202,9 +196,8 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
         `schema`: as of `map`. A function says it by `-> Iterable[Word]` or `-> list[Word]`.
         """
-        made: Any = schema if schema is not None else returned(function, many=True)
-        given: dict[str, Any] = {} if made is None else {"schema": made}
-        return self._step(name, FlatMap(function, **given), "data", "output", attributes)
+        given = _schema_of(function, schema, many=True)
+        return self._step(name, FlatMap(function, **given), attributes, "data")
 
     def enrich(
         self,
@@ -223,8 +216,6 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
         `schema`: as of `map`. See `ridgeline.operators.AsyncMap` for all others.
         """
-        made: Any = schema if schema is not None else returned(function)
-        given: dict[str, Any] = {} if made is None else {"schema": made}
         operator = AsyncMap(
             function,
             concurrency=concurrency,
@@ -232,9 +223,9 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
             timeout=timeout,
             retries=retries,
             back_off=back_off,
-            **given,
+            **_schema_of(function, schema),
         )
-        return self._step(name, operator, "data", "output", attributes)
+        return self._step(name, operator, attributes, "data")
 
     def with_times(
         self,
@@ -250,7 +241,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         `column`: default: the one with the name of the step. See `ridgeline.operators.WithTimes`.
         """
         operator = WithTimes[Any](name if column is None else column, lateness, idle_after)
-        return self._step(name, operator, "input", "output", attributes)
+        return self._step(name, operator, attributes)
 
     def sample(
         self,
@@ -264,8 +255,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
         `key`: all tuples with an equal value there go the same way. See `ridgeline.operators.Sampler`.
         """
-        sampler = Sampler[Any](share=share, key=key, seed=seed)
-        return self._step(name, sampler, "data", "output", attributes)
+        return self._step(name, Sampler[Any](share=share, key=key, seed=seed), attributes, "data")
 
     def limit_rate(
         self,
@@ -278,7 +268,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
         See `ridgeline.operators.LimitRate`.
         """
-        return self._step(name, LimitRate[Any](rate, burst), "input", "output", attributes)
+        return self._step(name, LimitRate[Any](rate, burst), attributes)
 
     # Any operator -------------------------------------------------------------------------------------------
 
@@ -295,7 +285,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
                 raise RidgelineError(f"{what}; give streams; of a table that is `table.changes`")
             check_same(self.app, name, other.app)
         operator = Union(len(others) + 1)
-        united = self._step(name, operator, "input_1", "output", attributes)
+        united = self._step(name, operator, attributes, "input_1")
         for number, other in enumerate(others, 2):
             other.into(getattr(operator, f"input_{number}"))
         return united
@@ -360,10 +350,6 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         refuse_unnamed(name, unnamed)
         return GroupedStream(self, ()).aggregate(name, **aggregates)
 
-    def into(self, port: InputPoint[T_co] | InputProxy[T_co]) -> None:
-        """Lead the tuples to an input port of an operator that was added: one more reader of the stream."""
-        connect(self.app, self.source, port, self._decoupling)
-
     @overload
     def write(self, name: str, **attributes: Unpack[OperatorAttributes]) -> ConsoleOutput: ...
     @overload
@@ -396,21 +382,15 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         self.into(output if chosen else input_of(name, operator))
         return operator
 
-    def _step(
-        self,
-        name: str,
-        operator: Operator,
-        input_port: str,
-        output_port: str,
-        attributes: OperatorAttributes,
-    ) -> Stream[Any]:
-        """Add an operator that reads this stream; return the stream of one of its output ports."""
-        check_name(name, operator)
-        self.app.add_operator(name, operator, **attributes)
-        advise(self.app, operator, output=_UNREAD, schema=_SCHEMA)
-        sink: Sink = getattr(operator, input_port)
-        self.into(sink)
-        return Stream(self.app, getattr(operator, output_port))
+    def _other(self, port: str) -> Stream[Any]:
+        """The stream of another output port of the operator."""
+        return Stream(self.app, getattr(self.point.operator, port))
+
+
+def _schema_of(function: Callable[..., Any], schema: Any, *, many: bool = False) -> dict[str, Any]:
+    """The property `schema` of a step with a function: what is given, or what it says it returns."""
+    made: Any = schema if schema is not None else returned(function, many=many)
+    return {} if made is None else {"schema": made}
 
 
 def _remedy(name: str, steps: list[str]) -> str:
@@ -442,7 +422,7 @@ def read(app: Application, name: str, source: Any, attributes: OperatorAttribute
     """Do the work of `Application.read`."""
     if isinstance(source, OutputPoint):
         add(app, name, source.operator, attributes)
-        advise(app, source.operator, output=_UNREAD)
+        advise(app, source.operator, output=UNREAD)
         return Stream(app, source)
     if isinstance(source, Operator) and operator_type(type(source)).inputs:
         what = f"`read` adds inputs, but `{name}` is a `{type(source).__name__}`, which takes tuples"
@@ -451,5 +431,5 @@ def read(app: Application, name: str, source: Any, attributes: OperatorAttribute
         )
     add(app, name, source, attributes)
     if isinstance(source, Operator):
-        advise(app, source, output=_UNREAD)
+        advise(app, source, output=UNREAD)
     return streams_of(app, name, source)

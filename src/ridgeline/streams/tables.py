@@ -89,8 +89,7 @@ class KeyedSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[T_co]:
         """The first tuple of each key, or the first within a time; see the operator `Deduplicate`."""
-        operator = Deduplicate(key_of(key), within, by)
-        return self._step(name, operator, "input", "output", attributes)
+        return self._step(name, Deduplicate(key_of(key), within, by), attributes)
 
     def table(
         self,
@@ -107,7 +106,7 @@ class KeyedSteps(Steps[T_co]):
         deleted = deleted or marked_deletions(self.app, self.source)
         operator = LatestByKey(key_of(key), deleted)
         join = f"`stream.join(..., {name})`"
-        changes = self._step(name, operator, "input", "output", attributes)
+        changes = self._step(name, operator, attributes)
         remedy = f"join a stream with the table, {join}, or read its stream, `.changes`"
         advise(self.app, operator, output=remedy)
         return StreamTable(changes, names_of(key), deleted)
@@ -139,7 +138,7 @@ class KeyedSteps(Steps[T_co]):
             broadcast=broadcast,
             suffix=suffix,
         )
-        joined = self._step(name, join, "input", "output", attributes)
+        joined = self._step(name, join, attributes)
         table.changes.into(join.table)
         return joined
 
@@ -204,7 +203,7 @@ class KeyedSteps(Steps[T_co]):
         `keyed`: of equal values of the first column the newest tuple counts. `cumulative`: of all windows.
         """
         top: TopN[Any] = TopN(size=size, by=by, keyed=keyed, cumulative=cumulative)
-        return self._step(name, top, "data", "top", attributes)
+        return self._step(name, top, attributes, "data", "top")
 
     def sort_within(
         self, name: str, key: Columns | None = None, **attributes: Unpack[OperatorAttributes]
@@ -212,8 +211,8 @@ class KeyedSteps(Steps[T_co]):
         """The records in the order of their times, within the lateness of the inputs; see `Sort`."""
         from ridgeline.streams.grouped import Timely
 
-        operator = Sort(None if key is None else key_of(key))
-        return Timely(self.app, self._step(name, operator, "input", "output", attributes).point)
+        operator = Sort(maybe(key))
+        return Timely(self.app, self._step(name, operator, attributes).point)
 
     def _pair(
         self,
@@ -229,7 +228,7 @@ class KeyedSteps(Steps[T_co]):
             what = f"step `{name}` joins two streams by their times, but got {other!r}"
             raise RidgelineError(f"{what}; give a stream, or use `join` for a table")
         check_same(self.app, name, other.app)
-        joined = self._step(name, join, "left", "output", attributes)
+        joined = self._step(name, join, attributes, "left")
         other.into(join.right)
         return Joined(self.app, joined.point)
 
@@ -242,6 +241,11 @@ def names_of(key: Columns) -> tuple[str, ...]:
 def key_of(key: Columns) -> str | tuple[str, ...]:
     """A key as operators take it."""
     return key if isinstance(key, str) else tuple(key)
+
+
+def maybe(key: Columns | None) -> str | tuple[str, ...] | None:
+    """The same of a key that may be left out."""
+    return None if key is None else key_of(key)
 
 
 def key_or_mapping(on: On) -> str | tuple[str, ...] | dict[str, str]:
