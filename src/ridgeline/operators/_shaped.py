@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Self
 
-from ridgeline.api import Operator
+import pyarrow as pa
+
+from ridgeline.api import InputPort, Operator
 from ridgeline.api.operator import named_properties, operator_type
 
 
@@ -72,3 +74,13 @@ def _made(base: type, shape: Hashable) -> Operator:
     """An operator without properties, to be filled."""
     made: Operator = object.__new__(shaped(base, shape))
     return made
+
+
+def handed_on(port: InputPort[Any], method: Callable[[Any, Any, pa.RecordBatch], None], place: object) -> Any:
+    """The method of a class that hands batches of a port to another method, with the port's place."""
+
+    @port.process_batch
+    def take(self: Any, batch: pa.RecordBatch) -> None:
+        method(self, place, batch)
+
+    return take

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError, SchemaType
+from ridgeline.operators._shaped import handed_on
 from ridgeline.operators.key_value import (
     FirstColumnCodec,
     KeyValOperator,
@@ -72,31 +73,6 @@ class ConsolidatorKeyVal(KeyValOperator[T]):
 
     newest = KeyedState(tuple)  # the values of each key, in the order of the schema's columns after the first
 
-    @in1.process_batch
-    def note_1(self, batch: pa.RecordBatch) -> None:
-        """Keep the newest values of port `in1`."""
-        self._note("in1", batch)
-
-    @in2.process_batch
-    def note_2(self, batch: pa.RecordBatch) -> None:
-        """Keep the newest values of port `in2`."""
-        self._note("in2", batch)
-
-    @in3.process_batch
-    def note_3(self, batch: pa.RecordBatch) -> None:
-        """Keep the newest values of port `in3`."""
-        self._note("in3", batch)
-
-    @in4.process_batch
-    def note_4(self, batch: pa.RecordBatch) -> None:
-        """Keep the newest values of port `in4`."""
-        self._note("in4", batch)
-
-    @in5.process_batch
-    def note_5(self, batch: pa.RecordBatch) -> None:
-        """Keep the newest values of port `in5`."""
-        self._note("in5", batch)
-
     def _note(self, port: str, batch: pa.RecordBatch) -> None:
         """Merge the newest row of each key in a batch of `port` into `newest`.
 
@@ -125,6 +101,12 @@ class ConsolidatorKeyVal(KeyValOperator[T]):
             joined.append(values)
         if joined:
             self.check_fit([keys, *map(list, zip(*joined, strict=True))])
+
+    note_1 = handed_on(in1, _note, "in1")
+    note_2 = handed_on(in2, _note, "in2")
+    note_3 = handed_on(in3, _note, "in3")
+    note_4 = handed_on(in4, _note, "in4")
+    note_5 = handed_on(in5, _note, "in5")
 
     def end_window(self) -> None:
         """Emit the newest values of the keys that came in the window."""

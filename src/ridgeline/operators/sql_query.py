@@ -19,6 +19,7 @@ from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.state import State
+from ridgeline.operators._shaped import handed_on
 from ridgeline.operators._sql_engine import QueryError, SqlEngine, to_ipc
 
 MOST_STREAMS = 4
@@ -116,26 +117,6 @@ class SqlQuery(Operator):
         """Make what lives as long as the container; DuckDB's process starts with the first SQL."""
         self._work = _Work(SqlEngine(self.memory_mb, self.rows))
 
-    @first.process_batch
-    def take_first(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch."""
-        self._take(0, batch)
-
-    @second.process_batch
-    def take_second(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch."""
-        self._take(1, batch)
-
-    @third.process_batch
-    def take_third(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch."""
-        self._take(2, batch)
-
-    @fourth.process_batch
-    def take_fourth(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch."""
-        self._take(3, batch)
-
     def begin_window(self, window_id: int) -> None:
         """Begin the first period."""
         if self.began < 0:
@@ -200,6 +181,11 @@ class SqlQuery(Operator):
         except (pa.ArrowException, ValueError) as error:
             self._end(_error_text(error))
         work.spent += clock.monotonic() - began
+
+    take_first = handed_on(first, _take, 0)
+    take_second = handed_on(second, _take, 1)
+    take_third = handed_on(third, _take, 2)
+    take_fourth = handed_on(fourth, _take, 3)
 
     def _tables(self, held: Sequence[bytes]) -> dict[str, pa.Table]:
         """The tables of a period, by name."""

@@ -26,6 +26,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.times import EARLIEST, Times
 from ridgeline.operators._divided import DividedOperator
+from ridgeline.operators._shaped import handed_on
 from ridgeline.operators._window_parts import filtered, timed
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.frames._columns import columns_of as known_columns
@@ -189,26 +190,6 @@ class Sql(DividedOperator, Generic[T]):
         """Give DuckDB's memory back."""
         self.duck.close()
 
-    @input_1.process_batch
-    def take_1(self, batch: pa.RecordBatch) -> None:
-        """Hold a batch."""
-        self._take(1, batch)
-
-    @input_2.process_batch
-    def take_2(self, batch: pa.RecordBatch) -> None:
-        """Hold a batch."""
-        self._take(2, batch)
-
-    @input_3.process_batch
-    def take_3(self, batch: pa.RecordBatch) -> None:
-        """Hold a batch."""
-        self._take(3, batch)
-
-    @input_4.process_batch
-    def take_4(self, batch: pa.RecordBatch) -> None:
-        """Hold a batch."""
-        self._take(4, batch)
-
     def end_window(self) -> None:
         """Run the SQL over the tuples of windows that are over."""
         if self.windows is None:
@@ -262,6 +243,11 @@ class Sql(DividedOperator, Generic[T]):
                     filtered(batch, open_).append_column(_WINDOW, pa.array(starts[open_], pa.int64()))
                 )
                 self.first_start = min(self.first_start, int(starts[open_].min()))
+
+    take_1 = handed_on(input_1, _take, 1)
+    take_2 = handed_on(input_2, _take, 2)
+    take_3 = handed_on(input_3, _take, 3)
+    take_4 = handed_on(input_4, _take, 4)
 
     def _table(self, number: int, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """The batches of a table as one; an empty one without batches."""
