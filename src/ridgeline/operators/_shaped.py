@@ -12,6 +12,15 @@ from ridgeline.api import InputPort, Operator
 from ridgeline.api.operator import named_properties, operator_type
 
 
+class GivenSchema(Operator):
+    """The base of operators whose property `schema` is that of their port `output`."""
+
+    def __post_init__(self) -> None:
+        """Give the output port its schema."""
+        if "schema" in vars(self):
+            self.declare_schema("output", vars(self)["schema"])
+
+
 class ShapedOperator(Operator):
     """An operator with ports, or keys of ports, that properties name.
 

@@ -12,11 +12,12 @@ import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
+from ridgeline.api import InputPort, OutputPort, SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
 from ridgeline.api.support.results import other_arguments
+from ridgeline.operators._shaped import GivenSchema
 
 T = TypeVar("T", default=Any)
 Made = TypeVar("Made", default=Any)
@@ -24,7 +25,7 @@ Outcome = tuple[Any, BaseException | None]
 """A result, or the error of a tuple."""
 
 
-class AsyncMap(Operator, Generic[T, Made]):
+class AsyncMap(GivenSchema, Generic[T, Made]):
     """Turn each tuple into one of `schema` by an `async def` function; so many calls wait at once.
 
     `function` takes a tuple. Up to `concurrency` calls of a batch run at once, in each partition, in a loop
@@ -73,11 +74,6 @@ class AsyncMap(Operator, Generic[T, Made]):
     timeout: PositiveDuration | None = Field(None, kw_only=True)
     retries: int = Field(0, ge=0, kw_only=True)
     back_off: Duration = Field(0.1, kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if "schema" in vars(self):
-            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse functions that do not wait."""

@@ -17,13 +17,14 @@ from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
 from ridgeline.operators._replay_files import entries_of, settled_entries
 from ridgeline.operators._replay_parsers import schema_faults
+from ridgeline.operators._shaped import GivenSchema
 from ridgeline.operators.files import _file_source
 from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, format_of
 
 T = TypeVar("T", default=Any)
 
 
-class FileInput(PartitionedInput[T]):
+class FileInput(GivenSchema, PartitionedInput[T]):
     r"""Emit the rows of files as they come: each file once, its rows in order.
 
     `path` is a file, a folder (the files in it), a pattern (`in/clicks-*.jsonl.gz`) or a list of them. Each
@@ -82,11 +83,6 @@ class FileInput(PartitionedInput[T]):
     null_values: list[str] = Field(default=["", "NA"], kw_only=True)
     discover_every: Duration = Field(default=1.0, kw_only=True)
     window_bytes: int = Field(default=64 * 2**20, gt=0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if "schema" in vars(self):
-            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse files of no known format, a schema that the format cannot hold, and tails that cannot be."""

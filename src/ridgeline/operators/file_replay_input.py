@@ -39,6 +39,7 @@ from ridgeline.operators._replay_files import (
     settled_entries,
 )
 from ridgeline.operators._replay_parsers import schema_faults
+from ridgeline.operators._shaped import GivenSchema
 from ridgeline.operators.files._file_reader import Opener
 
 
@@ -167,7 +168,7 @@ class Pace(NamedTuple):
     owed: float = 0.0
 
 
-class FileReplayInput(EventTime, InputOperator, Emits[T]):
+class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     r"""Emit the rows of files in order; finish in the window that emits the last row.
 
     `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them. Each is a path
@@ -261,11 +262,6 @@ class FileReplayInput(EventTime, InputOperator, Emits[T]):
     position = State(Position())
     pace = State(Pace())
     known = Cache(dict[str, list[ReplayFile]])  # files by their text
-
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if "schema" in vars(self):
-            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""

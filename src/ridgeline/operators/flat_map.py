@@ -8,14 +8,15 @@ from typing import Any, Generic
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
+from ridgeline.api import InputPort, OutputPort, SchemaType
 from ridgeline.api.support.results import deferred
+from ridgeline.operators._shaped import GivenSchema
 
 T = TypeVar("T", default=Any)
 Made = TypeVar("Made", default=Any)
 
 
-class FlatMap(Operator, Generic[T, Made]):
+class FlatMap(GivenSchema, Generic[T, Made]):
     """Turn each tuple into those of `schema` that a function returns or yields, in order: none or more.
 
     The function may be given by position: `FlatMap(words, schema=Word)`. Partitions: round robin.
@@ -47,11 +48,6 @@ class FlatMap(Operator, Generic[T, Made]):
 
     function: Callable[[T], Iterable[Made]]
     schema: SchemaType[Made] = Field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if "schema" in vars(self):
-            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a function whose call gives no result."""

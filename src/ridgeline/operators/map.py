@@ -9,14 +9,15 @@ import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
+from ridgeline.api import InputPort, OutputPort, SchemaType
 from ridgeline.api.support.results import deferred
+from ridgeline.operators._shaped import GivenSchema
 
 T = TypeVar("T", default=Any)
 Made = TypeVar("Made", default=Any)
 
 
-class Map(Operator, Generic[T, Made]):
+class Map(GivenSchema, Generic[T, Made]):
     """Turn each tuple into another one of `schema`, in order.
 
     Give one of `function` and `batch_function`. `function` takes a tuple and returns one of `schema`.
@@ -66,8 +67,7 @@ class Map(Operator, Generic[T, Made]):
         if (self.function is None) == (self.batch_function is None):
             found = "neither" if self.function is None else "both"
             raise TypeError(f"`Map` needs one of `function` and `batch_function`; got {found}; give one")
-        if "schema" in vars(self):
-            self.declare_schema("output", self.schema)
+        super().__post_init__()
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a function whose call gives no result."""

@@ -19,6 +19,7 @@ from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.operators._replay_files import sift
+from ridgeline.operators._shaped import GivenSchema
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _PLACES = {
 """Columns that say where a row is, and Spark's names of them. One task reads a block, from its begin on."""
 
 
-class SparkInput(EventTime, SparkSource[T]):
+class SparkInput(GivenSchema, EventTime, SparkSource[T]):
     """Read a Spark source: Kafka, files, Delta, rate, every format of `spark.readStream.format(format)`.
 
     `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame
@@ -106,11 +107,6 @@ class SparkInput(EventTime, SparkSource[T]):
     lateness: Duration | None = None
     idle_after: Duration | None = None
     order: Literal["file"] | None = None
-
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if "schema" in vars(self):
-            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse schemas with columns for which Spark has no type."""

@@ -36,8 +36,11 @@ class Result(NamedTuple):
 class AggregatingOperator(DividedOperator):
     """The base of operators whose results have the key's columns, and those of the property `values`."""
 
-    if TYPE_CHECKING:  # subclasses have them among others, in an order of their own
-        values: dict[str, Aggregate]
+    if TYPE_CHECKING:  # subclasses declare it among others, in an order of their own
+
+        @property
+        def values(self) -> dict[str, Aggregate]:
+            """The aggregates by the names of their columns."""
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and columns of one name."""
