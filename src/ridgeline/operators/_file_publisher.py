@@ -29,7 +29,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -170,7 +170,7 @@ class FilePublisher(Publisher):
         """Whether its folder was there once: without it later, a mount is gone."""
 
     @classmethod
-    def of_state(cls, state: Any) -> FilePublisher:
+    def of_state(cls, state: Any) -> Self:
         """One for the folder and format of a state; it publishes what waits when it is closed."""
         return cls(Settings(state["path"], state["format"], math.inf, sys.maxsize, "append"), left=True)
 

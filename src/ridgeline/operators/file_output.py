@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +35,7 @@ _MOST_FOLDERS = 1_000
 _ENDINGS = (".parquet", ".jsonl")
 
 
-class PartitionedFilePublisher(Publisher):
+class PartitionedFilePublisher(FilePublisher):
     """Publishes into a folder for each value of the columns, by a `FilePublisher` each. Runs on the driver.
 
     A folder such as `country=ch` has a hidden folder, a marker and files of its own. Each is published in the
@@ -48,18 +46,6 @@ class PartitionedFilePublisher(Publisher):
     markers moved, before the commit that leaves them out. The publisher of a folder begins with the first
     rows of it: its marker says then which windows are committed.
     """
-
-    groups_windows = True
-    only_files = True
-
-    def __init__(self, settings: Settings, *, left: bool = False) -> None:
-        """`left`: as of `FilePublisher`."""
-        self._settings, self._left = settings, left
-
-    @classmethod
-    def of_state(cls, state: Any) -> PartitionedFilePublisher:
-        """One for the folder and format of a state."""
-        return cls(Settings(state["path"], state["format"], math.inf, sys.maxsize, "append"), left=True)
 
     def place(self) -> str:
         """The folder, and in which format."""
