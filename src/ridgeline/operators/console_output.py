@@ -112,7 +112,7 @@ class ConsoleOutput(Operator):
     def publisher(self) -> Publisher:
         """The driver's half."""
         if self.format == "jsonl":
-            return JsonLinesPublisher()
+            return JsonLinesPublisher("{}")
         return ConsolePublisher(_braces(self.string_format))
 
     def _line(self, value: object, fields: Mapping[str, object] | None) -> Line:
@@ -172,7 +172,7 @@ class ConsolePublisher(Publisher):
 
     def __init__(self, template: str) -> None:
         self._template = template
-        self._staged: dict[int, Sequence[Lines]] = {}
+        self._staged: dict[int, Sequence[Any]] = {}
         self._names: tuple[str, ...] | None = None
         self._widths: list[int] = []
 
@@ -242,22 +242,8 @@ class ConsolePublisher(Publisher):
         return text.append(after)
 
 
-class JsonLinesPublisher(Publisher):
-    """Write the lines of all partitions to the console's file after the commit, as they are."""
-
-    groups_windows = True
-    lasting = False
-
-    def __init__(self) -> None:
-        self._staged: dict[int, Sequence[str]] = {}
-
-    def open(self, context: PublisherContext, state: object) -> None:
-        """Keep the context: its console's file is written to, also if the console is quiet."""
-        self._context = context
-
-    def stage(self, window_id: int, values: Sequence[Any]) -> None:
-        """Keep the lines until `publish`; nothing of them is checkpointed."""
-        self._staged[window_id] = values
+class JsonLinesPublisher(ConsolePublisher):
+    """Write lines of JSON to the console's file, as they are: also if the console is quiet."""
 
     def publish(self, window_id: int) -> None:
         """Write the lines of the staged windows. If their reader has gone away, the run ends in order."""
