@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from ridgeline.api.support.results import names_call
 from ridgeline.operators.patterns.pattern import NO_DEADLINE, Deadline, Found, Pattern, microseconds
@@ -19,10 +16,6 @@ class Absence(Pattern):
     gap: int
     by_clock: int | None
     cleared: bool = False
-
-    def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
-        """Each record counts."""
-        return [True] * len(batch)
 
     def step(self, memory: Any, time: int, item: Any, found: list[Found]) -> Any:
         """The memory is the newest record that gaps were looked for at, 1 once the key was absent, and runs.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from ridgeline.api.support.results import names_call
 from ridgeline.operators.patterns.pattern import (
@@ -25,10 +22,6 @@ class Rate(Pattern):
 
     count: int
     within: int
-
-    def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
-        """Each record counts."""
-        return [True] * len(batch)
 
     def step(self, memory: Any, time: int, item: Any, found: list[Found]) -> Any:
         """The memory is 1 while there are too many, then the times of the newest records, sorted."""
@@ -61,10 +54,6 @@ class Burst(Pattern):
     within: int
     before: int
     least: int
-
-    def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
-        """Each record counts."""
-        return [True] * len(batch)
 
     def step(self, memory: Any, time: int, item: Any, found: list[Found]) -> Any:
         """The memory is the first slice of time, the newest one that was found, then (slice, count) pairs."""

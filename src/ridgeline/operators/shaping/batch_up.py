@@ -13,7 +13,6 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, ListState, OutputPort, Schema, SchemaError, State, metric
 from ridgeline.api.cells.cell import Declaration
-from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME, Times, no_times
@@ -115,11 +114,7 @@ class BatchUp(DividedOperator):
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
-        """Hold the tuples of a batch. Raises SchemaError for `object`."""
-        if holds_pickles(batch):
-            raise SchemaError(
-                f"`{self.context.name}` cannot collect tuples of `object`; give the port before it a schema"
-            )
+        """Hold the tuples of a batch."""
         if not len(batch):
             return
         self.refuse_strays(batch, self.key_names)

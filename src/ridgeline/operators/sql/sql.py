@@ -21,7 +21,6 @@ from ridgeline.api import (
     State,
     metric,
 )
-from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.times import EARLIEST, Times
@@ -219,11 +218,7 @@ class Sql(DividedOperator, Generic[T]):
         return [self.held_1, self.held_2, self.held_3, self.held_4][: len(self.tables)]
 
     def _take(self, number: int, batch: pa.RecordBatch) -> None:
-        """Hold a batch until its window is over. Raises SchemaError for tuples without columns."""
-        if holds_pickles(batch):
-            raise SchemaError(
-                f"`{self.context.name}` cannot read a stream of `object`; give the port before it a schema"
-            )
+        """Hold a batch until its window is over."""
         held = self._held[number - 1]
         if self.windows is None:
             held.append(batch)
