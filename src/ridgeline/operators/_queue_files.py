@@ -20,7 +20,8 @@ import json
 import os
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -166,18 +167,82 @@ class QueueFolder:
         sync_folder(str(self.root))
         sync_above(str(self.root))
 
+    # A small file or object, by its name within the queue. `ObjectFolder` has others of these. --------------
+
+    def name(self, name: str) -> str:
+        """The file of this name, for people."""
+        return f"{self.path}/{name}"
+
+    def get(self, name: str) -> bytes | None:
+        """A whole file; None if there is none. Raises OSError."""
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def settled(self, name: str) -> bytes | None:
+        """As `get`, of one that is replaced now and then."""
+        return self.get(name)
+
+    def put(self, name: str, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
+        """Write a file as a whole. `sync`: it outlives a power cut. Raises OSError."""
+        path = self.root / name
+        if path.parent != self.root:  # a copy of the queue may have left an empty folder out
+            path.parent.mkdir(exist_ok=True)
+        replace_file(path, data, sync=sync)
+
+    def names(self, folder: str) -> list[str]:
+        """The sorted names in a folder; none if it is not there. Raises OSError."""
+        return sorted(path.name for path in (self.root / folder).glob("*"))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files; those that are not there are passed over. Raises OSError."""
+        for name in names:
+            (self.root / name).unlink(missing_ok=True)
+
+    # What a queue has, and its readers ----------------------------------------------------------------------
+
     @property
     def description(self) -> dict[str, Any]:
         """The content of `queue.json`; empty if there is none. Raises OSError, RidgelineError."""
-        try:
-            data = (self.root / "queue.json").read_bytes()
-        except FileNotFoundError:
-            return {}
-        return unsealed(f"{self.path}/queue.json", data)
+        data = self.settled("queue.json")
+        return {} if data is None else unsealed(self.name("queue.json"), data)
 
     def describe(self, description: dict[str, Any]) -> None:
         """Write `queue.json`. Raises OSError."""
-        replace_file(self.root / "queue.json", sealed("queue.json", description), sync=True)
+        self.put("queue.json", sealed("queue.json", description), sync=True)
+
+    def segment_names(self) -> list[str]:
+        """All segments that are there. Raises OSError."""
+        return self.names("segments")
+
+    def remove_segments(self, names: Iterable[str]) -> None:
+        """Remove segments; those that are not there are passed over. Raises OSError."""
+        self.remove(f"segments/{name}" for name in names)
+
+    def registration(self, reader: str) -> str:
+        """The file of a reader, for people."""
+        return self.name(f"readers/{reader}.json")
+
+    def readers_known(self) -> list[str]:
+        """The names of all readers that have registered. Raises OSError."""
+        return [name.removesuffix(".json") for name in self.names("readers") if name.endswith(".json")]
+
+    def registered(self, reader: str) -> Registered:
+        """What a reader has registered. Raises OSError, RidgelineError."""
+        if (data := self.settled(f"readers/{reader}.json")) is None:
+            raise FileNotFoundError(self.registration(reader))
+        return Registered.of(unsealed(self.registration(reader), data))
+
+    def register(self, reader: str, said: Registered) -> None:
+        """Say where a reader is. Raises OSError."""
+        self.put(f"readers/{reader}.json", sealed(f"{reader}.json", said._asdict()))
+
+    def forget(self, reader: str) -> None:
+        """Remove what a reader has registered. Raises OSError."""
+        self.remove([f"readers/{reader}.json"])
+
+    # Its log and its segments -------------------------------------------------------------------------------
 
     def logs(self) -> list[int]:
         """The first numbers of the log's files, ascending."""
@@ -202,37 +267,6 @@ class QueueFolder:
     def segment_reader(self) -> SegmentReader:
         """Reads rows."""
         return SegmentReader(self)
-
-    def segment_names(self) -> list[str]:
-        """All segments that are there. Raises OSError."""
-        return [path.name for path in self.segments.iterdir()]
-
-    def remove_segments(self, names: Iterable[str]) -> None:
-        """Remove segments; those that are not there are passed over. Raises OSError."""
-        for name in names:
-            (self.segments / name).unlink(missing_ok=True)
-
-    def registration(self, reader: str) -> str:
-        """The file of a reader, for people."""
-        return str(self.readers / f"{reader}.json")
-
-    def readers_known(self) -> list[str]:
-        """The names of all readers that have registered. Raises OSError."""
-        return [path.stem for path in self.readers.glob("*.json")]
-
-    def registered(self, reader: str) -> Registered:
-        """What a reader has registered. Raises OSError, RidgelineError."""
-        path = self.readers / f"{reader}.json"
-        return Registered.of(unsealed(str(path), path.read_bytes()))
-
-    def register(self, reader: str, said: Registered) -> None:
-        """Say where a reader is. Raises OSError."""
-        self.readers.mkdir(exist_ok=True)  # a copy of the queue may have left an empty folder out
-        replace_file(self.readers / f"{reader}.json", sealed(f"{reader}.json", said._asdict()))
-
-    def forget(self, reader: str) -> None:
-        """Remove what a reader has registered. Raises OSError."""
-        (self.readers / f"{reader}.json").unlink(missing_ok=True)
 
     def newest(self) -> object:
         """A value that differs once there are more entries; None if there are none. Raises OSError."""
@@ -262,7 +296,7 @@ class Registered(NamedTuple):
         return cls(int(said["next"]), float(said["seen"]))
 
 
-def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
+def replace_file(path: Path, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
     """Write a small file as a whole. `sync`: it outlives a power cut. Raises OSError."""
     beside = path.with_suffix(f".{os.getpid()}.tmp")
     with beside.open("wb") as file:
@@ -341,7 +375,7 @@ class LogReader:
                 file.seek(self._place)
                 while len(found) < limit and (line := file.readline()).endswith(b"\n"):
                     if self._number(path, line) >= self.next:  # else it was read, or a driver wrote it again
-                        found.append(self._entry(path, line))
+                        found.append(entry_of(line, self.next, partial(DamagedLogError, path)))
                         self.next += 1
                     self._place += len(line)
         except DamagedLogError:
@@ -359,14 +393,16 @@ class LogReader:
         except ValueError as error:
             raise DamagedLogError(path, f"a line before entry {self.next} is no entry ({error})") from None
 
-    def _entry(self, path: Path, line: bytes) -> Entry:
-        try:
-            entry = Entry.of_line(line)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise DamagedLogError(path, f"line of entry {self.next} is no entry ({error})") from None
-        if entry.number != self.next:
-            raise DamagedLogError(path, f"entry {entry.number} stands where entry {self.next} should")
-        return entry
+
+def entry_of(line: bytes, number: int, damaged: Callable[[str], RidgelineError]) -> Entry:
+    """The entry with this number, from its line. Raises what `damaged` makes of what is wrong."""
+    try:
+        entry = Entry.of_line(line)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise damaged(f"line of entry {number} is no entry ({error})") from None
+    if entry.number != number:
+        raise damaged(f"entry {entry.number} stands where entry {number} should")
+    return entry
 
 
 class LostError(RidgelineError):
@@ -468,10 +504,7 @@ class LogWriter:
         A file ends once it has `ROLL_ENTRIES` entries, or its rows so many bytes, or spans so much time.
         Raises OSError.
         """
-        new = [entry for entry in entries if entry.number >= self.next]
-        for entry in new:
-            if entry.number != self.next:
-                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
+        for entry in self._following(entries):
             last = self.files[max(self.files)] if self.files else None
             rolls = last is None or last.is_full(entry, roll_bytes, roll_seconds)
             first = entry.number if last is None or rolls else last.first
@@ -479,6 +512,14 @@ class LogWriter:
                 entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
             self._write(self._folder.log_file(first), entry)
             self._note([entry], [first])
+
+    def _following(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Those that are not there yet, one after the other has been noted."""
+        for entry in entries:
+            if entry.number > self.next:
+                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
+            if entry.number == self.next:
+                yield entry
 
     def _write(self, path: Path, entry: Entry) -> None:
         """Append a line, and nothing of it if that fails. Raises OSError."""

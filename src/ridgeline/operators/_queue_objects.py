@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector
@@ -39,13 +39,11 @@ from ridgeline.operators._queue_files import (
     LostError,
     Part,
     QueueFolder,
-    Registered,
     SegmentReader,
     SegmentWriter,
     as_stream,
     damaged,
-    sealed,
-    unsealed,
+    entry_of,
 )
 
 _log = logging.getLogger(__name__)
@@ -113,7 +111,7 @@ class ObjectFolder(QueueFolder):
             return None
         return data
 
-    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+    def put(self, name: str, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
         """Write an object. Raises OSError."""
         with self._files.open_output_stream(f"{self._base}/{name}") as out:
             out.write(data)
@@ -161,7 +159,7 @@ class ObjectFolder(QueueFolder):
         with suppress(FileNotFoundError):
             self._files.delete_file(f"{self._base}/{name}")
 
-    def _settled(self, name: str) -> bytes | None:
+    def settled(self, name: str) -> bytes | None:
         """A small object that is replaced now and then: on HDFS it is empty for a moment."""
         data = self.get(name)
         for _ in range(_TRIES):
@@ -175,16 +173,6 @@ class ObjectFolder(QueueFolder):
         """Make the folders, where the file system has any. Raises OSError."""
         for folder in ("log", "segments", "readers"):
             self._files.create_dir(f"{self._base}/{folder}", recursive=True)
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """The content of `queue.json`; empty if there is none. Raises OSError, RidgelineError."""
-        data = self._settled("queue.json")
-        return {} if data is None else unsealed(self.name("queue.json"), data)
-
-    def describe(self, description: dict[str, Any]) -> None:
-        """Write `queue.json`. Raises OSError."""
-        self.put("queue.json", sealed("queue.json", description))
 
     def logs(self) -> list[int]:
         """The number of the first entry of each object of the log, ascending."""
@@ -205,36 +193,6 @@ class ObjectFolder(QueueFolder):
     def segment_reader(self) -> SegmentReader:
         """Reads rows."""
         return ObjectSegmentReader(self)
-
-    def segment_names(self) -> list[str]:
-        """All segments that are there. Raises OSError."""
-        return self.names("segments")
-
-    def remove_segments(self, names: Iterable[str]) -> None:
-        """Remove segments; those that are not there are passed over. Raises OSError."""
-        self.remove(f"segments/{name}" for name in names)
-
-    def registration(self, reader: str) -> str:
-        """The object of a reader, for people."""
-        return self.name(f"readers/{reader}.json")
-
-    def readers_known(self) -> list[str]:
-        """The names of all readers that have registered. Raises OSError."""
-        return [name.removesuffix(".json") for name in self.names("readers") if name.endswith(".json")]
-
-    def registered(self, reader: str) -> Registered:
-        """What a reader has registered. Raises OSError, RidgelineError."""
-        if (data := self._settled(f"readers/{reader}.json")) is None:
-            raise FileNotFoundError(self.registration(reader))
-        return Registered.of(unsealed(self.registration(reader), data))
-
-    def register(self, reader: str, said: Registered) -> None:
-        """Say where a reader is. Raises OSError."""
-        self.put(f"readers/{reader}.json", sealed(f"{reader}.json", said._asdict()))
-
-    def forget(self, reader: str) -> None:
-        """Remove what a reader has registered. Raises OSError."""
-        self._remove(f"readers/{reader}.json")
 
 
 class ObjectLogReader(LogReader):
@@ -308,13 +266,7 @@ def _is_whole(data: bytes | None) -> bool:
 
 
 def _entry(name: str, line: bytes | None, number: int) -> Entry:
-    try:
-        entry = Entry.of_line(line or b"")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise damaged(name, f"line of entry {number} is no entry ({error})") from None
-    if entry.number != number:
-        raise damaged(name, f"entry {entry.number} stands where entry {number} should")
-    return entry
+    return entry_of(line or b"", number, partial(damaged, name))
 
 
 def _entries(folder: ObjectFolder, name: str, first: int) -> list[Entry]:
@@ -368,11 +320,7 @@ class ObjectLogWriter(LogWriter):
         A bundle ends where a file of `LogWriter` does. Raises OSError.
         """
         self._write_rest()
-        for entry in entries:
-            if entry.number < self.next:
-                continue
-            if entry.number != self.next:
-                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
+        for entry in self._following(entries):
             last = self.files[max(self.files)] if self._tail else None
             rolls = last is None or len(self._tail) >= _BUNDLE_ENTRIES
             if last is None or rolls or last.is_full(entry, roll_bytes, roll_seconds):
