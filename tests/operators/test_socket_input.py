@@ -10,7 +10,7 @@ import pytest
 
 from ridgeline.operators import SocketInput
 from ridgeline.operators.staged import _lines
-from ridgeline.operators.staged._lines import Lines
+from ridgeline.operators.staged._staged_source import Lines
 from support.ports import free_port
 from support.waiting import PATIENCE_SECONDS, wait_until
 

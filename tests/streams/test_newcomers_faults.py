@@ -14,8 +14,7 @@ from ridgeline import Application, OperatorAttributes, RidgelineError, Stream
 from ridgeline.operators import absence, rolling, session, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.validation import find_faults
-from ridgeline.streams.aggregating import AggregatesAll
-from ridgeline.streams.expressing import Keywords
+from ridgeline.streams.expressing import AggregatesAll, Keywords
 from ridgeline.testing import CollectorSink, ListInput
 
 

@@ -74,7 +74,7 @@ from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sql import Sql
 from ridgeline.operators.sql_query import SqlQuery
-from ridgeline.operators.staged._lines import Line
+from ridgeline.operators.staged._staged_source import Line
 from ridgeline.operators.stdin_input import StdinInput
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin

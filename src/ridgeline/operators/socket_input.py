@@ -13,8 +13,7 @@ from pydantic import Field
 
 from ridgeline.api.ports import OutputPort
 from ridgeline.connect.partitioned_input import PartitionedInput
-from ridgeline.operators.staged._lines import Line, Lines, encode
-from ridgeline.operators.staged._staged_source import StagedReader, StagedSource
+from ridgeline.operators.staged._staged_source import Line, Lines, StagedReader, StagedSource, encode
 
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES = 65_536

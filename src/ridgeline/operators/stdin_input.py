@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from ridgeline.api.ports import OutputPort
 from ridgeline.connect._enumerating import Settings
 from ridgeline.connect.partitioned_input import PartitionedInput
-from ridgeline.operators.staged._lines import Line, Lines, encode
-from ridgeline.operators.staged._staged_source import StagedReader, StagedSource
+from ridgeline.operators.staged._staged_source import Line, Lines, StagedReader, StagedSource, encode
 
 _CHUNK_BYTES = 65_536
 

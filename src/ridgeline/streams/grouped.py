@@ -14,8 +14,8 @@ from ridgeline.operators import Detect, Running, TopByKey, Windowed, Windows, ag
 from ridgeline.operators._windows import KINDS
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
-from ridgeline.streams.aggregating import aggregates_all, aggregates_windows
 from ridgeline.streams.connecting import input_of, no_step
+from ridgeline.streams.expressing import aggregates_all, aggregates_windows
 from ridgeline.streams.expressions import ATTRIBUTES
 from ridgeline.streams.stream import Stream
 

@@ -19,8 +19,8 @@ from ridgeline.operators import (
     SplitByShare,
     Validate,
 )
-from ridgeline.operators._line_formats import LineFormat
-from ridgeline.operators.shaping._writers import WrittenFormat
+from ridgeline.operators.parse import LineFormat
+from ridgeline.operators.shaping.format import WrittenFormat
 from ridgeline.streams.connecting import Steps
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.tables import Columns, key_of, maybe

@@ -26,8 +26,6 @@ from ridgeline.operators import (
     WithTimes,
     aggregate,
 )
-from ridgeline.streams.aggregating import aggregates_all
-from ridgeline.streams.collected import as_pandas, as_polars, collect, collect_table
 from ridgeline.streams.connecting import (
     UNREAD,
     Decoupling,
@@ -41,10 +39,19 @@ from ridgeline.streams.connecting import (
     owner_of,
     stream_of,
 )
+from ridgeline.streams.expressing import aggregates_all
 from ridgeline.streams.expressions import ExpressionSteps
 from ridgeline.streams.models import ModelSteps
 from ridgeline.streams.outputs import Outputs
-from ridgeline.streams.preview import Preview, preview, stream_html
+from ridgeline.streams.preview import (
+    Preview,
+    as_pandas,
+    as_polars,
+    collect,
+    collect_table,
+    preview,
+    stream_html,
+)
 from ridgeline.streams.schemas import schema_at
 from ridgeline.streams.shaping import ShapingSteps
 from ridgeline.streams.tables import KeyedSteps

@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, Schema
 from ridgeline.api.context import OperatorContext
-from ridgeline.operators._named_outputs import NamedOutputs
+from ridgeline.operators._shaped import NamedOutputs
 from ridgeline.operators.frames._expressions import Given, data_where_possible
 from ridgeline.operators.frames._predicate import Predicate, PredicateStep
 from ridgeline.operators.frames._step import Memory

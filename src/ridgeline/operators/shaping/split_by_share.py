@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Schema
 from ridgeline.operators._divided import Columns, check_columns, columns_of
-from ridgeline.operators._named_outputs import NamedOutputs
+from ridgeline.operators._shaped import NamedOutputs
 from ridgeline.operators.sampler import mixed_hashes
 
 T = TypeVar("T", default=Any)
