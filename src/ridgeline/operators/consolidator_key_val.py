@@ -102,11 +102,11 @@ class ConsolidatorKeyVal(KeyValOperator[T]):
         if joined:
             self.check_fit([keys, *map(list, zip(*joined, strict=True))])
 
-    note_1 = handed_on(in1, _note, "in1")
-    note_2 = handed_on(in2, _note, "in2")
-    note_3 = handed_on(in3, _note, "in3")
-    note_4 = handed_on(in4, _note, "in4")
-    note_5 = handed_on(in5, _note, "in5")
+    _note_1 = handed_on(in1, _note, "in1")
+    _note_2 = handed_on(in2, _note, "in2")
+    _note_3 = handed_on(in3, _note, "in3")
+    _note_4 = handed_on(in4, _note, "in4")
+    _note_5 = handed_on(in5, _note, "in5")
 
     def end_window(self) -> None:
         """Emit the newest values of the keys that came in the window."""

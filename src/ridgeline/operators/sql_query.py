@@ -182,10 +182,10 @@ class SqlQuery(Operator):
             self._end(_error_text(error))
         work.spent += clock.monotonic() - began
 
-    take_first = handed_on(first, _take, 0)
-    take_second = handed_on(second, _take, 1)
-    take_third = handed_on(third, _take, 2)
-    take_fourth = handed_on(fourth, _take, 3)
+    _take_first = handed_on(first, _take, 0)
+    _take_second = handed_on(second, _take, 1)
+    _take_third = handed_on(third, _take, 2)
+    _take_fourth = handed_on(fourth, _take, 3)
 
     def _tables(self, held: Sequence[bytes]) -> dict[str, pa.Table]:
         """The tables of a period, by name."""

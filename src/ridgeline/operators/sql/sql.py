@@ -239,10 +239,10 @@ class Sql(DividedOperator, Generic[T]):
                 )
                 self.first_start = min(self.first_start, int(starts[open_].min()))
 
-    take_1 = handed_on(input_1, _take, 1)
-    take_2 = handed_on(input_2, _take, 2)
-    take_3 = handed_on(input_3, _take, 3)
-    take_4 = handed_on(input_4, _take, 4)
+    _take_1 = handed_on(input_1, _take, 1)
+    _take_2 = handed_on(input_2, _take, 2)
+    _take_3 = handed_on(input_3, _take, 3)
+    _take_4 = handed_on(input_4, _take, 4)
 
     def _table(self, number: int, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """The batches of a table as one; an empty one without batches."""
