@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import Application, RidgelineError
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.operators import Sql
-from ridgeline.operators.sql.sql import MOST_TABLES
+from ridgeline.operators.sql import MOST_TABLES
 from ridgeline.streams.stream import Stream
 from ridgeline.streams.tables import StreamTable, check_windows
 

@@ -1,5 +1,0 @@
-"""SQL as a step: one SELECT over the tuples of a window."""
-
-from ridgeline.operators.sql.sql import Sql
-
-__all__ = ["Sql"]
