@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from typing import IO, NamedTuple, NoReturn, Protocol
+from typing import IO, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
@@ -108,17 +109,21 @@ _NEWLINE, _RETURN = 10, 13
 _BOM = b"\xef\xbb\xbf"
 
 
-class LineParser(Protocol):
-    """Turns lines into rows."""
+class LineParser:
+    """The base of what turns lines into rows of a schema."""
 
-    has_header: bool
-    blank_lines_are_rows: bool
-    quoting: bytes
+    has_header = False
+    blank_lines_are_rows = False
+    quoting = b""
     """The delimiter, if values may be in quotes, with line ends in them; else nothing."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
 
     @property
     def fields(self) -> int:
         """The number of fields of a row; 0 if that is not known."""
+        return 0
 
     def read_header(self, file: str, line: bytes) -> None:
         """Read the first line of a file. Raises RidgelineError if it does not fit the schema."""
@@ -134,9 +139,11 @@ class LineParser(Protocol):
 
         Raises ValueError or an Arrow exception if they are not exactly `count` rows of the schema.
         """
+        raise NotImplementedError
 
     def describe(self) -> str:
         """The expected form of a line, for error texts."""
+        raise NotImplementedError
 
 
 class LineReader:

@@ -20,7 +20,7 @@ from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean, shor
 from ridgeline.api.operator import port_schema
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
 from ridgeline.operators._replay_files import columns_in, refuse_folders
-from ridgeline.operators._replay_lines import scan
+from ridgeline.operators._replay_lines import LineParser, scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
 _NO_OBJECT = "not one object a line"
@@ -30,22 +30,10 @@ _UNUSUAL = re.compile(rb"\r|\\u|\d[eE]\+?\d\d|\d{300}")
 """Arrow's reader refuses some of these also in fields that are no column: half characters, huge numbers."""
 
 
-class TextParser:
+class TextParser(LineParser):
     """Each line is a row with one column."""
 
-    has_header = False
     blank_lines_are_rows = True
-    quoting = b""
-    fields = 0
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-
-    def read_header(self, file: str, line: bytes) -> None:
-        """Do nothing: there is no header."""
-
-    def look_at(self, file: str, lines: bytes) -> None:
-        """Do nothing: any line fits."""
 
     def describe(self) -> str:
         """The expected form of a line."""
@@ -61,14 +49,13 @@ class TextParser:
         )
 
 
-class CsvParser:
+class CsvParser(LineParser):
     """Lines of separated values, below a header with the columns' names."""
 
     has_header = True
-    blank_lines_are_rows = False
 
     def __init__(self, schema: Schema, delimiter: str, null_values: Sequence[str]) -> None:
-        self._schema = schema
+        super().__init__(schema)
         self._delimiter = delimiter
         self.quoting = delimiter.encode()
         self._null_values = list(null_values)
@@ -108,9 +95,6 @@ class CsvParser:
     def fields(self) -> int:
         """The number of columns; 0 before the header was read."""
         return len(self._names)
-
-    def look_at(self, file: str, lines: bytes) -> None:
-        """Do nothing: the header has been checked."""
 
     def describe(self) -> str:
         """The expected form of a line."""
@@ -196,19 +180,14 @@ class CsvParser:
         return f"column `{self._names[int(found[1])]}` cannot be converted {found[2]}" if found else error
 
 
-class JsonParser:
+class JsonParser(LineParser):
     """Each line is a JSON object.
 
     Missing optional fields are null; fields that the schema lacks are ignored.
     """
 
-    has_header = False
-    blank_lines_are_rows = False
-    quoting = b""
-    fields = 0
-
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+        super().__init__(schema)
         fields = [pa.field(field.name, read_type(field.type)) for field in schema.arrow]
         self._fast = [field for field in fields if arrow_reads(field.type)]
         self._others = [field for field in fields if not arrow_reads(field.type)]
@@ -216,9 +195,6 @@ class JsonParser:
         self._options = pyarrow.json.ParseOptions(
             explicit_schema=pa.schema(self._fast), unexpected_field_behavior="ignore"
         )
-
-    def read_header(self, file: str, line: bytes) -> None:
-        """Do nothing: there is no header."""
 
     def look_at(self, file: str, lines: bytes) -> None:
         """Refuse an optional field that none of these lines has, if they have one of a similar name."""
