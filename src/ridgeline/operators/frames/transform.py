@@ -13,8 +13,9 @@ import pyarrow as pa
 from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
+from ridgeline.operators.frames._columns import columns_of
 from ridgeline.operators.frames._expressions import first_line, imported, refuse_other
-from ridgeline.operators.frames._step import Memory, columns_of
+from ridgeline.operators.frames._step import Memory
 from ridgeline.operators.frames._types import array_of, frame_of, type_of
 
 if TYPE_CHECKING:
