@@ -185,7 +185,7 @@ def entries_of(path: str | Path | Sequence[str | Path]) -> list[str]:
     return [str(path)] if isinstance(path, str | Path) else list(map(str, path))
 
 
-def settled_entries(path: str | Path | Sequence[str | Path]) -> list[str]:
+def settled_entries(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
     """The same, relative ones on a disk made absolute."""
     return [local_path(one) if is_local(one) else one for one in entries_of(path)]
 

@@ -85,9 +85,9 @@ class PartitionedFilePublisher(FilePublisher):
                 own = child.stage(window_id, by_folder.get(folder, []))
                 if own["pending"]:
                     folders[folder] = own
-        return self._state(window_id, folders)
+        return self._of_folders(window_id, folders)
 
-    def _state(self, window_id: int, folders: dict[str, Any]) -> Any:
+    def _of_folders(self, window_id: int, folders: dict[str, Any]) -> Any:
         """The state after a window. `folders`: the states of those with segments that wait."""
         place = {"path": self._settings.path, "format": self._settings.format}
         return {"window": window_id, **place, "folders": folders}
@@ -128,7 +128,7 @@ class PartitionedFilePublisher(FilePublisher):
         for folder, child in self._children.items():
             own = None if state is None else state["folders"].get(folder) or child.empty_state(window_id)
             folders[folder] = child.rewind(window_id, own, at)
-        return self._state(at, folders)
+        return self._of_folders(at, folders)
 
     def _child(self, folder: str, state: Any) -> FilePublisher:
         """Open the publisher of a folder."""
