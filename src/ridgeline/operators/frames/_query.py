@@ -34,8 +34,8 @@ FIRST, EVERY = 3, 32
 """Step by step run the first batches of a query, and of the later ones each of so many."""
 _KEPT = 0.75
 """The weight of what was measured before, beside a new measurement."""
-_MASK = "\0mask"
-"""The column of a query with the predicate."""
+_MASK = "\1mask"
+"""The column of a query with the predicate; no other has such a name."""
 
 
 class Step(NamedTuple):
