@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ridgeline.operators import SocketInput
-from ridgeline.operators.staged import _lines
+from ridgeline.operators.staged import _staged_source
 from ridgeline.operators.staged._staged_source import Lines
 from support.ports import free_port
 from support.waiting import PATIENCE_SECONDS, wait_until
@@ -67,7 +67,7 @@ def test_the_sender_that_has_said_nothing_for_longest_makes_room(listening: List
 
 
 def test_a_line_that_never_ends_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lines, "MOST_BYTES", 1000)
+    monkeypatch.setattr(_staged_source, "MOST_BYTES", 1000)
     lines = Lines()
     found = [line for _ in range(95) for line in lines.add(b"x" * 100)]
     assert list(map(len, found)) == [1000] * 9
