@@ -136,13 +136,6 @@ def later(times: Index, others: Index) -> Mask:
     return times > others
 
 
-def first_rows(codes: Index, count: int) -> Index:
-    """For each of so many keys its first row. `codes`: for each row the number of its key."""
-    found = np.zeros(count, np.int64)
-    found[codes[::-1]] = np.arange(len(codes))[::-1]
-    return found
-
-
 def runs(codes: Index, times: Index, gap: int) -> tuple[Index, Index]:
     """The rows sorted by key and time, and for each of them its run: rows of a key less than `gap` apart."""
     order = np.lexsort((times, codes))

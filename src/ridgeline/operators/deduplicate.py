@@ -13,8 +13,8 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import Columns, DividedOperator, row_keys
-from ridgeline.operators._window_parts import filtered, first_rows
-from ridgeline.operators.key_value import Index
+from ridgeline.operators._window_parts import filtered
+from ridgeline.operators.key_value import Index, first_rows
 
 _NEVER = np.iinfo(np.int64).min
 _SWEEPS = 8

@@ -228,9 +228,9 @@ def _fitted(column: Any, kind: pa.DataType) -> pa.Array:
             column = list(map(rounded, column))
         exact = None if pa.types.is_integer(kind) else pa.float64() if pa.types.is_floating(kind) else kind
         column = pa.array(column, exact)  # to integers Arrow would truncate 0.5; a cast refuses it
-    if pa.types.is_integer(kind) and not (_is_number(column.type) or pa.types.is_null(column.type)):
+    if pa.types.is_integer(kind) and not (is_number(column.type) or pa.types.is_null(column.type)):
         raise TypeError(f"they are {column.type}")
-    if pa.types.is_boolean(kind) and _is_number(column.type) and not pa.types.is_boolean(column.type):
+    if pa.types.is_boolean(kind) and is_number(column.type) and not pa.types.is_boolean(column.type):
         raise TypeError(f"they are {column.type}")
     found = column.cast(kind)
     if pa.types.is_floating(kind) and pa.types.is_float64(column.type) and kind != column.type:
@@ -240,7 +240,8 @@ def _fitted(column: Any, kind: pa.DataType) -> pa.Array:
     return found
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """True of integers, floats, booleans and Decimals."""
     return any(
         is_kind(kind)
         for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
@@ -335,8 +336,7 @@ def sums(column: pa.Array, index: Index, groups: int) -> list[Sum]:
 
     Raises SchemaError for types that cannot be summed.
     """
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
-    if any(is_kind(column.type) for is_kind in kinds):
+    if is_number(column.type):
         return value_sums(*without_nulls(column, index), groups)
     raise SchemaError(
         f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"

@@ -37,7 +37,7 @@ from ridgeline.operators._windows import (
 )
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregates.rules import rules_of
-from ridgeline.operators.key_value import refuse_strays
+from ridgeline.operators.key_value import first_rows, refuse_strays
 from ridgeline.operators.windows.columns import AggregatingOperator, Columns, Result
 from ridgeline.operators.windows.combining import WindowCombiner
 from ridgeline.operators.windows.counted import CountedWindows
@@ -291,7 +291,7 @@ class Windowed(AggregatingOperator, Combines):
         So it is where the author of a stream has divided it in another way.
         """
         if self.context.partitions > 1 and self.key_names:
-            firsts = vectors.first_rows(codes, len(keys))
+            firsts = first_rows(codes, len(keys))
             hashes = hash_columns(batch.select(self.key_names).take(pa.array(firsts)), self.key_names)
             refuse_strays(self, hashes, lambda row: keys[row] if len(self.key_names) > 1 else keys[row][0])
 

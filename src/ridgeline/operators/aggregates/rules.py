@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
+from ridgeline.operators.key_value import is_number
 
 TABLE: dict[str, type[Rules]] = {}
 """The classes of rules by the kinds of aggregates."""
@@ -116,16 +117,6 @@ class Rules:
         if not is_number(field.type):
             raise self.refused(field, "give one of numbers")
         return field
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """True of integers, floats, booleans and Decimals."""
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
 
 
 def plain(kind: pa.DataType) -> pa.DataType:

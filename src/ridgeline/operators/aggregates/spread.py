@@ -20,9 +20,9 @@ from ridgeline.operators._exact import (
     scaled_ratio,
     to_common_scale,
 )
-from ridgeline.operators.aggregates.rules import Bounds, Rules, is_number
+from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
-from ridgeline.operators.key_value import to_values, value_sums
+from ridgeline.operators.key_value import is_number, to_values, value_sums
 
 
 class Scale(NamedTuple):

@@ -18,6 +18,7 @@ from ridgeline.operators import _window_parts as vectors
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.aggregates.rules import Rules, rules_of
 from ridgeline.operators.aggregates.value import Aggregate, Index, Rows
+from ridgeline.operators.key_value import first_rows
 from ridgeline.operators.windows.fixed import last_starts
 
 LEAST_RECORDS = 2_048
@@ -47,7 +48,7 @@ class WindowCombiner(Combiner):
         groups, count = self._groups(tuples, newest)
         if count * LEAST_A_ROW > len(newest):
             return None
-        firsts = vectors.first_rows(groups, count)
+        firsts = first_rows(groups, count)
         if (firsts[1:] < firsts[:-1]).any():  # rows come in the order in which their keys do
             order = np.argsort(firsts)
             places = np.empty(count, np.int64)
