@@ -78,7 +78,8 @@ def joined_watermarks(views: Sequence[RegionView], edges: Sequence[QueueEdge]) -
             if edge.reader_region == view.name:
                 titles = [title for title, name in names.items() if name == edge.reader]
                 readers |= dict.fromkeys(titles, (edge, rows.get(edge.writer, [])))
-        for row in view.watermarks()["operators"]:
+        marks: WatermarksAnswer = view.watermarks()
+        for row in marks["operators"]:
             made: WatermarkAnswer = {
                 **row,
                 "heldBackBy": _through(row["heldBackBy"], readers, row["watermark"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -58,7 +57,7 @@ _ABSENT = {row.name: 0 if row.type is int else None for row in LATENCY_METRICS}
 
 @dataclass(frozen=True, slots=True)
 class _KeptWindow:
-    """One window as compactly as it can be kept. Blame: numbers of the fold's kinds of steps, and seconds."""
+    """One window as it is kept."""
 
     window_id: int
     topology: Topology
@@ -72,13 +71,16 @@ class _KeptWindow:
     figures: LatencyMatrix
     estimated: bytes
     path: tuple[int, ...]
-    path_titles: tuple[str, ...]
     path_seconds: float
-    kinds: array[int]
-    seconds: array[float]
+    blame: tuple[BlameStep, ...]
     phases: tuple[tuple[str, float], ...]
     rest: tuple[tuple[str, float], ...]
     held: tuple[Held, ...]
+
+    @property
+    def path_titles(self) -> list[str]:
+        """The titles of the path's operators."""
+        return [self.topology.by_id[operator].title for operator in self.path]
 
 
 class FoldedWindow(NamedTuple):
@@ -95,9 +97,9 @@ class LatencyFold:
     """A fold over committed windows, in order, that answers in plain data for JSON.
 
     Averages are over the last `average_windows` windows, percentiles over all; what a single window was is
-    kept for the last `history` windows. Memory is bounded: about 40 bytes per operator and window kept, and 8
-    KiB per operator. Of operators that a new plan has not, what they add up to is kept for 1,000.
-    One thread at a time.
+    kept for the last `history` windows. Memory is bounded: about 50 bytes per operator and window kept, 100
+    for each step of its blame chain, and 8 KiB per operator. Of operators that a new plan has not, what they
+    add up to is kept for 1,000. One thread at a time.
     """
 
     def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
@@ -118,8 +120,6 @@ class LatencyFold:
         self._paths = PathHistory(history)
         self._spreads, self._logical = Spreads(), Spreads()
         """Of physical operators, by `_key`, and of logical ones, by name."""
-        self._kinds: dict[tuple[str, str], int] = {}
-        self._steps: list[tuple[str, str]] = []
         self._last: Topology | None = None
         self._mean: tuple[_KeptWindow, LatencyMatrix] | None = None
         """The averages that were asked for last, of the windows up to this one."""
@@ -174,10 +174,8 @@ class LatencyFold:
             self._paths.add(record.window_id, record.path, names)
             self.totals.add(topology, record.figures[SHOWN])
             if last is not None:
-                self.totals.add_window(
-                    last.latency_seconds,
-                    zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True),
-                )
+                steps = (((step.what, step.operator), step.seconds) for step in last.blame)
+                self.totals.add_window(last.latency_seconds, steps)
             self._spreads.add(record.figures[0])
             self._logical.add(topology.logical.latencies(record.figures[None, :1])[0, 0])
             self._spreads.trim(0)  # the plan has a window, so it is no longer only tried
@@ -206,10 +204,6 @@ class LatencyFold:
         phases: dict[str, float] = {}
         for step in chain:
             phases[step.what] = phases.get(step.what, 0.0) + step.seconds
-        path, titles = critical.path, tuple(topology.by_id[operator].title for operator in critical.path)
-        last = next(reversed(self._records.values()), None)
-        if last is not None and last.path_titles == titles and last.path == path:
-            path, titles = last.path, last.path_titles  # equal ones in a row are kept once
         return _KeptWindow(
             window_id=times.window_id,
             topology=topology,
@@ -222,22 +216,13 @@ class LatencyFold:
             tuples=times.tuples(topology),
             figures=latencies.figures,
             estimated=latencies.estimated.tobytes(),
-            path=path,
-            path_titles=titles,
+            path=critical.path,
             path_seconds=critical.latency_seconds,
-            kinds=array("l", (self._kind(step) for step in chain)),
-            seconds=array("d", (step.seconds for step in chain)),
+            blame=chain,
             phases=tuple(phases.items()),
             rest=tuple(explained["rest"].items()),
             held=held_results(topology, times),
         )
-
-    def _kind(self, step: BlameStep) -> int:
-        kind = step.what, step.operator
-        if kind not in self._kinds:
-            self._kinds[kind] = len(self._steps)
-            self._steps.append(kind)
-        return self._kinds[kind]
 
     # Answers out --------------------------------------------------------------------------------------------
 
@@ -296,7 +281,7 @@ class LatencyFold:
                 for operator, title in zip(record.path, record.path_titles, strict=True)
             ],
             "slack": _slack(record),
-            "blame": self._blame(record),
+            "blame": _blame(record),
             "held": [{"output": one.output, "by": one.by, "ms": as_ms(one.seconds)} for one in record.held],
             "average": self.average_path(window_id),
             "share": {
@@ -351,7 +336,7 @@ class LatencyFold:
         operators = self._operators(record, self._averages(record), {})
         return {
             **_summary(record),
-            "blame": self._blame(record),
+            "blame": _blame(record),
             "explained": _explained(record),
             "operators": operators,
         }
@@ -469,12 +454,11 @@ class LatencyFold:
             )
         return rows
 
-    def _blame(self, record: _KeptWindow) -> list[BlameStepAnswer]:
-        steps = zip(record.kinds, record.seconds, strict=True)
-        return [
-            {"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": as_ms(seconds)}
-            for kind, seconds in steps
-        ]
+
+def _blame(record: _KeptWindow) -> list[BlameStepAnswer]:
+    return [
+        {"what": step.what, "operator": step.operator, "ms": as_ms(step.seconds)} for step in record.blame
+    ]
 
 
 def _nothing_yet() -> CriticalPathAnswer:
@@ -506,7 +490,7 @@ def _summary(record: _KeptWindow) -> WindowSummaryAnswer:
         "latencyMs": as_ms(record.latency_seconds),
         "lateMs": as_ms(record.late_seconds),
         "criticalPathMs": as_ms(record.path_seconds),
-        "path": list(record.path_titles),
+        "path": record.path_titles,
         "tuplesIn": record.tuples[0],
         "tuplesOut": record.tuples[1],
         "phases": {what: as_ms(seconds) for what, seconds in record.phases},
