@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
-    PathHistory,
     critical_path,
     held_results,
     slack,
@@ -75,19 +74,6 @@ def test_no_path_is_longer_for_any_durations(topology, data):
     found = critical_path(topology, own)
     assert found.latency_seconds == pytest.approx(longest, rel=1e-9, abs=1e-9)
     assert found.latency_seconds == math.fsum(own[operator] for operator in found.path)
-
-
-def test_the_share_is_over_the_last_windows():
-    topology = seed_graph()
-    number = ids(topology)
-    history = PathHistory(windows=4)
-    assert history.share(10) == {}
-    for window_id, path in enumerate(["ABD", "ABD", "ACE", "ACE", "ACF"]):
-        history.add(window_id, tuple(number[title] for title in path))
-    assert history.share(1) == {number["A"]: 1.0, number["C"]: 1.0, number["F"]: 1.0}
-    assert history.share(3) == {number["A"]: 1.0, number["C"]: 1.0, number["E"]: 2 / 3, number["F"]: 1 / 3}
-    assert history.share(100)[number["B"]] == 0.25  # the first window is forgotten
-    assert history.share(2, until=2) == {number["A"]: 1.0, **{number[title]: 0.5 for title in "BDCE"}}
 
 
 # Who holds whose results: of windows whose times are chosen -------------------------------------------------

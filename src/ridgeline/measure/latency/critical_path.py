@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +15,6 @@ from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Neighbours, Rank, Topology
 
-_Named = tuple[tuple[int, ...], tuple[str, ...]]
-_Member = TypeVar("_Member", int, str)
 _PER_SECOND = 10**12
 """Paths are compared in whole picoseconds, so that the order of additions does not change a sum."""
 
@@ -59,42 +55,6 @@ def critical_path_of(topology: Topology, own: Sequence[float]) -> CriticalPath:
         group = topology.below.group[path[-1]]
         candidates = topology.below.members[group] if group >= 0 else ()
     return CriticalPath(math.fsum(own[place] for place in path), tuple(nodes[place].id for place in path))
-
-
-class PathHistory:
-    """The critical paths of the last `windows` windows."""
-
-    def __init__(self, windows: int = 1000) -> None:
-        self._paths: deque[tuple[int, _Named]] = deque(maxlen=windows)
-        self._last: _Named = ((), ())
-
-    def add(self, window_id: int, path: tuple[int, ...], names: Iterable[str] = ()) -> None:
-        """Append a window's path, with the names of its logical operators; windows come in order."""
-        if path != self._last[0]:
-            self._last = path, tuple(dict.fromkeys(names))  # equal paths in a row are kept once
-        self._paths.append((window_id, self._last))
-
-    def share(self, last_n: int, until: int | None = None) -> dict[int, float]:
-        """By operator, the fraction of the last `last_n` windows in which it was on the path.
-
-        `until`: the last window that counts. Operators that were never on it are left out.
-        """
-        return self._share(last_n, until, lambda named: named[0])
-
-    def logical_share(self, last_n: int, until: int | None = None) -> dict[str, float]:
-        """The same by name of logical operators: in how many windows any partition or unifier was on it."""
-        return self._share(last_n, until, lambda named: named[1])
-
-    def _share(
-        self, last_n: int, until: int | None, members: Callable[[_Named], tuple[_Member, ...]]
-    ) -> dict[_Member, float]:
-        paths = (path for window_id, path in reversed(self._paths) if until is None or window_id <= until)
-        counted = Counter(islice(paths, last_n))
-        windows = counted.total()
-        share: Counter[_Member] = Counter()
-        for path, times in counted.items():
-            share.update(dict.fromkeys(members(path), times))
-        return {member: times / windows for member, times in share.items()}
 
 
 def _whole(own: Sequence[float]) -> list[int]:

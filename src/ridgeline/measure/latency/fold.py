@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -28,7 +29,6 @@ from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
     Held,
-    PathHistory,
     critical_path_of,
     held_results,
     slack_of_figures,
@@ -71,6 +71,7 @@ class _KeptWindow:
     figures: LatencyMatrix
     estimated: bytes
     path: tuple[int, ...]
+    path_names: tuple[str, ...]
     path_seconds: float
     blame: tuple[BlameStep, ...]
     phases: tuple[tuple[str, float], ...]
@@ -117,7 +118,6 @@ class LatencyFold:
         self._average_windows = average_windows
         self._history = history
         self._records: dict[int, _KeptWindow] = {}
-        self._paths = PathHistory(history)
         self._spreads, self._logical = Spreads(), Spreads()
         """Of physical operators, by `_key`, and of logical ones, by name."""
         self._last: Topology | None = None
@@ -170,8 +170,6 @@ class LatencyFold:
         self._mean = self._mean_path = None
         if not known:
             self.clamps += int(latencies.clamped.sum())
-            names = (topology.by_id[operator].name for operator in record.path)
-            self._paths.add(record.window_id, record.path, names)
             self.totals.add(topology, record.figures[SHOWN])
             if last is not None:
                 steps = (((step.what, step.operator), step.seconds) for step in last.blame)
@@ -217,6 +215,7 @@ class LatencyFold:
             figures=latencies.figures,
             estimated=latencies.estimated.tobytes(),
             path=critical.path,
+            path_names=tuple(dict.fromkeys(topology.by_id[operator].name for operator in critical.path)),
             path_seconds=critical.latency_seconds,
             blame=chain,
             phases=tuple(phases.items()),
@@ -272,7 +271,7 @@ class LatencyFold:
         if record is None:
             return _nothing_yet()
         topology = record.topology
-        share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
+        share, logical_share = self._shares(record)
         return {
             "windowId": record.window_id,
             "latencyMs": as_ms(record.path_seconds),
@@ -290,9 +289,7 @@ class LatencyFold:
                 if operator in topology.by_id
             },
             "logicalShare": {
-                name: fraction
-                for name, fraction in self._paths.logical_share(SHARE_WINDOWS, record.window_id).items()
-                if name in topology.names
+                name: fraction for name, fraction in logical_share.items() if name in topology.names
             },
             "windowLatencyMs": as_ms(record.latency_seconds),
             "explained": _explained(record),
@@ -375,7 +372,7 @@ class LatencyFold:
         """The mean over the windows up to a record's, of each operator over those in which it reported."""
         if self._mean is not None and self._mean[0] is record:
             return self._mean[1]
-        records = self._until(record)
+        records = self._until(record, self._average_windows)
         rows = [
             other.figures if other.topology is record.topology else _aligned(other, record.topology)
             for other in records
@@ -387,14 +384,31 @@ class LatencyFold:
         self._mean = record, mean
         return mean
 
-    def _until(self, record: _KeptWindow) -> list[_KeptWindow]:
+    def _until(self, record: _KeptWindow, windows: int) -> list[_KeptWindow]:
+        """The last windows up to a record, itself the first."""
         found: list[_KeptWindow] = []
         for other in reversed(self._records.values()):
             if other is record or found:
                 found.append(other)
-            if len(found) == self._average_windows:
+            if len(found) == windows:
                 break
         return found
+
+    def _shares(self, record: _KeptWindow) -> tuple[dict[int, float], dict[str, float]]:
+        """In which part of the last windows each operator was on the path: by id, and by name.
+
+        By name of any partition or unifier.
+        """
+        records = self._until(record, SHARE_WINDOWS)
+        by_id, by_name = Counter[int](), Counter[str]()
+        # Most paths are alike, and those of large plans are long.
+        for (path, names), times in Counter((one.path, one.path_names) for one in records).items():
+            by_id.update(dict.fromkeys(path, times))
+            by_name.update(dict.fromkeys(names, times))
+        return (
+            {operator: times / len(records) for operator, times in by_id.items()},
+            {name: times / len(records) for name, times in by_name.items()},
+        )
 
     def _operators(
         self, record: _KeptWindow, averages: LatencyMatrix, metrics: Mapping[int, Mapping[str, object]]
