@@ -17,6 +17,7 @@ from ridgeline.measure.answers.progress import (
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.progress.verdict import Verdict, worst
+from ridgeline.measure.wording.times import SEEN_AT
 from ridgeline.measure.wording.units import duration, milliseconds
 from ridgeline.measure.wording.waiting import one_line
 from ridgeline.regions.paths import sinks_of
@@ -24,7 +25,6 @@ from ridgeline.regions.sums import failure_of, state_of
 from ridgeline.regions.view import RegionView
 
 _GOOD = {Verdict.KEEPING_UP, Verdict.PACED}
-_PLACES = ("publish", "commit", "emit")
 _SAID = {"FAILED", "STOPPED", "PAUSED"}
 _OVER = {"FAILED", "STOPPED"}
 _SHOWN = 4
@@ -142,7 +142,7 @@ def _old(views: Sequence[RegionView], ages: RecordAgesAnswer, path: CriticalPath
         titles = {node.title: node.name for node in view.watch.topology.operators}
         for name in sinks_of(view):
             rows = [row for row in ages["operators"] if titles.get(row["operator"]) == name]
-            for place in _PLACES:
+            for place in SEEN_AT:
                 times = [row["p99Ms"] for row in rows if row["at"] == place and row["p99Ms"] is not None]
                 if times:
                     found.append(f"{milliseconds(max(times))} at {name}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ridgeline.measure.age.record_age import LEVELS
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.progress import BacklogAnswer, BottleneckAnswer, SourceAnswer
 from ridgeline.measure.deciding.capacity import bottleneck
@@ -339,10 +340,6 @@ def spread(seconds: Floats) -> Spread:
     return Spread(float(seconds.mean()), p50, p90, p99, float(seconds.max()), len(seconds))
 
 
-_PLACES = ("publish", "commit", "emit", "state", "source")
-"""Where a record's age is taken; the last one on its way counts."""
-
-
 def application_figures(
     measurement: Measurement,
     now: float,
@@ -439,11 +436,11 @@ def _metrics(measurement: Measurement) -> Mapping[str, Mapping[str, Any]]:
 def _ages(measurement: Measurement, now: float) -> Mapping[str, Spread]:
     """The record ages of logical operators, where records were last seen there; of the oldest partition."""
     oldest: dict[str, tuple[int, float, RecordAgeAnswer]] = {}
-    names = {node.id: node.name for node in measurement.topology.operators}
+    names, places = {node.id: node.name for node in measurement.topology.operators}, list(LEVELS)
     for row in measurement.record_age(now)["operators"]:
         if row["p99Ms"] is None:
             continue
-        name, rank = names[row["id"]], (-_PLACES.index(row["at"]), row["p99Ms"])
+        name, rank = names[row["id"]], (places.index(row["at"]), row["p99Ms"])
         if name not in oldest or rank > oldest[name][:2]:
             oldest[name] = *rank, row
     return {name: _spread(row) for name, (_, _, row) in oldest.items()}

@@ -8,6 +8,7 @@ from collections import deque
 import numpy as np
 
 from ridgeline.api.support.duration import as_ms
+from ridgeline.measure.age.record_age import LEVELS as AGE_LEVELS
 from ridgeline.measure.answers.history import (
     ApplicationHistoryAnswer,
     ApplicationStepAnswer,
@@ -17,7 +18,6 @@ from ridgeline.measure.answers.history import (
 )
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history.step import (
-    PLACES,
     Ages,
     Committed,
     Floats,
@@ -43,7 +43,7 @@ KEPT_SECONDS = 900.0
 """How long metrics are kept for policies and advice."""
 _LATELY_SECONDS = 60.0
 """How long they are kept before anybody needs them for longer: they say who is to blame for a backlog."""
-_PLACE_NUMBERS = {place: number for number, place in enumerate(PLACES)}
+_PLACE_NUMBERS = {place: number for number, place in enumerate(AGE_LEVELS)}
 _NOTHING = Topology((), ())
 
 

@@ -52,10 +52,6 @@ _MOST_SAMPLES = 64
 """Of so many windows of a step the latencies are kept one by one, for medians."""
 _MOST_WHOLE = 1024
 """The same of the application's windows, for percentiles."""
-PLACES = ("source", "state", "emit", "commit", "publish")
-"""Where ages are taken, in a record's order."""
-
-
 _TIMES = len(SHOWN)
 Value = TypeVar("Value")
 
@@ -77,7 +73,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Ages:
-    """The ages of an operator's records in a step, in seconds. `place`: a number in `PLACES`."""
+    """The ages of an operator's records in a step, in seconds. `place`: where, in a record's order."""
 
     place: int
     count: int = 0

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from ridgeline.measure.age.record_age import LEVELS
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, PathStepAnswer
@@ -34,9 +35,8 @@ STEPS = {
     "other": "unexplained",
 }
 """The names of steps of blame chains and of the rest of a window's time."""
-_WAY = ("source", "state", "emit", "commit", "publish")
-"""The places where the age of a record is measured, in the order in which it comes to them."""
-_PLACES = ("publish", "commit", "emit")
+SEEN_AT = ("publish", "commit", "emit")
+"""Where results can be seen: the first of these at which an output has ages counts."""
 _NUMBER = re.compile(r"\[\d+\]$")
 _SHOWN = 2
 _LEAST_MS = 0.1
@@ -54,7 +54,7 @@ def logical_name(title: str) -> str:
 
 def place_order(place: str) -> int:
     """A key by which places of record ages are sorted, in the order in which records come to them."""
-    return _WAY.index(place) if place in _WAY else len(_WAY)
+    return list(LEVELS).index(place) if place in LEVELS else len(LEVELS)
 
 
 def age_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
@@ -86,12 +86,12 @@ def sink_ages(overview: OverviewAnswer) -> list[tuple[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for row in overview["recordAge"]["operators"]:
         age = _p99(row)
-        if age is not None and row["at"] in _PLACES:
+        if age is not None and row["at"] in SEEN_AT:
             places = found.setdefault(logical_name(row["operator"]), {})
             places[row["at"]] = max(age, places.get(row["at"], age))
     queues = {row["writer"] for row in overview["progress"].get("queues", ())}
     ages = {
-        name: next(places[place] for place in _PLACES if place in places)
+        name: next(places[place] for place in SEEN_AT if place in places)
         for name, places in found.items()
         if name not in queues and (set(places) != {"emit"} or name in outputs)
     }
