@@ -27,7 +27,6 @@ from ridgeline.plan.edits import (
     Edit,
     RemoveOperator,
     RenameOperator,
-    Repartition,
     ReplaceOperator,
 )
 from ridgeline.plan.logical import module_of
@@ -48,9 +47,6 @@ def _added(pair: PlanPair) -> Iterator[Edit]:
     for name in pair.after:
         if name not in pair.before and pair.is_outside(name, "added"):
             yield AddOperator(name, pair.specs[name])
-            partitioner = pair.after[name].attributes["partitioner"]
-            if partitioner is not None:
-                yield Repartition(name, None, pair.partitioner(name, partitioner))
 
 
 ADD_OPERATOR = EditKind(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from ridgeline.api.application import Application
@@ -36,7 +35,7 @@ class PlanPair:
         }
         """The operators that are of another class."""
         written = {name for name in self.after if name not in self.before} | self.replaced
-        self.specs, self.faults = operator_specs(_without_partitioners(app), written)
+        self.specs, self.faults = operator_specs(app, written)
         self.streams_before = {one.name: one for one in old.streams if not _is_automatic(one)}
         self.streams_after = {one.name: one for one in new.streams if not _is_automatic(one)}
 
@@ -175,18 +174,6 @@ def _given(decider: Any) -> tuple[type, Mapping[str, Any]]:
 def sinks_of(stream: LogicalStream) -> dict[str, str | None]:
     """The sinks of a stream with their localities."""
     return dict(zip(map(str, stream.sinks), map(locality_name, stream.localities), strict=True))
-
-
-def _without_partitioners(app: Application) -> Application:
-    """A copy of an application without partitioners, which an edit of their own gives."""
-    found = copy.copy(app)
-
-    def others(given: Mapping[str, Any]) -> Any:
-        return {name: value for name, value in given.items() if name != "partitioner"}
-
-    found.operators = [replace(added, attributes=others(added.attributes)) for added in app.operators]
-    found.attributes_set = [replace(one, attributes=others(one.attributes)) for one in app.attributes_set]
-    return found
 
 
 def _is_automatic(stream: LogicalStream) -> bool:
