@@ -8,8 +8,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.cells.per_instance import OWN
-from ridgeline.api.errors import did_you_mean
-from ridgeline.api.operator import operator_type, set_properties
+from ridgeline.api.operator import no_attribute, set_properties
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, OutputPort
 
@@ -148,13 +147,7 @@ class Module:
                     proxy = InputProxy(self, port) if isinstance(port, InputPort) else OutputProxy(self, port)
                     vars(self)[name] = proxy
                     return proxy
-            if name.startswith("__"):
-                raise AttributeError(name)
-            kind, declared = type(self).__name__, operator_type(type(self))
-            if name in declared.properties:
-                raise AttributeError(f"property `{name}` of `{kind}` was not given; pass `{name}=...`")
-            known = [*declared.inputs, *declared.outputs, *declared.properties]
-            raise AttributeError(f"`{kind}` has no attribute `{name}`; {did_you_mean(name, known)}")
+            raise AttributeError(name) if name.startswith("__") else no_attribute(self, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made, without the ports: a copy has its own."""

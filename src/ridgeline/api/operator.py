@@ -145,6 +145,16 @@ def set_properties(instance: Any, values: Sequence[Any], properties: Mapping[str
             own[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
 
 
+def no_attribute(instance: Any, name: str) -> AttributeError:
+    """The error for an attribute that an operator or a module does not have."""
+    kind, declared = type(instance).__name__, operator_type(type(instance))
+    if declared.properties.get(name) is not None:
+        return AttributeError(f"property `{name}` of `{kind}` was not given; pass `{name}=...`")
+    names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(instance)]
+    public = [known for known in names if not known.startswith("_")]
+    return AttributeError(f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}")
+
+
 def port_schema(operator: Operator, port: str) -> Schema | None:
     """The schema of a port of one operator; None if it takes any stream that it is connected to.
 
@@ -472,12 +482,7 @@ class Operator:
                 raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what="is not there"))
             if name == "context":
                 raise AttributeError(f"`{kind}` has no context before it runs; use it from `setup` on")
-            declared = operator_type(type(self))
-            if declared.properties.get(name, None) is not None:
-                raise AttributeError(f"property `{name}` of `{kind}` was not given; pass `{name}=...`")
-            names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(self)]
-            public = [known for known in names if not known.startswith("_")]
-            raise AttributeError(f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}")
+            raise no_attribute(self, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""

@@ -129,40 +129,37 @@ def decoded_json(text: str) -> object:
         return None
 
 
-class ProvidedStr(pydantic.SecretStr):
-    """A secret in a property, which names its place: `get_secret_value` reads it there each time."""
+class _Provided:
+    """A secret in a property, which names its place, `what`, and is read there each time."""
 
-    def __init__(self, text: str, what: str) -> None:
-        super().__init__(text)
+    _secret_value: Any
+
+    def __init__(self, named: Any, what: str) -> None:
+        of_pydantic: Any = super()
+        of_pydantic.__init__(named)
         self.what = what
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and text_of(other) == self._secret_value
+
+    def __hash__(self) -> int:
+        return hash(self._secret_value)
+
+
+class ProvidedStr(_Provided, pydantic.SecretStr):
+    """A text."""
 
     def get_secret_value(self) -> str:
         """The secret. Raises RidgelineError if it is not there."""
         return provided(self._secret_value, self.what)
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and text_of(other) == self._secret_value
 
-    def __hash__(self) -> int:
-        return hash(self._secret_value)
-
-
-class ProvidedBytes(pydantic.SecretBytes):
-    """As `ProvidedStr`; the secret's text in UTF-8."""
-
-    def __init__(self, text: bytes, what: str) -> None:
-        super().__init__(text)
-        self.what = what
+class ProvidedBytes(_Provided, pydantic.SecretBytes):
+    """The secret's text in UTF-8."""
 
     def get_secret_value(self) -> bytes:
         """The secret. Raises RidgelineError if it is not there."""
         return provided(self._secret_value.decode(), self.what).encode()
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and text_of(other) == self._secret_value
-
-    def __hash__(self) -> int:
-        return hash(self._secret_value)
 
 
 def text_of(secret: Any) -> Any:
