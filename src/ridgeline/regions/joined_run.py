@@ -101,9 +101,7 @@ class JoinedSamples:
         given = [(*region_of_id(operator), port) for operator, port in ports]
         number = given[0][0]
         region = next(one for one in self._regions if one.number == number)
-        if region.run is None or not region.is_running:
-            raise ChangeError(f"region `{region.name}` does not run, so its streams have no tuples")
-        return region.run.samples.request([(operator, port) for _, operator, port in given], count)
+        return region.running().samples.request([(operator, port) for _, operator, port in given], count)
 
     def forget(self, request: SampleRequest) -> None:
         """Drop a request: its reader waits no longer."""
@@ -204,17 +202,11 @@ class JoinedRun:
             msg += "take those of one region"
             raise ChangeError(msg)
         region = next((one for one in shared if one.is_running), shared[0])
-        if region.run is None or not region.is_running:
-            msg = f"region `{region.name}` does not run; start it first"
-            raise ChangeError(msg)
-        return region, region.run
+        return region, region.running()
 
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
         """The effect of a change of the plan; nothing is done. Raises as `ApplicationRun.preview`."""
-        region = region_of(self.regions, edits)
-        if region.run is None or not region.is_running:
-            raise ChangeError(f"region `{region.name}` does not run; start it first")
-        return region.run.preview(edits)
+        return region_of(self.regions, edits).running().preview(edits)
 
     @property
     def _runs(self) -> list[ApplicationRun]:

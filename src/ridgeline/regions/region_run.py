@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from ridgeline.api.errors import ChangeError
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.observe.watch import Watch
@@ -63,6 +64,12 @@ class RegionRun:
     def is_running(self) -> bool:
         """True from `start` until it has ended."""
         return self._thread is not None and self._thread.is_alive()
+
+    def running(self) -> ApplicationRun:
+        """Its run. Raises ChangeError if it does not run."""
+        if self.run is None or not self.is_running:
+            raise ChangeError(f"region `{self.name}` does not run; start it first")
+        return self.run
 
     def start(self) -> None:
         """Run it in a thread; again, from its checkpoint, after it has ended."""
