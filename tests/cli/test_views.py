@@ -214,7 +214,7 @@ def test_where_the_time_of_windows_goes():
     assert drawn(window_time_table(phases, 100)) == [
         "what            time  share",
         "compute        50 ms    67%",
-        "Spark launch   20 ms    27%",
+        "sending time   20 ms    27%",
         "commit        2.5 ms     3%",
         "state files   2.5 ms     3%",
         "window         75 ms",
@@ -358,10 +358,10 @@ def test_the_rest_of_a_window_and_slack():
     rest = PATH["explained"]["rest"]
     assert sum(rest.values()) + PATH["latencyMs"] == PATH["windowLatencyMs"]
     for parts, expected in (
-        (rest, "Spark launch 30 ms, waiting for others 12 ms, commit 9.0 ms"),
+        (rest, "sending time 30 ms, waiting for others 12 ms, commit 9.0 ms"),
         (
             {**rest, "commit": 8.4, "staging": 0.5, "retries": 0.1},
-            "Spark launch 30 ms, waiting for others 12 ms, commit 8.4 ms, 2 more 0.6 ms",
+            "sending time 30 ms, waiting for others 12 ms, commit 8.4 ms, 2 more 0.6 ms",
         ),
         ({"other": -3.0, "commit": 2.0}, "unexplained -3.0 ms, commit 2.0 ms"),
     ):
@@ -378,14 +378,14 @@ def test_all_of_a_critical_path():
     assert drawn(*critical_path_parts(PATH, 100)) == [
         "window 1,234",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
-        "the rest Spark launch 30 ms, waiting for others 12 ms, commit 9.0 ms",
+        "the rest sending time 30 ms, waiting for others 12 ms, commit 9.0 ms",
         "slack quote[0] 12 ms, sma 36 ms",
         "on average ticks (100%) > quote[1] (96%) > console (100%) = 50 ms",
         "",
         "what the window waited for, from its trigger to its commit:",
         "what          operator    time  share",
         "planning                2.0 ms     2%",
-        "Spark launch             30 ms    31%",
+        "sending time             30 ms    31%",
         "compute       quote[1]   40 ms    41%",
         "commit                   25 ms    26%",
         "window                   97 ms",
@@ -411,7 +411,7 @@ def test_at_100_and_160():
         "at sma and 300 ms at console; a window takes 97 ms, 42% of it quote[1]",
         "window 1,234  latency 97 ms  late 3.0 ms  in/s 4,000  out/s 4,000",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
-        "the rest Spark launch 30 ms, waiting for others 12 ms, commit 9.0 ms",
+        "the rest sending time 30 ms, waiting for others 12 ms, commit 9.0 ms",
         "operator  partitions  latency     p50     p99  where it goes          in/s  out/s  errors",
         "ticks              1   3.0 ms  2.7 ms  6.0 ms  █                         0  4,000       0",
         "quote              2    60 ms   54 ms  120 ms  █████████████░░░░░▒▒  4,000    0.5       7",

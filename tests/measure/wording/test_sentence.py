@@ -320,10 +320,10 @@ def test_what_takes_more_than_any_operator_is_named_too():
     rest = {"commit": 9.0, "launch": 50.0}
     path = {**overviews.PATH, "explained": {**overviews.PATH["explained"], "rest": rest}}
     found = sentence_of(overviews.overview(progress=progress(), criticalPath=path))
-    assert found["text"].endswith("a window takes 97 ms, 52% of it Spark launch and 42% quote[1]")
+    assert found["text"].endswith("a window takes 97 ms, 52% of it sending time and 42% quote[1]")
     path["path"] = [{**step, "latencyMs": 0.01} for step in path["path"]]
     found = sentence_of(overviews.overview(progress=progress(), criticalPath=path))
-    assert found["text"].endswith("a window takes 97 ms, 52% of it Spark launch")
+    assert found["text"].endswith("a window takes 97 ms, 52% of it sending time")
 
 
 def test_pieces_say_where_the_page_shows_what_they_are_made_of():
