@@ -19,12 +19,13 @@ from ridgeline.stram.control import AttemptFailed
 class SlotAttempt:
     """An attempt in flight: `sent` to slots when, None while it waits for one; `owed`: who has not reported.
 
-    `stage_ended`: when the last container so far of each stage has. `times`: so many times as long as others
-    it may take.
+    `source`: what it reads from Spark. `stage_ended`: when the last container so far of each stage has ended
+    it. `times`: so many times as long as others it may take.
     """
 
     request: WindowRequest
     owed: set[int]
+    source: object = None
     sent: float | None = None
     stage_ended: dict[int, float] = field(default_factory=dict)
     times: float = 1.0
@@ -52,7 +53,9 @@ class SlotAttempts:
         self._unreported: Failure | None = None
         """Why, until it is reported: one loss is one failure, however many windows begin meanwhile."""
 
-    def begin(self, request: WindowRequest, *, complete: bool) -> Sequence[WindowRequest | AttemptFailed]:
+    def begin(
+        self, request: WindowRequest, source: object = None, *, complete: bool
+    ) -> Sequence[WindowRequest | AttemptFailed]:
         """The requests to send now; or that the attempt has failed, since containers have lost their state.
 
         Nothing follows for attempts after that one: STRAM finds them void, too, and has states in its next.
@@ -68,7 +71,7 @@ class SlotAttempts:
                 return ()
             failure = replace(failure, window_id=request.window_id)
             return (AttemptFailed(request.window_id, request.attempt, failure),)
-        self._flight[request.window_id] = SlotAttempt(request, set(self.stages))
+        self._flight[request.window_id] = SlotAttempt(request, set(self.stages), source)
         if self._waiting is None:
             return (request,)
         self._waiting.append(request)

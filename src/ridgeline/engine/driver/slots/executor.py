@@ -58,7 +58,7 @@ from ridgeline.stram.control import (
 from ridgeline.stram.patience import Patience
 from ridgeline.stram.placement import PlanRules, most_slots
 from ridgeline.stram.rules import describe_given_up
-from ridgeline.stram.slot_attempts import SlotAttempts
+from ridgeline.stram.slot_attempts import SlotAttempt, SlotAttempts
 from ridgeline.stram.slot_resources import needs_of
 from ridgeline.stram.slots import (
     GiveUpRule,
@@ -87,13 +87,13 @@ class AttemptSender:
         self._commit: int | None = None
         """The last window that was committed, if it is not sent yet: the next `RunAttempt` has it."""
 
-    def send(self, group: SlotGroup, request: WindowRequest) -> None:
+    def send(self, group: SlotGroup, attempt: SlotAttempt) -> None:
         """Send an attempt to all slots; each gets the states of its own containers only. Raises FeedError."""
-        contents = self._contents
+        contents, request = self._contents, attempt.request
         self._sent = True
         hosts = {member.host for member in contents.slots.members.values()}
         place = self._sharing.place(request.window_id, request.attempt, hosts)
-        fed = self._feeds.prepare(request)
+        fed = self._feeds.prepare(request, attempt.source)
         commit, self._commit = self._commit, None
         self._send(group, RunAttempt(request, place, fed, -1 if commit is None else commit))
         if fed:
@@ -208,9 +208,8 @@ class SlotExecutor:
         self.open()
         group = self._group
         assert group is not None  # noqa: S101  it is open
-        self._feeds.take(request.window_id, source)
         complete = group.complete and self._clock.monotonic() >= self._patience.wait_until
-        self._carry_out(group, self._attempts.begin(request, complete=complete))
+        self._carry_out(group, self._attempts.begin(request, source, complete=complete))
         return self._clock.wall()
 
     def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
@@ -383,7 +382,7 @@ class SlotExecutor:
             return
         self._spare.speculation.sent(attempt, now)
         try:
-            self._sender.send(group, request)
+            self._sender.send(group, attempt)
         except FeedError as error:
             self._fail(error.failure)
 

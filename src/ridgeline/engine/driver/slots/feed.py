@@ -113,23 +113,17 @@ class Feeds:
         self._open_feed = open_feed
         self._reason = reason
         self._clock = clock
-        self._sources: dict[int, Any] = {}
         self._feed: Feed | None = None
         self._request = WindowRequest(-1, 0, 0)
         self._look_at = math.inf
 
-    def take(self, window_id: int, source: object) -> None:
-        """A window has begun whose trigger got this from Spark; None for ticks."""
-        if source is not None:
-            self._sources[window_id] = source
-
-    def prepare(self, request: WindowRequest) -> Mapping[int, tuple[int, ...]]:
+    def prepare(self, request: WindowRequest, source: Any) -> Mapping[int, tuple[int, ...]]:
         """The tasks that are to feed each container in an attempt; the attempt before is fed no more.
 
-        Raises FeedError if Spark cannot plan it.
+        `source`: what the window's trigger got from Spark; None for ticks. Raises FeedError if Spark cannot
+        plan it.
         """
         self.stop()
-        source = self._sources.get(request.window_id)
         if source is None:
             return {}
         self._request = request
@@ -171,7 +165,6 @@ class Feeds:
 
     def over(self, window_id: int) -> None:
         """All containers have run the window: its tasks, which may just be ending, do not matter."""
-        self._sources.pop(window_id, None)
         if self._request.window_id == window_id:
             self._feed, self._look_at = None, math.inf
 
