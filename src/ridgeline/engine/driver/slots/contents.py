@@ -51,7 +51,7 @@ class Following:
 
     `fresh`: the slots that were started for it. `needs`: what each slot needs. `based_on`: the placement that
     it follows. `plans`: of each slot. `since`: when the slots were started (monotonic). `asked`: the process
-    of each slot that was sent its file; `ready`: those that have. `failure`: why one could not.
+    of each slot that was sent its specs; `ready`: those that have read them. `failure`: why one could not.
     `spreads`: it is the plan that runs, in more slots. `preferences`: hosts of those and others that move.
     """
 
