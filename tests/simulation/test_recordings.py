@@ -19,8 +19,10 @@ from support.simulation.disk import SimulatedDisk
 from support.simulation.process import Process
 from support.simulation.world import Case, World
 
-_KINDS = ("kill slot", "job", "cut", "late", "stop slot", "raise", "kill driver")
-"""No rivals: what a driver that is fenced begins to record, another does not know of."""
+_KINDS = (
+    *("kill slot", "job", "cut", "late", "no answer", "stop slot", "disown", "raise"),
+    *("kill driver", "stop driver", "second driver", "power", "lost answer"),
+)
 
 
 class _Asking:
