@@ -23,9 +23,9 @@ from ridgeline.service.http.endpoints import ENDPOINTS
 from ridgeline.service.http.guard import Guard, caller_of
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import LIVE, STREAMED
-from ridgeline.service.page.assets import Assets, SafeHeaders
+from ridgeline.service.page.assets import SafeHeaders
 from ridgeline.service.page.live import EVERY_MS
-from ridgeline.service.page.routes import begin_session, page_or, page_routes, shown_rights
+from ridgeline.service.page.routes import page_or, page_routes, shown_rights
 from ridgeline.service.page.session import Sessions
 
 
@@ -67,13 +67,6 @@ def create_history(runs: Runs) -> Starlette:
 
 def _of_a_run(runs: Runs) -> list[Any]:
     """The routes below the address of a run."""
-    assets = Assets()
-
-    def page(request: Request) -> Response:
-        return assets.answer(request, "index.html")
-
-    def file(request: Request) -> Response:
-        return assets.answer(request, request.path_params["path"])
 
     async def live(request: Request) -> Response:
         run = await run_in_threadpool(runs.of, request.path_params["run"])
@@ -85,11 +78,8 @@ def _of_a_run(runs: Runs) -> list[Any]:
         return reply({"name": name, "readOnly": True})
 
     return [
-        Route("/", page),
-        Route("/page/session", _rights),
-        Route("/page/session", begin_session, methods=["POST"]),
-        Route("/page/{path:path}", file),
-        Route("/index.json", index),
+        Route("/", page_or(index)),
+        page_routes(_rights),
         Route(LIVE.path, live),
         Route(f"{BASE}/page", _refused, methods=["POST"]),
         *(_route(runs, endpoint) for endpoint in ENDPOINTS),

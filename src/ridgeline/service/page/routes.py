@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -34,8 +34,8 @@ def page_or(index: Callable[[Request], Response], page: str = "index.html") -> C
     return answer
 
 
-def page_routes() -> Mount:
-    """Below `/page`: the files of the page, and its session."""
+def page_routes(rights: Callable[[Request], Awaitable[Response]] | None = None) -> Mount:
+    """Below `/page`: the files of the page, and its session. `rights`: says what its browser may."""
     assets = Assets()
 
     def file(request: Request) -> Response:
@@ -44,7 +44,7 @@ def page_routes() -> Mount:
     return Mount(
         "/page",
         routes=[
-            Route("/session", _rights),
+            Route("/session", rights or _rights),
             Route("/session", begin_session, methods=["POST"]),
             Route("/{path:path}", file),
         ],
