@@ -23,6 +23,7 @@ from ridgeline.cli.tables import folded
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target
+    from ridgeline.cli.remote.client import Client
     from ridgeline.service.registry import Entry
     from ridgeline.service.store.asking import Said
 
@@ -154,22 +155,23 @@ def stop(
 
     Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
     """
+    from ridgeline.cli.remote.change_request import ChangeSender, Waiting
+
     target = _target(remote)
     entry = target.entry
-    if not now:
-        if _answers(target, remote):
-            _ask_to_end(target, remote, "/shutdown")
-            _wait_for_end(target, remote)
-        else:
-            _end_here(target, remote, signal.SIGTERM)
-        return
-    if not yes and not _confirmed(f"end `{remote.app}` (process {entry.pid} on `{entry.host}`) at once?"):
+    question = f"end `{remote.app}` (process {entry.pid} on `{entry.host}`) at once?"
+    if now and not yes and not _confirmed(question):
         write(f"nothing was done: `{remote.app}` runs on")
         raise typer.Exit(2)
-    if _answers(target, remote):
-        _ask_to_end(target, remote, "/kill")
-    else:
-        _end_here(target, remote, signal.SIGKILL)
+    client = _answering(target, remote)
+    if client is None:
+        _end_here(target, remote, signal.SIGKILL if now else signal.SIGTERM)
+        return
+    waiting = Waiting(remote.no_wait, remote.timeout)
+    sender = ChangeSender(client, remote.app, waiting, remote.as_json)
+    sender.end("/kill" if now else "/shutdown", remote.note)
+    if not now:
+        _wait_for_end(target, remote)
 
 
 # How it is ended --------------------------------------------------------------------------------------------
@@ -190,28 +192,19 @@ def _target(remote: Change) -> Target:
     return target
 
 
-def _answers(target: Target, remote: Change) -> bool:
-    """Whether its web service answers. Raises CommandError if it does not let this user in."""
+def _answering(target: Target, remote: Change) -> Client | None:
+    """A client of its web service, if that answers. Raises CommandError if it does not let this user in."""
     try:
         client = target.client(remote.token, remote.ca)
     except CommandError:
-        return False
+        return None
     try:
         client.get("/info")
     except CommandError:
         raise
     except RidgelineError:
-        return False
-    return True
-
-
-def _ask_to_end(target: Target, remote: Change, path: str) -> None:
-    """Ask its web service to end it. Raises RidgelineError."""
-    from ridgeline.cli.remote.change_request import ChangeSender, Waiting
-
-    client = target.client(remote.token, remote.ca)
-    waiting = Waiting(remote.no_wait, remote.timeout)
-    ChangeSender(client, remote.app, waiting, remote.as_json).end(path, remote.note)
+        return None
+    return client
 
 
 def _here(target: Target) -> bool:
