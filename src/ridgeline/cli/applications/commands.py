@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
@@ -134,10 +132,6 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-_CLOCK = SystemClock()
-_POLL_SECONDS = 0.1
-
-
 def stop(
     remote: Change,
     now: Annotated[
@@ -207,25 +201,16 @@ def _answering(target: Target, remote: Change) -> Client | None:
     return client
 
 
-def _here(target: Target) -> bool:
-    """Whether its process is known and on this machine."""
-    from ridgeline.service.registry import process_identity
-
-    entry = target.entry
-    return bool(
-        entry.process and entry.host == socket.gethostname() and process_identity(entry.pid) == entry.process
-    )
-
-
 def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
     """End the process of an application on this machine.
 
     Raises CommandError if it is elsewhere or another user's, RidgelineError if it does not end in time.
     """
+    from ridgeline.cli.applications.resolving import is_here
     from ridgeline.service.registry import send_signal
 
     entry = target.entry
-    if not _here(target):
+    if not is_here(entry):
         raise CommandError(_elsewhere(target, remote.app))
     managed = number == signal.SIGKILL and _is_managed(entry.pid)
     try:
@@ -266,16 +251,13 @@ def _is_managed(pid: int) -> bool:
 
 def _wait_for_end(target: Target, remote: Change) -> None:
     """Wait until its process on this machine is gone. Raises RidgelineError after `--timeout`."""
-    if remote.no_wait:
-        return
-    deadline = _CLOCK.monotonic() + remote.timeout
-    while _here(target):
-        if _CLOCK.monotonic() > deadline:
-            raise RidgelineError(
-                f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline stop {remote.app} --now` "
-                "ends it"
-            )
-        _CLOCK.wait(_POLL_SECONDS)
+    from ridgeline.cli.applications.resolving import await_end
+
+    if not remote.no_wait and not await_end(target.entry, remote.timeout):
+        raise RidgelineError(
+            f"`{remote.app}` still runs after {remote.timeout:g} s; `ridgeline stop {remote.app} --now` "
+            "ends it"
+        )
 
 
 def _confirmed(question: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.errors import CommandError
@@ -15,6 +17,9 @@ from ridgeline.service.store.standing import Standing, reachable, standing
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
+
+
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,26 @@ def _found(folder: EntryFolder, app: str) -> Found | None:
     if found is not None:
         return found
     return next((one for one in folder.entries() if one.entry is not None and one.entry.id == app), None)
+
+
+def is_here(entry: registry.Entry) -> bool:
+    """Whether the process of an application is known and on this machine."""
+    return bool(
+        entry.process
+        and entry.host == socket.gethostname()
+        and registry.process_identity(entry.pid) == entry.process
+    )
+
+
+def await_end(entry: registry.Entry, seconds: float) -> bool:
+    """Wait until an application's process on this machine is gone, for so long at most; whether it is."""
+    clock = SystemClock()
+    until = clock.monotonic() + seconds
+    while is_here(entry):
+        if clock.monotonic() > until:
+            return False
+        clock.wait(_POLL_SECONDS)
+    return True
 
 
 def not_running(how: Standing) -> str:

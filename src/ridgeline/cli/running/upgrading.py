@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import local_path
 from ridgeline.cli import completing
@@ -23,9 +22,6 @@ from ridgeline.service import registry
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
-
-_CLOCK = SystemClock()
-_POLL_SECONDS = 0.5
 
 
 def upgrade(
@@ -102,20 +98,14 @@ def _stop(client: Client, running: str, entry: registry.Entry) -> None:
 
     Raises RidgelineError if that takes more than a minute.
     """
+    from ridgeline.cli.applications.resolving import await_end
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 
     waiting = Waiting()
     ChangeSender(client, running, waiting).end("/shutdown", "upgrade")
-    deadline = _CLOCK.monotonic() + waiting.timeout
-    while any(one.id == entry.id for one in registry.running()):
-        if _CLOCK.monotonic() > deadline:
-            again = (
-                f"`ridgeline run` with `--checkpoint {shlex.quote(entry.checkpoint)}` starts the new version"
-            )
-            raise RidgelineError(
-                f"the process {entry.pid} of `{running}` has not ended; once it has, {again}"
-            )
-        _CLOCK.wait(_POLL_SECONDS)
+    if not await_end(entry, waiting.timeout):
+        again = f"`ridgeline run` with `--checkpoint {shlex.quote(entry.checkpoint)}` starts the new version"
+        raise RidgelineError(f"the process {entry.pid} of `{running}` has not ended; once it has, {again}")
 
 
 __all__ = ["upgrade"]
