@@ -23,7 +23,7 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409, 413)
 
 
 class Client:
-    """Questions to one application, at `url`. `ca`: as of `caller_of`.
+    """Questions to one application, at `url`. `ca`: as of `opener_of`.
 
     All methods block for at most ten seconds, `get` for `timeout`, `events` while it is read.
 

@@ -10,7 +10,6 @@ import http.client
 import os
 import ssl
 import urllib.request
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -26,23 +25,32 @@ class WrongCertificateError(RidgelineError):
     """A service presents another certificate than its fingerprint says; nothing was sent to it."""
 
 
-class Caller:
-    """Speaks TLS with one service.
+def opener_of(url: str, ca: str | None = None) -> urllib.request.OpenerDirector:
+    """What opens addresses of the service at `url`: without a proxy, redirects and other schemes.
 
-    Args:
-        url: Its address.
-        ca: A file with authorities (PEM) that are accepted; empty: those of this machine.
-        pinned: The fingerprint in the registry now, which wins over `ca`; empty: the service is not in it.
+    `ca`: a file with authorities (PEM) that are accepted; empty: those of this machine; None: as the
+    environment says. The fingerprint in the registry wins over it.
 
-    Raises:
-        RidgelineError: If the file holds none.
+    Raises RidgelineError if the file holds none, UntrustedError if others can write to the registry.
     """
+    secured = [_CheckedHandler(url, ca)] if url.startswith("https:") else []
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects(), *secured)
 
-    def __init__(self, url: str, *, ca: str = "", pinned: Callable[[], str] = lambda: "") -> None:
-        self.url = url
-        self._ask = pinned
-        self._fingerprint = pinned()
-        self.context = _context("" if self._fingerprint else ca, verifies=not self._fingerprint)
+
+class _CheckedHandler(urllib.request.HTTPSHandler):
+    """Opens `https` addresses of one service; arguments as of `opener_of`."""
+
+    def __init__(self, url: str, ca: str | None) -> None:
+        self._url = url
+        self._fingerprint = registry.certificate_at(url)
+        authorities = os.environ.get(CA_VARIABLE, "") if ca is None else ca
+        pinned = bool(self._fingerprint)
+        self.context = _context("" if pinned else authorities, verifies=not pinned)
+        super().__init__(context=self.context)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Send the request, once the certificate is checked."""
+        return self.do_open(partial(_Connection, self), req)
 
     def check(self, presented: bytes | None) -> None:
         """Compare the certificate (DER) that the service presents, before anything is sent to it.
@@ -54,47 +62,13 @@ class Caller:
         found = fingerprint_of_der(presented or b"")
         if found == self._fingerprint:
             return
-        renewed = self._ask()
-        if found == renewed:
-            self._fingerprint = renewed
-            return
-        raise WrongCertificateError(
-            f"`{self.url}` presents the certificate {found}, not {renewed or self._fingerprint}: another "
-            "program may answer there, so nothing was sent"
-        )
-
-
-def caller_of(url: str, ca: str | None = None) -> Caller:
-    """How the service at an address is called; `ca` is as of `Caller`, None: the environment's.
-
-    Raises RidgelineError as `Caller`, UntrustedError if others can write to the registry.
-    """
-    return Caller(
-        url,
-        ca=os.environ.get(CA_VARIABLE, "") if ca is None else ca,
-        pinned=partial(registry.certificate_at, url),
-    )
-
-
-def opener_of(url: str, ca: str | None = None) -> urllib.request.OpenerDirector:
-    """What opens addresses of the service at `url`: without a proxy, redirects and other schemes.
-
-    Raises RidgelineError as `caller_of`.
-    """
-    secured = [_CheckedHandler(caller_of(url, ca))] if url.startswith("https:") else []
-    return urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects(), *secured)
-
-
-class _CheckedHandler(urllib.request.HTTPSHandler):
-    """Opens `https` addresses as a `Caller` says."""
-
-    def __init__(self, caller: Caller) -> None:
-        super().__init__(context=caller.context)
-        self._caller = caller
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        """Send the request, once the certificate is checked."""
-        return self.do_open(partial(_Connection, self._caller), req)
+        renewed = registry.certificate_at(self._url)
+        if found != renewed:
+            raise WrongCertificateError(
+                f"`{self._url}` presents the certificate {found}, not {renewed or self._fingerprint}: "
+                "another program may answer there, so nothing was sent"
+            )
+        self._fingerprint = renewed
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -105,15 +79,15 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class _Connection(http.client.HTTPSConnection):
-    def __init__(self, caller: Caller, host: str, **options: Any) -> None:
-        super().__init__(host, context=caller.context, **options)
-        self._caller = caller
+    def __init__(self, handler: _CheckedHandler, host: str, **options: Any) -> None:
+        super().__init__(host, context=handler.context, **options)
+        self._handler = handler
 
     def connect(self) -> None:
         """Connect, and check the certificate. Raises WrongCertificateError."""
         super().connect()
         secured: Any = self.sock
-        self._caller.check(secured.getpeercert(binary_form=True))
+        self._handler.check(secured.getpeercert(binary_form=True))
 
 
 def tls_problem(url: str, error: BaseException) -> str:
