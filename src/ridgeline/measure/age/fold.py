@@ -54,13 +54,6 @@ class PublishAges:
         self._visible: dict[str, tuple[int, float]] = {}
         self._waiting: dict[str, dict[int, _Waiting]] = {}
 
-    @property
-    def pending(self) -> int:
-        """How many samples wait."""
-        return sum(
-            len(waiting.samples) for operators in self._waiting.values() for waiting in operators.values()
-        )
-
     def committed(
         self, name: str, operator: int, window_id: int, as_of: float, sample: AgeSample
     ) -> Iterator[tuple[int, AgeSample, float]]:

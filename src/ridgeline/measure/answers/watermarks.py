@@ -13,8 +13,6 @@ from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.status import OperatorStatus
 from ridgeline.measure.topology import Topology, for_neighbours
 
-_LEAST_FAR = ("finished", "idle", "running", "waiting")
-"""The state of several operators is the last of these that one of them has."""
 _NAMED = 8
 """Inputs that a row names: where all partitions wait for the same, their number says no more."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
-_NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 Figures = npt.NDArray[np.float64]
 ROWS = 6
 """The rows of `LatencyColumns.figures`; the last one is taken from the events as it is."""

@@ -499,13 +499,6 @@ class ProgressFold:
             )
         return rows
 
-    def _silent(self, figures: ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
-        """The rows of containers that are silent."""
-        beats = self.windows.oldest.heartbeats.values() if self.windows.oldest is not None else ()
-        if all(now - at <= self._timeout for at in beats):
-            return []
-        return [row for row in self._containers(figures, now) if row["silent"]]
-
     @property
     def forgiven_seconds(self) -> float:
         """Lateness that the trigger has forgiven itself: its schedule less the one that it began with."""

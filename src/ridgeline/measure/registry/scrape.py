@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,6 @@ from ridgeline.measure.metric import Metric
 from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.measure.topology import MetricNode, OperatorNode
 
-_PARTITION = re.compile(r"\[\d+\]$")
 Labels = tuple[str, ...]
 
 
@@ -99,7 +97,7 @@ class Scrape:
 
 def operator_labels(title: str, partition: int) -> Labels:
     """The labels `operator` and `partition` of a physical operator."""
-    return _PARTITION.sub("", title), str(partition)
+    return title.removesuffix(f"[{partition}]"), str(partition)
 
 
 @dataclass(frozen=True, slots=True)
