@@ -22,6 +22,7 @@ from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean, nearest
 from ridgeline.api.support.files import is_local, local_path, resolve
+from ridgeline.operators._halving import take_fitting
 
 WILDCARDS = frozenset("*?[")
 _MARKERS = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_")
@@ -154,19 +155,19 @@ def sift(
     `parse(begin, end)` parses some of them, and raises one of `wrong`. `describe` gives text and error of one
     that cannot be parsed, by its place and what was raised for it.
     """
-    batches, rows, unread = [], [], []
-    todo = [(0, len(numbers))] if len(numbers) else []
-    while todo:
-        begin, end = todo.pop()
-        try:
-            batches.append(parse(begin, end))
-            rows.append(numbers[begin:end])
-        except wrong as error:
-            if end - begin <= 1:
-                unread.append(Unread(int(numbers[begin]), *describe(begin, error)))
-                continue
-            middle = (begin + end) // 2
-            todo += [(middle, end), (begin, middle)]
+    batches: list[Any] = []
+    rows: list[npt.NDArray[np.int64]] = []
+    unread: list[Unread] = []
+
+    def take(places: Sequence[int]) -> None:
+        begin, end = places[0], places[-1] + 1
+        batches.append(parse(begin, end))
+        rows.append(numbers[begin:end])
+
+    def refuse(place: int, error: Exception) -> None:
+        unread.append(Unread(int(numbers[place]), *describe(place, error)))
+
+    take_fitting(range(len(numbers)), take, refuse, wrong)
     return Sifted(batches, np.concatenate([np.empty(0, np.int64), *rows]), unread)
 
 

@@ -21,7 +21,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import SchemaType
-from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
+from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
@@ -29,6 +29,7 @@ from ridgeline.api.support.masking import masked_and_capped
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext, SourceUnavailableError
+from ridgeline.operators._halving import take_fitting
 from ridgeline.operators._json import parse_line, read_type, value_of
 from ridgeline.operators._kinds import family
 from ridgeline.operators._texts import convert
@@ -637,35 +638,31 @@ class IncreasingReader(SourceReader):
         self._closing()
 
     def _batch(self, part: SourceRange, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
-        """A chunk as a batch; row by row where one does not fit."""
-        try:
-            return self._columns(rows)
-        except FAULTS:
-            kept = [self._columns([row]) for row in rows if self._fits(part, row)]
+        """A chunk as a batch, without the rows that do not fit.
+
+        Raises RidgelineError for one unless rows may be left out.
+        """
+        kept: list[pa.RecordBatch] = []
+
+        def refuse(row: Sequence[Any], error: Exception) -> None:
+            text = masked_and_capped(repr(tuple(row[1:])), 300)
+            self._context.leave_out(part.partition, row[0], text, str(error))
+
+        take_fitting(rows, lambda some: kept.append(self._columns(some)), refuse, FAULTS)
+        if len(kept) == 1:
+            return kept[0]
         made = pa.Table.from_batches(kept, self._schema).combine_chunks().to_batches()
         return made[0] if made else self._columns([])
 
     def _columns(self, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+        """Rows as a batch. Raises one of `FAULTS` that names the column of a value that does not fit."""
         columns = list(zip(*rows, strict=True))[1:] if rows else [()] * len(self._schema)
-        arrays = [column_of(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        arrays = []
+        for column, field in zip(columns, self._schema, strict=True):
+            try:
+                arrays.append(column_of(column, field.type))
+            except FAULTS as error:
+                raise ValueError(f"column `{field.name}` is no {field.type}: {error}") from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         refuse_nulls(self._context.schema, batch)
         return batch
-
-    def _fits(self, part: SourceRange, row: Sequence[Any]) -> bool:
-        """Whether a row fits; if not it is left out. Raises RidgelineError unless rows may be left out."""
-        why = ""
-        for value, field in zip(row[1:], self._schema, strict=True):
-            try:
-                column_of([value], field.type)
-            except FAULTS as error:
-                why = f"column `{field.name}` is no {field.type}: {error}"
-                break
-        else:
-            try:
-                self._columns([row])
-            except MisplacedNullError as error:
-                why = str(error)
-        if why:
-            self._context.leave_out(part.partition, row[0], masked_and_capped(repr(tuple(row[1:])), 300), why)
-        return not why

@@ -229,11 +229,17 @@ class DatabaseSink(TableSink):
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         """How many rows a statement has found. Raises errors of the database."""
-        raise NotImplementedError
+        return int(self._executed(statement, values).rowcount)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
         """The rows of an answer. Raises errors of the database."""
-        raise NotImplementedError
+        found: Sequence[Any] = self._executed(query, values).fetchall()
+        return found
+
+    def _executed(self, statement: str, values: Sequence[Any]) -> Any:
+        cursor = self.connection.cursor()
+        cursor.execute(statement, *([values] if values else ()))  # else a `%` is one
+        return cursor
 
     def explained(self, error: Exception, batches: Sequence[Batch]) -> Exception:
         """What an error means: itself, or what the user has to mend."""

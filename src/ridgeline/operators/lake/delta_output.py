@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -21,6 +20,7 @@ from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+from ridgeline.operators._halving import take_fitting
 from ridgeline.operators.databases.tables import DELETED, Target
 from ridgeline.operators.lake.target import (
     NUMBER,
@@ -99,6 +99,10 @@ _UNFIT = set(" ,;{}()\n\t=")
 """The characters that no column's name has: Delta's readers refuse them."""
 _REFUSED = "Invalid data found"
 _CONSTRAINTS = "delta.constraints."
+
+
+class _RefusedError(Exception):
+    """A constraint refuses one of some rows."""
 
 
 class DeltaSink(LakeSink):
@@ -274,26 +278,25 @@ class DeltaSink(LakeSink):
             for name, text in known:
                 if name.startswith(_CONSTRAINTS):
                     beside.alter.add_constraint({name.removeprefix(_CONSTRAINTS): text})
-            kept, parts = [], [np.arange(len(rows))]
-            while parts:
-                part = parts.pop()
+            names = ", ".join(f"{name} ({text})" for name, text in known if "constraint" in name)
+            kept: list[int] = []
+
+            def take(part: Sequence[int]) -> None:
+                checked = rows.take(pa.array([row for row in part if not deletes[row]], pa.int64()))
+                checked = checked.select([field.name for field in self.columns.fields])
                 try:
-                    checked = rows.take(pa.array([number for number in part if not deletes[number]]))
-                    checked = checked.select([field.name for field in self.columns.fields])
                     library.write_deltalake(beside, checked, mode="append")
-                    kept.append(part)
                 except library.exceptions.DeltaError as error:
                     if _REFUSED not in str(error):
                         raise
-                    if len(part) == 1:
-                        names = ", ".join(f"{name} ({text})" for name, text in known if "constraint" in name)
-                        self.refuse_rows(
-                            batches, rows.take(pa.array(part)), f"a constraint refuses it: {names}"
-                        )
-                        continue
-                    half = len(part) // 2
-                    parts += [part[half:], part[:half]]
-        return rows.take(pa.array(np.sort(np.concatenate([np.empty(0, np.int64), *kept]))))
+                    raise _RefusedError from error
+                kept.extend(part)
+
+            def refuse(row: int, _: Exception) -> None:
+                self.refuse_rows(batches, rows.slice(row, 1), f"a constraint refuses it: {names}")
+
+            take_fitting(range(len(rows)), take, refuse, _RefusedError)
+        return rows.take(pa.array(kept, pa.int64()))
 
     def close(self) -> None:
         """Let go of the table."""

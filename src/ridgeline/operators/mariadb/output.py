@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from ridgeline.connect.sink import Batch, Sink
+from ridgeline.operators._halving import take_fitting
 from ridgeline.operators.databases.servers import ServerSink
 from ridgeline.operators.databases.tables import DELETED, TableRows, Target
 from ridgeline.operators.mariadb.connecting import (
@@ -52,8 +53,8 @@ class Row(NamedTuple):
     gone: bool
 
 
-class _ChangedError(Exception):
-    """The server has warned that a value is not as it was sent."""
+class _RefusedError(Exception):
+    """A row cannot be written as it was sent."""
 
 
 class MariaDbSink(ServerSink):
@@ -86,18 +87,6 @@ class MariaDbSink(ServerSink):
         if not self._server.database:
             self.fault("`url` names no database", "name that of the table")
         super().make_marks()
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """How many rows a statement has found. Raises errors of PyMySQL."""
-        with self.connection.cursor() as cursor:
-            return int(cursor.execute(statement, values or None))
-
-    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
-        """The rows of an answer. Raises errors of PyMySQL."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(query, values or None)
-            found: Sequence[Any] = cursor.fetchall()
-        return found
 
     def make(self, name: str, statement: str) -> None:
         """Make a table, unless it is there: a user may not be allowed to make one."""
@@ -230,8 +219,21 @@ class MariaDbSink(ServerSink):
 
     def _write_run(self, batch: Batch, names: Sequence[str], rows: list[Row]) -> None:
         """Write rows that are all deleted, or none of them."""
+
+        def take(part: Sequence[Row]) -> None:
+            self.execute("savepoint ridgeline_rows")
+            try:
+                self._send(names, part)
+            except (pymysql().MySQLError, _RefusedError) as error:
+                if not isinstance(error, _RefusedError) and code_of(error) not in ROW_ERRORS:
+                    raise
+                self.execute("rollback to savepoint ridgeline_rows")
+                raise _RefusedError(self._why(error)) from error
+
         for part in self._parts(rows):
-            self._write_part(batch, names, part)
+            take_fitting(
+                part, take, lambda row, error: self.refuse(batch, row.text, str(error)), _RefusedError
+            )
 
     def _parts(self, rows: list[Row]) -> Iterator[list[Row]]:
         """Rows of one statement each."""
@@ -247,36 +249,20 @@ class MariaDbSink(ServerSink):
         if part:
             yield part
 
-    def _write_part(self, batch: Batch, names: Sequence[str], rows: list[Row]) -> None:
-        """Write what can be written of rows of which one may be refused, in their order."""
-        self.execute("savepoint ridgeline_rows")
-        try:
-            self._send(names, rows)
-        except (pymysql().MySQLError, _ChangedError) as error:
-            if not isinstance(error, _ChangedError) and code_of(error) not in ROW_ERRORS:
-                raise
-            self.execute("rollback to savepoint ridgeline_rows")
-            if len(rows) == 1:
-                self.refuse(batch, rows[0].text, self._why(error))
-                return
-            half = len(rows) // 2
-            self._write_part(batch, names, rows[:half])
-            self._write_part(batch, names, rows[half:])
-
-    def _send(self, names: Sequence[str], rows: list[Row]) -> None:
-        """Send a statement. Raises errors of PyMySQL, and `_ChangedError`."""
+    def _send(self, names: Sequence[str], rows: Sequence[Row]) -> None:
+        """Send a statement. Raises errors of PyMySQL, and `_RefusedError`."""
         statement = self._delete(rows) if rows[0].gone else self._insert(names, rows)
         if len(rows) == 1 and len(statement.encode()) + 1024 > self._packet:  # it would hang up
-            raise _ChangedError(f"it is larger than the server's max_allowed_packet, {self._packet}")
+            raise _RefusedError(f"it is larger than the server's max_allowed_packet, {self._packet}")
         with self.connection.cursor() as cursor:
             cursor.execute(statement)
             warned = cursor.warning_count
         if warned:
             for _, code, text in self.rows("show warnings"):
                 if code in _CHANGED:
-                    raise _ChangedError(text)
+                    raise _RefusedError(text)
 
-    def _insert(self, names: Sequence[str], rows: list[Row]) -> str:
+    def _insert(self, names: Sequence[str], rows: Sequence[Row]) -> str:
         """The statement that inserts rows, by key or without, for `_send`."""
         target = self.target
         statement = f"insert into {self.table} ({self.listed(names)}) values "  # noqa: S608  literals
@@ -293,7 +279,7 @@ class MariaDbSink(ServerSink):
             f"{', '.join(f'{self.quoted(name)} = {values[name]}' for name in order)}"
         )
 
-    def _delete(self, rows: list[Row]) -> str:
+    def _delete(self, rows: Sequence[Row]) -> str:
         columns = self.listed(self.target.key)
         if len(self.target.key) == 1:
             return f"delete from {self.table} where {columns} in ({','.join(row.key for row in rows)})"  # noqa: S608  literals
@@ -301,7 +287,7 @@ class MariaDbSink(ServerSink):
         return f"delete from {self.table} where {same}"  # noqa: S608  literals
 
     def _why(self, error: Exception) -> str:
-        if isinstance(error, _ChangedError):
+        if isinstance(error, _RefusedError):
             return str(error)
         key = self.target.key
         if key and code_of(error) == _NULL and f"'{key[0]}'" in reason(error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.columns.casting import is_bytes, is_text
@@ -12,6 +13,7 @@ from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._json import json_lines
+from ridgeline.operators._replay_files import sift
 from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators._texts import convert
 from ridgeline.operators.payloads import _avro, _protobuf
@@ -63,31 +65,19 @@ def decoder_of(
 
 def decode(decoder: Decoder, values: Sequence[bytes]) -> Decoded:
     """Decode payloads. Those that do not fit are found by halving, so a few of them cost little."""
-    batches, bad = _decode(decoder, range(len(values)), values)
-    rows = range(len(values)) if not bad else [row for row in range(len(values)) if row not in bad]
+    wrong = (ValueError, pa.ArrowException, RidgelineError)
+    numbers = np.arange(len(values))
+    found = sift(
+        numbers, lambda first, end: decoder(values[first:end]), lambda _, error: ("", str(error)), wrong
+    )
+    batches, bad = found.batches, found.reasons
+    rows = found.rows.tolist() if bad else range(len(values))
     if len(batches) == 1:
         return Decoded(batches[0], rows, bad)
     if not batches:
         return Decoded(decoder([]), rows, bad)
     table = pa.Table.from_batches(batches).combine_chunks()
     return Decoded(table.to_batches()[0], rows, bad)
-
-
-def _decode(
-    decoder: Decoder, rows: Sequence[int], values: Sequence[bytes]
-) -> tuple[list[pa.RecordBatch], dict[int, str]]:
-    """The batches of the payloads that fit, in order, and why the others do not, by row."""
-    if not values:
-        return [], {}
-    try:
-        return [decoder(values)], {}
-    except (ValueError, pa.ArrowException, RidgelineError) as error:
-        if len(values) == 1:
-            return [], {rows[0]: str(error)}
-    half = len(values) // 2
-    first, bad = _decode(decoder, rows[:half], values[:half])
-    second, more = _decode(decoder, rows[half:], values[half:])
-    return [*first, *second], {**bad, **more}
 
 
 def _json(schema: Schema, *, framed: bool) -> Decoder:

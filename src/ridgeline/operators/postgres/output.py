@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.csv
 from pydantic import Field
 
 from ridgeline.connect.sink import Batch, Sink
+from ridgeline.operators._halving import take_fitting
 from ridgeline.operators._json import json_column
 from ridgeline.operators._kinds import NESTED, family
 from ridgeline.operators.databases.servers import ServerSink
@@ -158,15 +160,6 @@ class PostgresSink(ServerSink):
         super().connect()
         self.execute(f"set idle_in_transaction_session_timeout = '{_LONGEST_IDLE}'")
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """How many rows a statement has found. Raises errors of psycopg."""
-        return int(self.connection.execute(statement, values or None).rowcount)
-
-    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
-        """The rows of an answer. Raises errors of psycopg."""
-        found: Sequence[Any] = self.connection.execute(query, values or None).fetchall()
-        return found
-
     def make(self, name: str, statement: str) -> None:
         """Make a table, unless it is there, or another driver has just made it."""
         try:
@@ -233,29 +226,23 @@ class PostgresSink(ServerSink):
             self._write_rows([batch.data for batch in batches], batches[0].schema)
         except row_errors:
             for batch in batches:
-                self._write_parts(batch, split_rows(batch.data), row_errors)
+                take_fitting(
+                    split_rows(batch.data),
+                    partial(self._write_rows, schema=batch.schema),
+                    partial(self._refuse, batch),
+                    row_errors,
+                )
 
-    def _write_parts(self, batch: Batch, rows: list[bytes], row_errors: tuple[type[Exception], ...]) -> None:
-        """Write what can be written of a batch in which a row is refused, in its order."""
-        try:
-            self._write_rows(rows, batch.schema)
-        except row_errors as error:
-            if len(rows) > 1:
-                half = len(rows) // 2
-                self._write_parts(batch, rows[:half], row_errors)
-                self._write_parts(batch, rows[half:], row_errors)
-                return
-            remedy = ""
-            if self.target.key and isinstance(error, psycopg().errors.UniqueViolation):
-                remedy = "; where rows exchange values, make the constraint `deferrable`"
-            self.refuse(batch, rows[0].decode().rstrip("\n"), first_line(error), remedy=remedy, cause=error)
+    def _refuse(self, batch: Batch, row: bytes, error: Exception) -> None:
+        remedy = ""
+        if self.target.key and isinstance(error, psycopg().errors.UniqueViolation):
+            remedy = "; where rows exchange values, make the constraint `deferrable`"
+        self.refuse(batch, row.decode().rstrip("\n"), first_line(error), remedy=remedy, cause=error)
 
     def _write_rows(self, texts: Sequence[bytes], schema: pa.Schema) -> None:
         """Write rows, in a second way where one has a unique value of another: they may exchange them."""
-        key, sent = (
-            self.target.key,
-            [DELETED if name == self.target.delete else name for name in schema.names],
-        )
+        key = self.target.key
+        sent = [DELETED if name == self.target.delete else name for name in schema.names]
         names = [name for name in schema.names if name != self.target.delete]
         try:
             with self.connection.transaction():

@@ -227,15 +227,6 @@ class SqliteSink(FileSink):
         self.execute("pragma journal_mode = wal")
         self.execute("pragma synchronous = full")
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """How many rows an update has found. Raises errors of sqlite3."""
-        return int(self.connection.execute(statement, values).rowcount)
-
-    def rows(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
-        """The rows of an answer. Raises errors of sqlite3."""
-        found: Sequence[Any] = self.connection.execute(query, values).fetchall()
-        return found
-
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the file is locked, full, or its disk is gone."""
         return waits(error)
