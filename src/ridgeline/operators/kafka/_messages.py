@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api.columns.casting import is_bytes, is_text
-from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.times import NO_TIME, Microseconds, column_times
+from ridgeline.operators.kafka._rows import part_of
 from ridgeline.operators.kafka._settings import RegistrySettings
 from ridgeline.operators.payloads import PayloadFormat, encoder_of
 
@@ -93,10 +93,9 @@ class _Making:
         self._maker = maker
         self._names = maker.value_names(schema.arrow)
         registry = maker.registry.client() if maker.registry else None
-        optional = optional_columns(schema)
         self._value = encoder_of(
             maker.format,
-            _part(schema, self._names, optional),
+            part_of(schema, self._names),
             name=maker.topic,
             registry=registry if maker.format in ("avro", "protobuf") else None,
             subject=f"{maker.topic}-value",
@@ -107,7 +106,7 @@ class _Making:
         if maker.key:
             self._key = encoder_of(
                 maker.key_format,
-                _part(schema, maker.key, optional),
+                part_of(schema, maker.key),
                 name=f"{maker.topic}_key",
                 registry=registry if maker.key_format == "avro" else None,
                 subject=f"{maker.topic}-key",
@@ -149,7 +148,3 @@ class _Making:
         else:
             return np.full(len(batch), -1, np.int64)
         return np.where((newest == NO_TIME) | (newest < 0), -1, newest // 1_000)
-
-
-def _part(schema: Schema, names: Sequence[str], optional: set[str]) -> Schema:
-    return Schema(pa.schema([schema.arrow.field(name).with_nullable(name in optional) for name in names]))

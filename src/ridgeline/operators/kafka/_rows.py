@@ -113,11 +113,11 @@ class RowsMaker(NamedTuple):
     def value_schema(self, schema: Schema) -> Schema:
         """The columns of the value."""
         others = {*self.key, *self.metadata, *([] if self.deleted is None else [self.deleted])}
-        return _part(schema, [name for name in schema.arrow.names if name not in others])
+        return part_of(schema, [name for name in schema.arrow.names if name not in others])
 
     def _decoders(self, schema: Schema, registry: Registry | None) -> tuple[Decoder | None, Decoder | None]:
         """Those of value and key; None where neither has columns. Raises RidgelineError."""
-        of_value, of_key = self.value_schema(schema), _part(schema, self.key)
+        of_value, of_key = self.value_schema(schema), part_of(schema, self.key)
         value = key = None
         if len(of_value.arrow):
             own = registry if self.format in ("avro", "protobuf", "json") else None
@@ -130,7 +130,7 @@ class RowsMaker(NamedTuple):
         return value, key
 
 
-def _part(schema: Schema, names: Sequence[str]) -> Schema:
+def part_of(schema: Schema, names: Sequence[str]) -> Schema:
     """Some columns of a schema, which may be null where they may be there."""
     optional = optional_columns(schema)
     fields = [schema.arrow.field(name).with_nullable(name in optional) for name in names]

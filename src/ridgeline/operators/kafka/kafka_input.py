@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -64,12 +65,9 @@ class _Place:
         if messages[-1].offset() < end:
             self.messages = []
             return messages
-        low, high = 0, len(messages)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if messages[middle].offset() < end else (low, middle)
-        self.messages = messages[low:]
-        return messages[:low]
+        place = bisect_left(messages, end, key=lambda message: message.offset())
+        self.messages = messages[place:]
+        return messages[:place]
 
 
 class KafkaReader(SourceReader):

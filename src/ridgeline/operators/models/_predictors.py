@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import warnings
@@ -16,6 +15,7 @@ import pyarrow as pa
 from ridgeline.api import RidgelineError
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.support.files import is_local, local_path
+from ridgeline.connect.extras import imported
 from ridgeline.operators.models._features import check_count, check_order, is_text, matrix, numbers, texts
 from ridgeline.operators.models._files import (
     EXTRA,
@@ -55,27 +55,6 @@ def model_fault(model: Any) -> str | None:
     if callable(model) or hasattr(model, "predict") or hasattr(model, "transform"):
         return None
     return f"must be a file, `module:name`, an estimator or a function; got {shorten(model)}"
-
-
-def imported(path: str) -> Any:
-    """The object that `module:name` names. Raises RidgelineError."""
-    module, _, name = path.partition(":")
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise RidgelineError(
-            f"`{path}` needs the module `{error.name}`, which is not there; put it on PYTHONPATH"
-        ) from None
-    except Exception as error:
-        raise RidgelineError(
-            f"the module of `{path}` fails when it is imported: {type(error).__name__}: {error}; mend it"
-        ) from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            names = [known for known in vars(found) if not known.startswith("_")]
-            raise RidgelineError(f"`{module}` has no `{part}`; {did_you_mean(part, names)}")
-        found = getattr(found, part)
-    return found
 
 
 def loaded(model: Any, method: str, fields: Sequence[pa.Field], *, other_versions: bool) -> Predictor:

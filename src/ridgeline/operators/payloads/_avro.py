@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -16,7 +16,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.connect.extras import library
 from ridgeline.operators._kinds import family
-from ridgeline.operators.payloads._columns import RecordColumns
+from ridgeline.operators.payloads._columns import RecordColumns, RowEncoder
 from ridgeline.operators.payloads._registry import RegisteredSchema, Registry, frame, framed_id
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -123,7 +123,7 @@ def _parsed_of(registry: Registry, found: RegisteredSchema) -> Any:
     return parsed_schema(found.text, [one.text for one in registry.referred(found)])
 
 
-class AvroEncoder:
+class AvroEncoder(RowEncoder):
     """Encodes each row of a batch as a record of Avro, behind the framing of a schema's id if there is one.
 
     `columns`: what batches have. Raises RidgelineError for columns that the Avro schema does not have.
@@ -132,7 +132,7 @@ class AvroEncoder:
     def __init__(self, columns: pa.Schema, schema: Any, schema_id: int | None = None) -> None:
         self._write = _fastavro().schemaless_writer
         self._schema = parsed_schema(schema)
-        self._frame = b"" if schema_id is None else frame(schema_id)
+        super().__init__("the Avro schema", b"" if schema_id is None else frame(schema_id))
         fields = self._schema.get("fields") if isinstance(self._schema, dict) else None
         self._single = columns.names[0] if fields is None and len(columns) == 1 else None
         if self._single is None:
@@ -143,19 +143,11 @@ class AvroEncoder:
                     f"the Avro schema has no field `{lacking}`; {did_you_mean(lacking, names)}"
                 )
 
-    def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The values of all rows. Raises ValueError that names the first row which does not fit."""
-        return list(self._values(batch.to_pylist(maps_as_pydicts="strict")))
-
-    def _values(self, records: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
-        for row, record in enumerate(records):
-            sink = BytesIO()
-            sink.write(self._frame)
-            try:
-                self._write(sink, self._schema, record if self._single is None else record[self._single])
-            except Exception as error:  # what fastavro raises has many classes
-                raise ValueError(f"row {row} does not fit the Avro schema: {error}") from error
-            yield sink.getvalue()
+    def encoded(self, record: Mapping[str, Any]) -> bytes:
+        """The record of a row."""
+        sink = BytesIO()
+        self._write(sink, self._schema, record if self._single is None else record[self._single])
+        return sink.getvalue()
 
 
 def registered_encoder(

@@ -77,3 +77,24 @@ def _reshaper(kind: Any) -> Callable[[Any], Any] | None:
 
         return reshape
     return None
+
+
+class RowEncoder:
+    """The base of encoders that make a value of each row, behind a frame. `fits`: what a row has to fit."""
+
+    def __init__(self, fits: str, frame: bytes) -> None:
+        self._fits, self._frame = fits, frame
+
+    def encoded(self, record: Mapping[str, Any]) -> bytes:
+        """The value of a row. Raises what the library raises if it does not fit."""
+        raise NotImplementedError
+
+    def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
+        """The values of all rows. Raises ValueError that names the first row which does not fit."""
+        values: list[bytes] = []
+        for row, record in enumerate(batch.to_pylist(maps_as_pydicts="strict")):
+            try:
+                values.append(self._frame + self.encoded(record))
+            except Exception as error:  # what libraries raise has many classes
+                raise ValueError(f"row {row} does not fit {self._fits}: {error}") from error
+        return values

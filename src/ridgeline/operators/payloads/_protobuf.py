@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,10 +12,10 @@ import pyarrow as pa
 from ridgeline.api.columns.casting import is_list, is_text
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.operators.payloads._columns import RecordColumns
+from ridgeline.connect.extras import imported, library
+from ridgeline.operators.payloads._columns import RecordColumns, RowEncoder
 from ridgeline.operators.payloads._registry import Registry, frame, framed_id
 
-REMEDY = "install protobuf: `pip install 'ridgeline[kafka]'`"
 _FRAMED = 5
 _TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,11 +27,10 @@ def message_class(declared: Any) -> Any:
     `declared`: a generated class, a text such as "shop_pb2:Order", or a descriptor of a message. Raises
     RidgelineError for anything else, and without protobuf.
     """
-    try:
-        from google.protobuf import descriptor, message, message_factory
-    except ImportError as error:
-        raise RidgelineError(f"Protobuf needs protobuf, which is not installed; {REMEDY}") from error
-    found = _imported(declared) if isinstance(declared, str) else declared
+    library("google.protobuf", "Protobuf needs protobuf, which cannot be imported", "kafka")
+    from google.protobuf import descriptor, message, message_factory
+
+    found = imported(declared) if isinstance(declared, str) else declared
     if isinstance(found, descriptor.Descriptor):
         return message_factory.GetMessageClass(found)
     if isinstance(found, type) and issubclass(found, message.Message):
@@ -40,18 +38,6 @@ def message_class(declared: Any) -> Any:
     raise RidgelineError(
         f"{declared!r} is no class of Protobuf messages; give a generated class, or `module:Class`"
     )
-
-
-def _imported(name: str) -> Any:
-    """Import the object of a text such as "shop_pb2:Order". Raises RidgelineError if it is not there."""
-    module, _, path = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise RidgelineError(f"`{name}` cannot be imported: {error}; write it as `module:Class`") from error
-    return found
 
 
 class ProtobufDecoder:
@@ -145,7 +131,7 @@ def _is_map(field: Any) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
-class ProtobufEncoder:
+class ProtobufEncoder(RowEncoder):
     """Encodes each row of a batch as a message, behind its framing if there is a schema's id.
 
     Raises RidgelineError for a column that the message does not have.
@@ -158,22 +144,16 @@ class ProtobufEncoder:
             if name not in descriptor.fields_by_name:
                 known = did_you_mean(name, descriptor.fields_by_name)
                 raise RidgelineError(f"the message {descriptor.full_name} has no field `{name}`; {known}")
-        self._frame = b"" if schema_id is None else frame(schema_id) + written_indexes(indexes_of(descriptor))
+        indexes = written_indexes(indexes_of(descriptor))
+        framing = b"" if schema_id is None else frame(schema_id) + indexes
+        super().__init__(f"the message {descriptor.full_name}", framing)
 
-    def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The values of all rows. Raises ValueError that names the first row which does not fit."""
-        return list(self._values(batch.to_pylist(maps_as_pydicts="strict")))
-
-    def _values(self, records: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
-        for row, record in enumerate(records):
-            message = self._class()
-            try:
-                _fill(message, record)
-                value = message.SerializeToString()
-            except (TypeError, ValueError, KeyError, AttributeError) as error:
-                name = self._class.DESCRIPTOR.full_name
-                raise ValueError(f"row {row} does not fit the message {name}: {error}") from error
-            yield self._frame + value
+    def encoded(self, record: Mapping[str, Any]) -> bytes:
+        """The message of a row."""
+        message = self._class()
+        _fill(message, record)
+        value: bytes = message.SerializeToString()
+        return value
 
 
 def registered_encoder(columns: Schema, subject: str, registry: Registry, declared: Any) -> ProtobufEncoder:
