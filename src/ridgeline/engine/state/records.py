@@ -55,14 +55,15 @@ class Record(dict[str, Any]):
     __slots__ = ("rest",)
     former: ClassVar[str] = ""
     """The name of the class."""
-    shape: ClassVar[Shape] = {}
+    kind: ClassVar[str] = ""
+    fields: ClassVar[Sequence[str]] = ()
 
     def __new__(cls, *values: Any) -> Self:
         """As pickle makes the value: a NamedTuple of its fields, others of nothing."""
         record = super().__new__(cls)
         record.rest = {}
-        if cls.shape["kind"] == "NamedTuple":
-            dict.update(record, zip(types_of(cls.shape), values, strict=True))
+        if cls.kind == "NamedTuple":
+            dict.update(record, zip(cls.fields, values, strict=True))
         elif values:
             what = "says itself how it is written, so nothing else can read it"
             raise TypeError(f"`{type_text(cls.former)}` {what}")
@@ -72,13 +73,12 @@ class Record(dict[str, Any]):
         """`__new__` has done it, or the state follows."""
 
     def __setstate__(self, state: Any) -> None:
-        names = list(types_of(self.shape))
-        if isinstance(state, list) or (isinstance(state, tuple) and self.shape["kind"] == "model"):
-            state = dict(zip(names, state, strict=True))  # of a frozen dataclass, or attrs, with slots
+        if isinstance(state, list) or (isinstance(state, tuple) and self.kind == "model"):
+            state = dict(zip(self.fields, state, strict=True))  # of a frozen dataclass, or attrs, with slots
         elif isinstance(state, tuple):
             state = {**(state[0] or {}), **(state[1] or {})}
         state = {**state, **state.get("__dict__", {})}  # pydantic has its fields within
-        self.update((name, state.pop(name)) for name in names or list(state) if name in state)
+        self.update((name, state.pop(name)) for name in self.fields or list(state) if name in state)
         self.rest = {name: one for name, one in state.items() if name != "__dict__"}
 
     def __hash__(self) -> int:  # type: ignore[override]  # it may be in a set, or a key, until it is made
@@ -86,8 +86,9 @@ class Record(dict[str, Any]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
         memo[id(self)] = found = dict.__new__(type(self))
-        found.rest = copy.deepcopy(self.rest, memo)
-        found.update((name, copy.deepcopy(one, memo)) for name, one in self.items())
+        found.rest = copy.deepcopy(self.rest, memo) if self.rest else {}
+        for name, one in self.items():
+            found[name] = one if type(one) in _PLAIN else copy.deepcopy(one, memo)
         return found
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
@@ -111,7 +112,8 @@ class MemberName(str):
 def record_class(name: str, shape: Shape) -> Callable[..., Any]:
     """What stands for a class while a pickle is read. `name`, `shape`: those that it had."""
     if "members" not in shape:
-        return type(name.rpartition(".")[2], (Record,), {"__slots__": (), "former": name, "shape": shape})
+        known = {"former": name, "kind": shape["kind"], "fields": tuple(types_of(shape))}
+        return type(name.rpartition(".")[2], (Record,), {"__slots__": ()} | known)
     names = {value: member for member, value in reversed(shape["members"])}
 
     def member(value: Any) -> MemberName:
@@ -179,7 +181,7 @@ class Maker:
             kind = self._class_now(value)
             if kind is None:
                 raise ValueError(_LEFT.format(type_text(value.former)))
-            return self._of_class(kind, value)
+            return self._of_record(kind, value) if isinstance(value, Record) else _member(kind, value)
         if isinstance(value, (tuple, frozenset, list, deque, set)):
             return self._items(value)
         if isinstance(value, pa.RecordBatch):
@@ -351,10 +353,10 @@ class Maker:
         }
         if instance is None:
             return tuple.__new__(kind, values.values())
-        rest = self.any(found.rest) if isinstance(found, Record) else {}
+        rest = self.any(found.rest) if isinstance(found, Record) and found.rest else {}
         others = {name: one for name, one in rest.items() if not name.startswith("__pydantic")}
         if issubclass(kind, BaseModel):
-            before = types_of(found.shape) if isinstance(found, Record) else {}
+            before = found.fields if isinstance(found, Record) else ()
             given = {*rest.get("__pydantic_fields_set__", ()), *(found.keys() - before)} & found.keys()
             state = {"__pydantic_extra__": None, "__pydantic_private__": None} | rest
             state |= {"__dict__": values | others, "__pydantic_fields_set__": given}
