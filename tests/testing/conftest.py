@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from ridgeline.engine.state import keyed_segments
+
 
 @pytest.fixture
 def version(tmp_path, monkeypatch):
@@ -28,3 +30,9 @@ def version(tmp_path, monkeypatch):
 
     yield load
     forget()
+
+
+@pytest.fixture
+def in_segments(segments, monkeypatch):
+    """Lets a keyed state of a few keys lie in segments, if the parameter `segments` says so."""
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)

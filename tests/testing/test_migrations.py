@@ -214,10 +214,6 @@ def as_text(value: Any) -> str:
     return repr(float(value))
 
 
-def collected(run: Any) -> list[tuple[int, str]]:
-    return sorted((row.key, row.text) for row in run.collected("sink"))
-
-
 @pytest.mark.parametrize("seed", range(deep(12)))
 def test_a_chain_of_versions_keeps_what_a_model_keeps(
     load: Any, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -233,7 +229,8 @@ def test_a_chain_of_versions_keeps_what_a_model_keeps(
         module = load(**versions.source(), partitions=versions.choice.choice([1, 2, 3]))
         windows = versions.choice.randint(1, 9)
         run = run_local(module.app, checkpoint=storage, windows=windows)
-        assert collected(run) == versions.run(windows), versions.steps
+        rows = sorted((row.key, row.text) for row in run.collected("sink"))
+        assert rows == versions.run(windows), versions.steps
 
 
 KEYED = """kept = KeyedState({kind}, key=int)
@@ -281,16 +278,8 @@ WIDER = [
 
 @pytest.mark.parametrize("segments", [False, True])
 @pytest.mark.parametrize(("kind", "value", "wider", "function"), WIDER)
-def test_values_of_wider_types_are_exact(
-    load: Any,
-    kind: str,
-    value: str,
-    wider: str,
-    function: Any,
-    segments: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
+@pytest.mark.usefixtures("in_segments")
+def test_values_of_wider_types_are_exact(load: Any, kind: str, value: str, wider: str, function: Any) -> None:
     before = KEYED.format(kind=kind, value=value)
     storage = begun(load, before)
     found = texts(load, storage, KEYED.format(kind=wider, value="self.kept[r.key]"))
@@ -333,11 +322,9 @@ ONE = Part(7)
 """
 
 
+@pytest.mark.usefixtures("in_segments")
 @pytest.mark.parametrize("segments", [False, True])
-def test_a_function_gets_records_and_may_return_some(
-    load: Any, segments: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
+def test_a_function_gets_records_and_may_return_some(load: Any) -> None:
     before = KEYED.format(kind="Acc", value="Acc([ONE, Part(r.key)], Colour.RED, None)")
     storage = begun(load, before, classes=NESTED.format(red="RED", size="size", more="Any"))
     after = NESTED.format(red="CRIMSON", size="width", more="dict")
@@ -354,20 +341,19 @@ def test_a_function_gets_records_and_may_return_some(
     assert found[0] == f"Acc(parts=[Part(width=8), Part(width={key + 1})], colour={colour}, more={{}})"
 
 
-@pytest.mark.parametrize(
-    ("function", "told"),
-    [
-        ("lambda old: old", "`Acc` has no field `a`: a migration must drop it"),
-        ("lambda old: {}", "field `b` of `Acc` has no value, and no default"),
-        ("lambda old: {'b': 'x'}", "'x' is no `int`"),
-        ("lambda old: 5", "5 is no `migrated_app.Acc`"),
-        ("lambda old: {'b': old}", "is no `int`"),
-    ],
-)
+RETURNED = {
+    "old": "`Acc` has no field `a`: a migration must drop it",
+    "{}": "field `b` of `Acc` has no value, and no default",
+    "{'b': old}": "is no `int`",
+    "5": "5 is no `migrated_app.Acc`",
+}
+
+
+@pytest.mark.parametrize(("function", "told"), RETURNED.items())
 def test_what_a_function_returns_must_be_what_the_state_declares(load: Any, function: str, told: str) -> None:
     classes = "class Acc(NamedTuple):\n    {}: int\n"
     storage = begun(load, KEYED.format(kind="Acc", value="Acc(1)"), classes=classes.format("a"))
-    body, step = KEYED.format(kind="Acc", value="Acc(1)"), f'Migration("kept", {function})'
+    body, step = KEYED.format(kind="Acc", value="Acc(1)"), f'Migration("kept", lambda old: {function})'
     assert told in refusal(load, storage, body, classes=classes.format("b"), steps=step)
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.engine.state import keyed_segments
 from ridgeline.testing import run_local
 from support.testing.shares import share
 
@@ -149,26 +148,17 @@ BY_KEY = BODY.replace("[r.key]", "[Key(one=r.key, two=-r.key)]").replace(
 )
 
 
+@pytest.mark.usefixtures("in_segments")
 @pytest.mark.parametrize(("kind", "segments"), share(2, ["Key", "object"], [False, True]))
-def test_fields_of_keys_are_matched(
-    modules: Any,
-    kind: str,
-    segments: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if segments:
-        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
+def test_fields_of_keys_are_matched(modules: Any, kind: str) -> None:
     states = f"acc = KeyedState(Acc, key={kind})"
     storage = first(modules("versioned_app", NAMED + KEY.format("one", "two"), states, BY_KEY))
     goes_on(modules("versioned_app", NAMED + KEY.format("two", "one"), states, BY_KEY), storage)
 
 
+@pytest.mark.usefixtures("in_segments")
 @pytest.mark.parametrize(("kind", "segments"), share(2, ["Flag", "IntFlag"], [False, True]))
-def test_flags_are_matched_by_name(
-    modules: Any, kind: str, segments: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if segments:
-        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
+def test_flags_are_matched_by_name(modules: Any, kind: str) -> None:
     before = f"from enum import {kind}\nclass Has({kind}):\n    ONE = 1\n    TWO = 2\n    NONE = 0\n"
     after = before.replace("= 2", "= 8").replace("= 1", "= 2").replace("= 8", "= 1")
     body = """count, total, has = self.acc.get(r.key, (0, 0, Has.ONE))
@@ -183,17 +173,17 @@ def test_flags_are_matched_by_name(
     goes_on(modules("versioned_app", after, states, body), storage)
 
 
-MODELS = {
-    "pydantic": "from pydantic import BaseModel\nclass Acc(BaseModel):\n",
-    "pydantic dataclass": "from pydantic.dataclasses import dataclass as checked\n@checked\nclass Acc:\n",
-    "attrs": "import attr\n@attr.define\nclass Acc:\n",
-    "attrs without slots": "import attr\n@attr.s(auto_attribs=True)\nclass Acc:\n",
-}
+MODELS = [
+    "from pydantic import BaseModel\nclass Acc(BaseModel):\n",
+    "from pydantic.dataclasses import dataclass as checked\n@checked\nclass Acc:\n",
+    "import attr\n@attr.define\nclass Acc:\n",
+    "import attr\n@attr.s(auto_attribs=True)\nclass Acc:\n",
+]
 FIELDS = "    count: int\n    total: int\n"
 WITH_MORE = BODY.replace("if a is None else", "if a is None or a.more != 5 else")
 
 
-@pytest.mark.parametrize(("head", "kind"), share(2, MODELS.values(), ["Acc", "object"]))
+@pytest.mark.parametrize(("head", "kind"), share(2, MODELS, ["Acc", "object"]))
 def test_fields_of_pydantic_and_attrs_are_matched_by_name(modules: Any, head: str, kind: str) -> None:
     states = KEYED.format(kind=kind)
     storage = first(modules("old_app", head + FIELDS, states))
@@ -341,16 +331,10 @@ def test_a_member_of_an_enum_in_a_literal_is_known_by_its_name(modules: Any) -> 
         spread=True,
     ),
 )
+@pytest.mark.usefixtures("in_segments")
 def test_values_are_looked_at_where_a_literal_is_declared(
-    modules: Any,
-    before: str,
-    put: str,
-    after: str,
-    fits: bool,
-    segments: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    modules: Any, before: str, put: str, after: str, fits: bool
 ) -> None:
-    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
     classes = COLOURS.format("RED", "r") + "class Acc(NamedTuple):\n    n: int\n"
     old = KEYED.format(kind=before)
     storage = first(modules("old_app", classes, old, f"self.acc[r.key] = {put}"))
@@ -377,10 +361,10 @@ def test_values_are_looked_at_where_a_literal_is_declared(
         spread=True,
     ),
 )
+@pytest.mark.usefixtures("in_segments")
 def test_values_of_any_type_are_looked_at_where_one_is_declared(
-    modules: Any, states: str, body: str, after: str, segments: bool, monkeypatch: pytest.MonkeyPatch
+    modules: Any, states: str, body: str, after: str
 ) -> None:
-    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4 if segments else 50_000)
     storage = first(modules("old_app", "", states, body))
     with pytest.raises(RidgelineError, match="is no `int"):
         run_local(modules("old_app", "", after, "pass").application(), checkpoint=storage, windows=1)

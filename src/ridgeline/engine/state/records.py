@@ -15,7 +15,7 @@ import operator
 import types
 import typing
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, Flag
@@ -196,7 +196,8 @@ class Maker:
 
     def _items(self, value: Any) -> Any:
         items = list(map(self.any, value))
-        if all(map(operator.is_, items, value)):
+        is_hashed = isinstance(value, (set, frozenset))
+        if all(map(operator.is_, items, value)) and not (is_hashed and _may_differ(items)):
             return value
         if isinstance(value, tuple):
             return tuple.__new__(type(value), items)
@@ -208,7 +209,9 @@ class Maker:
 
     def _pairs(self, value: dict[Any, Any]) -> None:
         pairs = [(self.any(key), self.any(one)) for key, one in value.items()]
-        if all(key is old and one is value[old] for (key, one), old in zip(pairs, value, strict=True)):
+        olds = zip(pairs, list(value.items()), strict=True)
+        same = all(key is old and one is before for (key, one), (old, before) in olds)
+        if same and not _may_differ(value):
             return
         value.clear()
         for pair in pairs:  # not `update`, by which a Counter adds
@@ -400,6 +403,11 @@ class _Plan:
     defaults: Mapping[str, Callable[[], Any]]
     required: AbstractSet[str]
     maker: Callable[..., Any]
+
+
+def _may_differ(keys: Iterable[object]) -> bool:
+    """Whether keys may have other hashes than when they were read: one of them has changed in place."""
+    return any(type(key) not in _PLAIN for key in keys)
 
 
 def _misfit(value: object, kind: Any, wrong: str = "no") -> ValueError:
