@@ -198,26 +198,21 @@ class InputPort(Port, Generic[T]):
         return [name for name in names if name is not None]
 
     @property
-    def names_columns(self) -> bool:
-        """True if the key is a column or several."""
-        names = (self.key,) if isinstance(self.key, str) else self.key
-        return (
-            isinstance(names, (list, tuple)) and bool(names) and all(isinstance(name, str) for name in names)
-        )
-
-    @property
     def key_columns(self) -> tuple[str, ...]:
-        """The key's columns; empty if there is no key or it is a function."""
-        if self.key is None or callable(self.key) or not self.names_columns:
-            return ()  # also for what cannot be a key, which is a fault
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+        """The key's columns; empty if there is no key or it is a function, or what cannot be a key."""
+        names = (self.key,) if isinstance(self.key, str) else self.key
+        if isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+        return ()
 
     @property
     def codec(self) -> StreamCodec | None:
         """The codec that hashes tuples into partitions; None means round robin."""
         declared = self.declared_codec
-        if self.key is None or (declared is not None and declared.divides):
-            return declared if declared is not None and declared.divides else None
+        if declared is not None and declared.divides:
+            return declared
+        if self.key is None:
+            return None
         return FunctionCodec(self.key) if callable(self.key) else ColumnCodec(self.key_columns)
 
     @property

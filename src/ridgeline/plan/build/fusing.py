@@ -195,17 +195,7 @@ def _edges(logical: LogicalPlan) -> list[Edge]:
     edges = []
     for stream in logical.streams:
         for sink, locality in zip(stream.sinks, stream.localities, strict=True):
-            operator = logical.operators[index[sink.operator]]
-            parallel = sink.port in operator.followed
-            edges.append(
-                Edge(
-                    stream.name,
-                    index[stream.source.operator],
-                    index[sink.operator],
-                    sink.port,
-                    parallel,
-                    "",
-                    locality,
-                )
-            )
+            source, target = index[stream.source.operator], index[sink.operator]
+            parallel = sink.port in logical.operators[target].followed
+            edges.append(Edge(stream.name, source, target, sink.port, parallel, locality))
     return edges

@@ -33,8 +33,8 @@ class Edge:
     sink: int
     port: str
     parallel: bool
-    way: str
     locality: Locality | None
+    way: str = ""
 
     @property
     def together(self) -> bool:

@@ -169,19 +169,9 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
     nodes = [Node(operator.name, operator.is_input, operator.partitions) for operator in draft.operators]
     edges = []
     for stream, source, sink, locality in draft.edges():
-        operator = sink.operator
-        way = _way(operator, sink.port)
-        edges.append(
-            Edge(
-                stream.name,
-                source.operator.index,
-                operator.index,
-                sink.port,
-                sink.port in operator.followed,
-                way,
-                locality,
-            )
-        )
+        operator, port = sink.operator, sink.port
+        parallel, way = port in operator.followed, _way(operator, port)
+        edges.append(Edge(stream.name, source.operator.index, operator.index, port, parallel, locality, way))
     faults.found.extend(find_groups(nodes, edges).faults)
     settle_rules(draft, faults, nodes, edges)
 

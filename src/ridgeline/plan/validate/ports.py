@@ -158,7 +158,7 @@ def _check_key(faults: Faults, where: str, port: InputPort) -> bool:
             "the port has a `key` and a `codec`, and both say who gets which tuples",
             "give one of them",
         )
-    elif port.key is not None and not port.names_columns and not callable(port.key):
+    elif port.key is not None and not port.key_columns and not callable(port.key):
         remedy = "give the name of a column, several names, or a function that makes the key of a tuple"
         faults.add(where, f"its key is {shorten(port.key)}", remedy)
     else:
