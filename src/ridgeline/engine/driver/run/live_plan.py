@@ -33,7 +33,7 @@ from ridgeline.engine.driver.run.reporter import Reporter
 from ridgeline.measure.events import RunEvent
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
-from ridgeline.plan.change.state_moves import staying
+from ridgeline.plan.change.state_moves import StatePlan, staying
 from ridgeline.plan.change.state_schemas import Schemas
 from ridgeline.plan.change.succession import changed_properties, divisions, following_ids
 from ridgeline.plan.edits import Edit
@@ -382,31 +382,43 @@ class LivePlan:
 
     def switch(self, planned: PlannedChange) -> None:
         """Continue with another plan; no window is under way. An impossible change is refused."""
-        before, last, committed = self.plan, self._checkpoint.last(), self.master.committed
-        shown = {} if last is None else last.publishers
-        begin = NOTHING
+        before, window_id = self.plan, self.master.next_window
         try:
-            if last is not None:
-                begin = moved(planned.plan, self._checkpoint, last, planned.transition.states)
-            self.inputs.prepare(planned.plan, begin.inputs)
-            self._outputs.change(planned.plan, begin.publishers, committed, shown)
-            self._executor.change(planned.plan)
+            begin = self._reopened(planned.plan, planned.transition.states)
         except Exception as error:  # noqa: BLE001  code of users may raise anything
-            give_up(self._checkpoint, begin.stems)
-            self.inputs.abandon()
-            self._executor.abandon()
-            if self._outputs.plan is planned.plan:
-                self._executor.change(before)
-                self._outputs.change(before, shown, committed)
             reason = refusal_text(error) if isinstance(error, RidgelineError) else described(error)
             self.refuse(planned.asked, reason)
         else:
             assert self._planner is not None  # noqa: S101  it has planned
             take_back = self._planner.keep(planned.edits, planned.plan)
-            window_id = self.master.next_window
             self._switched = Switch(planned.asked, before, take_back, window_id, self._published_at)
             self._take(planned.plan, begin)
         self.changes.made()
+
+    def _reopened(self, plan: Plan, states: StatePlan, *, void: bool = False) -> Beginning:
+        """Have states, inputs, outputs and slots go on with a plan where the last commit has left them.
+
+        `void`: outputs were about to stage a window that is not committed. Raises what any of them does: they
+        go on with the plan of now then.
+        """
+        last, committed = self._checkpoint.last(), self.master.committed
+        shown = {} if last is None else last.publishers
+        begin = NOTHING
+        try:
+            if last is not None:
+                begin = moved(plan, self._checkpoint, last, states)
+            self.inputs.prepare(plan, begin.inputs)
+            self._outputs.change(plan, begin.publishers, committed, shown, void=void)
+            self._executor.change(plan)
+        except Exception:
+            give_up(self._checkpoint, begin.stems)
+            self.inputs.abandon()
+            self._executor.abandon()
+            if self._outputs.plan is plan:
+                self._executor.change(self.plan)
+                self._outputs.change(self.plan, shown, committed)
+            raise
+        return begin
 
     def _take(self, plan: Plan, begin: Beginning) -> None:
         """Continue with a plan that the executor and the outputs have, and with these states."""
@@ -433,15 +445,8 @@ class LivePlan:
         assert switch is not None  # noqa: S101  the caller has looked
         switch.take_back()
         give_up(self._checkpoint, self._begin.stems)
-        last = self._checkpoint.last()
         before = replace(switch.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
-        self._executor.change(before)
-        shown = {} if last is None else last.publishers
-        self._outputs.change(before, shown, self.master.committed, void=staged)
-        states = staying(before)
-        begin = NOTHING if last is None else moved(before, self._checkpoint, last, states)
-        self.inputs.prepare(before, begin.inputs)
-        self._take(before, begin)
+        self._take(before, self._reopened(before, staying(before), void=staged))
         self.refuse(switch.asked, f"its first window failed, so it was taken back: {failure}")
 
     def settle(self) -> None:
