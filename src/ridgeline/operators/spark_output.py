@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -84,13 +84,8 @@ class SparkOutput(WindowOutput):
 
     format: str = Field(min_length=1)
     options: dict[str, Option] = Field(default={})
-    mode: str = "append"
+    mode: Literal["append", "overwrite", "error", "errorifexists", "ignore"] = "append"
     transform: Transform | None = None
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `mode` that Spark does not have."""
-        modes = ("append", "overwrite", "error", "errorifexists", "ignore")
-        return [] if self.mode in modes else [("mode", self.mode, f"must be one of {', '.join(modes)}")]
 
     def setup(self, context: OperatorContext) -> None:
         """Resolve the staging folder. Raises RidgelineError if it cannot be reached."""
