@@ -13,6 +13,7 @@ import pyarrow as pa
 from ridgeline.api import SchemaError
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.results import names_call
+from ridgeline.operators.frames._expressions import first_line, imported
 from ridgeline.operators.patterns.pattern import NO_DEADLINE, Deadline, Found, Pattern, microseconds
 
 Condition = Any
@@ -113,21 +114,14 @@ def check_condition(condition: Condition, schema: pa.Schema) -> None:
     if not isinstance(condition, str) and not is_expression(condition):
         return
     try:
-        holds(condition, _none(schema))
+        holds(condition, pa.RecordBatch.from_pylist([], schema))
     except SchemaError:
         raise
     except Exception as error:
         if not type(error).__module__.startswith("polars"):
             raise
-        reason = str(error).partition("\n")[0]
-        raise SchemaError(
-            f"the condition {shorten(condition)} does not fit the stream {schema.names}: {reason}"
-        ) from None
-
-
-def _none(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without a record."""
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        what = f"the condition {shorten(condition)} does not fit the stream {schema.names}"
+        raise SchemaError(f"{what}: {first_line(error)}") from None
 
 
 def is_expression(condition: object) -> bool:
@@ -143,13 +137,7 @@ def holds(condition: Condition, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
             found &= np.array([one == value for one in batch.column(name).to_pylist()], np.bool_)
         return found
     if isinstance(condition, str) or is_expression(condition):
-        try:
-            import polars as pl
-        except ImportError:
-            remedy = "install polars: `pip install 'ridgeline[frames]'`"
-            raise SchemaError(
-                f"a condition as text or expression needs polars, which is not installed; {remedy}"
-            ) from None
+        pl = imported()
         expression = pl.sql_expr(condition) if isinstance(condition, str) else condition
         frame: Any = pl.from_arrow(batch)
         mask = frame.select(expression.alias("mask")).to_series().fill_null(value=False)
