@@ -39,7 +39,7 @@ def json_lines(table: pa.Table) -> bytes:
     pieces: list[object] = []
     for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         try:
-            texts = _json_texts(_whole(column))
+            texts = _json_texts(whole(column))
         except pa.ArrowInvalid as error:
             raise RidgelineError(f"cannot write column `{name}`: {error}") from error
         pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), texts]
@@ -52,7 +52,10 @@ def json_column(column: pa.Array) -> pa.Array:
     return pc.if_else(column.is_null(), pa.scalar(None, pa.large_string()), _json_texts(column))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 

@@ -22,6 +22,7 @@ from ridgeline.api.columns.casting import (
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
+from ridgeline.operators._json import whole
 from ridgeline.operators._replay_files import ReplayFile, Sifted, checked_columns, sift
 
 _BATCH_ROWS = 65_536
@@ -230,7 +231,7 @@ class ParquetChunk:
                 continue
             column = table.column(field.name)
             try:
-                arrays.append(cast_exactly(_whole(column), field.type))
+                arrays.append(cast_exactly(whole(column), field.type))
             except pa.ArrowException as error:
                 raise RidgelineError(
                     f"column `{field.name}` of file `{self._path}` is {column.type}, "
@@ -308,9 +309,3 @@ def _mask(nulls: pa.Array | None) -> Any:
 
 class _MisfitError(Exception):
     """Some rows have a value that the schema cannot hold."""
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -18,7 +18,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean, shorten
 from ridgeline.api.operator import port_schema
-from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
+from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of, whole
 from ridgeline.operators._replay_files import columns_in, refuse_folders
 from ridgeline.operators._replay_lines import LineParser, scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
@@ -125,14 +125,14 @@ class CsvParser(LineParser):
             if pa.types.is_integer(column.type) and (b"0x" in lines or b"0X" in lines):
                 odd[name] = None
             elif pa.types.is_floating(column.type):
-                mask = odd_floats(_whole(column), lines)
+                mask = odd_floats(whole(column), lines)
                 if mask is not None:
                     odd[name] = mask
         if not odd:
             return
         texts = self._read(lines, list(odd), nulls=True, as_text=True)
         for name, mask in odd.items():
-            column = _whole(texts.column(name))
+            column = whole(texts.column(name))
             try:
                 for text in (column if mask is None else column.filter(mask)).drop_null().to_pylist():
                     (_no_hexadecimal if mask is None else float_of)(text)
@@ -245,7 +245,7 @@ class JsonParser(LineParser):
             raise ValueError(f"{count} lines are {table.num_rows} objects; write one object a line")
         if not _an_object_a_line(lines, count):
             raise ValueError(_NO_OBJECT)
-        odd = [field for field in self._fast if holds_odd_floats(_whole(table.column(field.name)), lines)]
+        odd = [field for field in self._fast if holds_odd_floats(whole(table.column(field.name)), lines)]
         table = table.drop_columns([field.name for field in odd])
         for name, column in {**found, **self._parse_lines(lines, count, odd)}.items():
             table = table.append_column(name, column)
@@ -372,7 +372,7 @@ def _finish(schema: Schema, table: pa.Table) -> pa.RecordBatch:
     arrays = []
     for field in schema.arrow:
         try:
-            arrays.append(convert(_whole(table.column(field.name)), field.type))
+            arrays.append(convert(whole(table.column(field.name)), field.type))
         except (pa.ArrowException, ValueError) as error:
             raise ValueError(f"column `{field.name}` cannot be converted to {field.type}: {error}") from error
     return _checked(schema, arrays)
@@ -385,10 +385,6 @@ def _checked(schema: Schema, arrays: list[pa.Array]) -> pa.RecordBatch:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         refuse_changing(column, name)
     return batch
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _is_plain(kind: pa.DataType) -> bool:
