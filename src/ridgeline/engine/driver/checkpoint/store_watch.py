@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import Self
 
 from ridgeline.api.clock import Clock
-from ridgeline.engine.files.patience import Trouble
+from ridgeline.engine.files.patience import Patience, Trouble
 from ridgeline.measure.slot_events import StoreSilent
 
 _LOOK_SECONDS = 0.5
@@ -23,21 +23,12 @@ OUTPUT_SILENT_SECONDS = 30.0
 _REMIND_SECONDS = 60.0
 
 
-class Waits(Protocol):
-    """A waiter for a store."""
-
-    gave_up: bool
-
-    def trouble(self, silent_seconds: float) -> Trouble | None:
-        """The call that has failed, or has no answer for so long; None if all is well. From any thread."""
-
-
 class StoreWatch:
     """Looks twice a second at what waits for a store, in `with`. `observe` gets the events."""
 
     def __init__(
         self,
-        waits: Waits,
+        waits: Patience,
         clock: Clock,
         observe: Callable[[StoreSilent], None],
         silent_seconds: float = _SILENT_SECONDS,
