@@ -126,6 +126,7 @@ class HistoryFold:
             for level in self._levels:
                 level.open = level.at(present.step.begin, len(present.step.queued))
                 level.open.merge(present.step)
+            present.step.forget_sums()
             if now < present.step.begin - 1:
                 self._set_back(now)
         for level in self._levels:

@@ -194,6 +194,10 @@ class OpenStep:
         for number, ages in other.ages.items():
             self.age(number, ages)
 
+    def forget_sums(self) -> None:
+        """Its sums are in longer steps: of a second that is kept only single windows are asked for."""
+        self.sums, self.queued = np.zeros((Sum.COUNT, 0)), np.zeros(0)
+
     def copied(self) -> OpenStep:
         """The same, which later windows do not change."""
         found = copy(self)
