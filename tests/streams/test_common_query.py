@@ -297,7 +297,8 @@ def test_a_stream_that_is_looked_at_or_recorded_has_its_batches(monkeypatch):
     monkeypatch.setattr(_query, "FIRST", 0)
     plan = plan_application(chained([[numbers(number, 5), numbers(7)] for number in range(8)]))
     (spec,) = container_specs(plan)
-    container = Container(spec, MemoryStorage(), SteppingClock(), "run")
+    storage = MemoryStorage()
+    container = Container(spec, storage, SteppingClock(), "run")
     ids = {one.name: one.id for one in plan.physical.operators}
     port = ids["first"], "output"
     asked: dict[int, dict[str, Any]] = {2: {"samples": {port: 2}}, 4: {"recording": {port: 10_000}}}
@@ -313,8 +314,8 @@ def test_a_stream_that_is_looked_at_or_recorded_has_its_batches(monkeypatch):
             sample = pa.ipc.open_stream(first.samples["output"]).read_all().to_pylist()
             assert sample == [{"x": 5, "a": 6}, {"x": 7, "a": 8}]
         if number == 4:
-            count, data, _, fault = first.recorded["output"]
+            count, _, file, fault = first.recorded["output"]
             assert (count, fault) == (3, "")
-            assert list(pd.read_parquet(io.BytesIO(data))["a"]) == [5, 6, 8]
+            assert list(pd.read_parquet(io.BytesIO(storage.read(file)))["a"]) == [5, 6, 8]
     assert [queries[number] for number in (2, 4)] == [0, 0]
     assert all(queries[number] for number in (1, 3, 5))
