@@ -34,7 +34,7 @@ from ridgeline.engine.driver.checkpoint import journal, sync_marker
 from ridgeline.engine.driver.checkpoint.journal import Committed, Journal
 from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
 from ridgeline.engine.driver.checkpoint.run_description import identify
-from ridgeline.engine.driver.checkpoint.sync_marker import create_witness
+from ridgeline.engine.driver.checkpoint.sync_marker import create_sync_marker
 from ridgeline.engine.files.folder_lock import FolderLock
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, Storage, explain
 from ridgeline.engine.process import shipped_files
@@ -136,7 +136,7 @@ class Retention:
             newest = kept[-1].manifest.window_id
             kept += itertools.islice(self._journal.pictures(), windows_kept - len(kept))
             if not self._journal.appends:  # it has no note of its own
-                create_witness(self._storage, newest)
+                create_sync_marker(self._storage, newest)
             self._purge_journal(kept)
             if self._closed:
                 return
@@ -220,7 +220,7 @@ def lost_windows(storage: Storage, found: Journal, states: Iterable[str]) -> str
     `states`: the names of state files that were there before the journal was read.
     """
     last = found.last.window_id if found.last else -1
-    known = found.witness.window_id
+    known = found.marker.window_id
     newest = max(states, key=state_files.epoch_of, default="")
     why = f"window {known} was committed" if known > last else ""
     if not why and newest and state_files.epoch_of(newest) > found.epoch:

@@ -26,7 +26,7 @@ from ridgeline.engine.driver.checkpoint.journal_record import (
     patched,
 )
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
-from ridgeline.engine.driver.checkpoint.sync_marker import SyncMarker, WitnessFile, find_sync_marker
+from ridgeline.engine.driver.checkpoint.sync_marker import MarkerFile, SyncMarker, find_sync_marker
 from ridgeline.engine.files.storage import AppendedFile, DriverStorage, LocalStorage
 from ridgeline.engine.state import state_files
 
@@ -85,7 +85,7 @@ class Journal:
         self._run_id = run_id
         self._local = storage if appends and isinstance(storage, LocalStorage) else None
         self._file: AppendedFile | None = None
-        self._note: WitnessFile | None = None
+        self._note: MarkerFile | None = None
         self._first_bytes = 0
         self._records = 0
         self._picture: dict[str, Any] | None = None
@@ -94,7 +94,7 @@ class Journal:
         """The last committed window, None before the first."""
         self.epoch = 0
         """The greatest epoch of a driver that has written a record."""
-        self.witness = find_sync_marker(storage, run_id)
+        self.marker = find_sync_marker(storage, run_id)
         self._place = self._opened = self._read_last()
 
     @property
@@ -165,8 +165,8 @@ class Journal:
                 raise
             found = f"`{self._where(number)}` is missing, but later files of the journal are there"
             raise CheckpointError(f"{found}; {_RESTORE}") from None
-        witness = self.witness
-        synced = witness.end if witness.segment == number else 0
+        marker = self.marker
+        synced = marker.end if marker.segment == number else 0
         if end is not None:
             data, synced = data[: end.offset], end.offset
         records = list(journal_record.decode(self._run_id, number, data, self._where(number), synced))
@@ -206,8 +206,8 @@ class Journal:
         """
         if self._local is None or self._place is None:
             return
-        end, witness = self._place, self.witness
-        begin = witness.end if witness.segment == end.segment else 0
+        end, marker = self._place, self.marker
+        begin = marker.end if marker.segment == end.segment else 0
         name = state_files.segment_file(end.segment)
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._local.appended(name)) as file:
             file.append(self._storage.read_range(name, begin, end.offset - begin), begin)
@@ -255,7 +255,7 @@ class Journal:
         """Note beside the journal how far it goes: the last record counts."""
         if self._local is not None and self._place is not None and self.last is not None:
             if self._note is None:
-                self._note = WitnessFile(self._local, self._run_id)
+                self._note = MarkerFile(self._local, self._run_id)
             self._note.note(SyncMarker(self._place.segment, self._place.offset, self.last.window_id))
 
     def _is_full(self) -> bool:

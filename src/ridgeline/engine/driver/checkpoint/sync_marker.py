@@ -41,14 +41,14 @@ def find_sync_marker(storage: DriverStorage, run_id: str) -> SyncMarker:
     return replace(NOTHING, window_id=window_id)
 
 
-def create_witness(storage: DriverStorage, window_id: int) -> None:
+def create_sync_marker(storage: DriverStorage, window_id: int) -> None:
     """Note a committed window by a file of its own, and remove those before. Raises OSError."""
     storage.create(f"{FOLDER}/{window_id:012d}", b"")
     before = [name for name in storage.names(FOLDER) if name.isdecimal() and int(name) < window_id]
     storage.delete(f"{FOLDER}/{name}" for name in before)
 
 
-class WitnessFile:
+class MarkerFile:
     """The note of the driver that runs. As long as it cannot be written there is none."""
 
     def __init__(self, storage: LocalStorage, run_id: str) -> None:
@@ -56,9 +56,9 @@ class WitnessFile:
         self._run_id = run_id
         self._file: AppendedFile | None = None
 
-    def note(self, witness: SyncMarker) -> None:
+    def note(self, marker: SyncMarker) -> None:
         """Overwrite the note; takes some microseconds."""
-        text = f"{witness.segment:08d} {witness.end:012d} {witness.window_id:012d}".encode()
+        text = f"{marker.segment:08d} {marker.end:012d} {marker.window_id:012d}".encode()
         with contextlib.suppress(OSError):
             if self._file is None:
                 self._storage.create(_NAME, b"")
