@@ -341,6 +341,19 @@ def test_a_function_gets_records_and_may_return_some(load: Any) -> None:
     assert found[0] == f"Acc(parts=[Part(width=8), Part(width={key + 1})], colour={colour}, more={{}})"
 
 
+@pytest.mark.usefixtures("in_segments")
+@pytest.mark.parametrize("segments", [False, True])
+def test_classes_that_a_function_makes_are_compared_from_then_on(load: Any) -> None:
+    storage = begun(load, KEYED.format(kind="Any", value="r.key"))
+    body = KEYED.format(kind="Any", value="self.kept[r.key]")
+    step, classes = (
+        'Migration("kept", lambda n: [Acc(n, -n)])',
+        "class Acc(NamedTuple):\n    {}: int\n    {}: int\n",
+    )
+    texts(load, storage, body, classes=classes.format("a", "b"), steps=step)
+    assert texts(load, storage, body, classes=classes.format("b", "a"), steps=step)[1] == "[Acc(b=-5, a=5)]"
+
+
 RETURNED = {
     "old": "`Acc` has no field `a`: a migration must drop it",
     "{}": "field `b` of `Acc` has no value, and no default",

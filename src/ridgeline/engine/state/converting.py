@@ -45,15 +45,17 @@ def convert(
     operator: PhysicalOperator,
     conversion: Conversion,
     stem: Callable[[], str],
+    classes: set[type],
 ) -> StateVersion:
     """Write a version as the operator wants it; returns the new one, under the same state key.
 
-    `stem`: gives the beginning of the names of new files. Raises StateError naming the operator, OSError.
+    `stem`: gives the beginning of the names of new files. `classes`: gets those of the values that functions
+    of migrations have made, and of keys. Raises StateError naming the operator, OSError.
     """
     if not version:
         return version
     try:
-        return _Converter(files, key, operator, conversion, stem).convert(version)
+        return _Converter(files, key, operator, conversion, stem).convert(version, classes)
     except StateError as error:
         if f"`{operator.name}`" in str(error):
             raise
@@ -94,11 +96,12 @@ class _Converter:
         self._segments: dict[str, Segment] = {}
         """The new segments, by the names of those that they come from."""
 
-    def convert(self, version: StateVersion) -> StateVersion:
+    def convert(self, version: StateVersion, classes: set[type]) -> StateVersion:
         cells = cells_of(self._operator)
         for name in version:
             if not state_files.is_segment(name):
                 self._apply(cells, state_files.read(self._files.storage, name, self._key, self._reader.loads))
+        classes |= self._migrated.classes | self._keys.classes
         result, _ = write_cells(self._files, self._key, cells, self._stem())
         return result.names
 

@@ -18,17 +18,13 @@ from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, KeyedCell, ValueCell
-from ridgeline.api.support.pickling import loads, pickled_classes
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.held import HeldCell
-from ridgeline.engine.state.keyed_columns import VaryingLeaf
 from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource
-from ridgeline.engine.state.keyed_segments import SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.slides import SLIDES
 from ridgeline.engine.state.versions import load
-from ridgeline.plan.change.state_shapes import class_names
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
@@ -331,25 +327,3 @@ def _cannot(operator: PhysicalOperator, name: str, why: str) -> StateError:
     return StateError(
         f"state `{name}` of operator `{operator.name}` cannot be moved to other partitions: {why}"
     )
-
-
-def held_in(files: SegmentFiles, name: str, key: str) -> Mapping[str, tuple[str, ...]]:
-    """The states of an operator in a state file, by name, each with the names of all classes there.
-
-    Reads the segments that it names, too. Raises StateError, OSError.
-    """
-    classes: set[type] = set()
-
-    def noting(data: bytes) -> object:
-        classes.update(pickled_classes((data,)))
-        return loads(data)
-
-    changes = state_files.read(files.storage, name, key, noting)
-    for change in changes.values():
-        if isinstance(change, SegmentsChange):
-            for segment in map(files.open, change.names):
-                for column in (segment.key_column, segment.value_column):
-                    leaf = column.leaves[0]
-                    if column.kind == "p" and isinstance(leaf, VaryingLeaf):
-                        classes |= pickled_classes(leaf.array.to_pylist())
-    return dict.fromkeys(changes, class_names(classes))

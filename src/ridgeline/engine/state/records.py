@@ -152,6 +152,8 @@ class Maker:
         self._migrated, self._is_keys = migrated, keys
         self._compiled: dict[Any, Function] = {}
         self._plans: dict[tuple[Any, str], _Plan] = {}
+        self.classes: set[type] = set()
+        """The classes of what it has made, and of what it has found as it was."""
         self._made: dict[int, tuple[Any, Any]] = {}
         """What was made of what, by its id, within the value that is being made."""
 
@@ -181,7 +183,8 @@ class Maker:
             kind = self._class_now(value)
             if kind is None:
                 raise ValueError(_LEFT.format(type_text(value.former)))
-            return self._of_record(kind, value) if isinstance(value, Record) else _member(kind, value)
+            return self._of_record(kind, value) if isinstance(value, Record) else self._member(kind, value)
+        self.classes.add(type(value))
         if isinstance(value, (tuple, frozenset, list, deque, set)):
             return self._items(value)
         if isinstance(value, pa.RecordBatch):
@@ -320,7 +323,7 @@ class Maker:
         if not is_one and isinstance(value, dict) and class_shape(kind)[0]["kind"] in RECORDS:
             return self._of_record(kind, value)
         if not is_one and isinstance(value, str) and issubclass(kind, Enum):
-            return _member(kind, value)
+            return self._member(kind, value)
         made = value.item() if not is_one and isinstance(value, np.generic) else value
         made = _widened(kind, made)
         if not isinstance(made, kind):
@@ -342,6 +345,7 @@ class Maker:
         _, known = self._made.get(id(found), (found, None))
         if type(known) is kind:
             return known
+        self.classes.add(kind)
         plan = self._plan(kind, found.former if isinstance(found, Record) else "")
         if unknown := found.keys() - plan.functions.keys():
             raise ValueError(f"`{kind.__name__}` has no field `{min(unknown)}`: a migration must drop it")
@@ -368,6 +372,16 @@ class Maker:
         for name, value in (values | (others if hasattr(instance, "__dict__") else {})).items():
             object.__setattr__(instance, name, value)
         return instance
+
+    def _member(self, kind: Any, name: str) -> Any:
+        """The member of an Enum, or the members of a Flag."""
+        self.classes.add(kind)
+        try:
+            if issubclass(kind, Flag):
+                return functools.reduce(operator.or_, (kind[one] for one in name.split("|") if one), kind(0))
+            return kind[str(name)]
+        except KeyError as error:
+            raise ValueError(f"`{kind.__name__}` has no member {error}: rename it by a migration") from None
 
     def _plan(self, kind: Any, former: str) -> _Plan:
         """How a value of a class is made of the record of the one that it was."""
@@ -414,16 +428,6 @@ def _misfit(value: object, kind: Any, wrong: str = "no") -> ValueError:
     text = type_text(type_shape(kind, {}))
     remedy = "declare the type that it has, or convert it by a function"
     return ValueError(f"{shorten(value)} is {wrong} `{text}`; {remedy}")
-
-
-def _member(kind: Any, name: str) -> Any:
-    """The member of an Enum, or the members of a Flag."""
-    try:
-        if issubclass(kind, Flag):
-            return functools.reduce(operator.or_, (kind[one] for one in name.split("|") if one), kind(0))
-        return kind[str(name)]
-    except KeyError as error:
-        raise ValueError(f"`{kind.__name__}` has no member {error}: rename it by a migration") from None
 
 
 def _widened(kind: Any, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +17,7 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.files.storage import DriverStorage, Storage, TrialStorage, explain
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.converting import convert
-from ridgeline.engine.state.moving import MoveSource, held_in, move
+from ridgeline.engine.state.moving import MoveSource, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.change.state_moves import (
@@ -30,6 +31,7 @@ from ridgeline.plan.change.state_moves import (
     refused,
 )
 from ridgeline.plan.change.state_schemas import Comparison, Conversion, held_states
+from ridgeline.plan.change.state_shapes import class_names
 from ridgeline.plan.change.succession import redivided
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
@@ -276,6 +278,7 @@ def moved(
     files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
     stems: list[str] = []
     changed: set[int] = set()
+    classes: dict[str, set[type]] = {}
 
     def stem(operator: PhysicalOperator) -> str:
         name = state_files.moved_stem(last.window_id, operator.id, checkpoint.epoch, next(_NUMBERS))
@@ -287,7 +290,8 @@ def moved(
         version, conversion = last.states.get(key, ()), conversions.by_base.get(_base(key))
         if not conversion:
             return version
-        return convert(files, key, version, operator, conversion, partial(stem, operator))
+        made = classes.setdefault(_base(operator.state_key), set())
+        return convert(files, key, version, operator, conversion, partial(stem, operator), made)
 
     try:
         for key, target in found.stays.items():
@@ -317,34 +321,20 @@ def moved(
         frozenset(changed),
         tuple(stems),
         publishers,
-        schemas=_with_classes(plan, files, states, conversions),
+        schemas=_with_classes(conversions, classes),
         inputs=inputs,
     )
 
 
-def _with_classes(
-    plan: Plan, files: SegmentFiles, states: Mapping[int, StateVersion], conversions: Conversions
-) -> Mapping[str, Any]:
+def _with_classes(conversions: Conversions, classes: Mapping[str, Collection[type]]) -> Mapping[str, Any]:
     """What states hold, with the classes of values that functions of migrations have made."""
     migrated = {name for one in conversions.by_base.values() for name in one.functions}
-    if not migrated:
-        return conversions.schemas
-    noted: dict[str, dict[str, Any]] = {
-        base: dict(held) for base, held in conversions.schemas.get("states", {}).items()
-    }
-    for target, version in states.items():
-        key = plan.physical.operator(target).state_key
-        held = noted.get(_base(key), {})
-        if migrated.isdisjoint(held):
-            continue
-        for name in version:
-            if state_files.is_segment(name):
-                continue
-            for state, classes in held_in(files, name, key).items():
-                if state in migrated and state in held:
-                    known = {*held[state].get("classes", ()), *classes}
-                    held[state] = {**held[state], "classes": sorted(known)}
-    return {**conversions.schemas, "states": noted}
+    schemas = copy.deepcopy(dict(conversions.schemas))
+    for base, made in classes.items():
+        for name, shape in schemas.get("states", {}).get(base, {}).items():
+            if name in migrated:
+                shape["classes"] = sorted({*shape["classes"], *class_names(made)})
+    return schemas
 
 
 class _Trial:
