@@ -103,15 +103,9 @@ def test_a_second_slot_that_is_lost_with_the_first_costs_no_second_attempt():
     assert list(flight.all_there()) == [again]
 
 
-def test_a_second_slot_that_is_lost_before_the_request_is_no_second_failure():
+def test_between_a_loss_and_a_request_with_states_nothing_fails_again_and_nothing_runs():
     flight = running(4)
     assert flight.failed(LOST) == failed(4)
     assert flight.failed(LOST) is None
-    assert not flight.begin(request(5), complete=True)
-
-
-def test_slots_that_come_back_before_the_request_find_nothing_to_run():
-    flight = running(4)
-    assert flight.failed(LOST) == failed(4)
-    assert not flight.all_there()
+    assert not flight.all_there(), "slots come back"
     assert not flight.begin(request(5), complete=True)

@@ -54,12 +54,14 @@ def test_only_legal_transitions_of_slots_are_made(phase, following):
     assert slots._rows[1].phase is (following if legal else phase)
 
 
-def test_slots_are_introduced_once_all_are_there():
+def test_slots_are_introduced_once_all_are_there_and_a_process_that_joins_as_one_of_them_replaces_it():
     slots = two_slots()
     assert not slots.joined(1, member(1))
     assert slots.missing == [0]
     assert slots.joined(0, member(0)) == (SendAssignments(),)
     assert slots.members == {0: member(0), 1: member(1)}
+    assert slots.joined(1, member(8)) == (SendAssignments(),)
+    assert slots.members[1] == member(8)
 
 
 def test_a_slot_that_is_lost_comes_back_by_sparks_own_retry():
@@ -72,14 +74,6 @@ def test_a_slot_that_is_lost_comes_back_by_sparks_own_retry():
     assert slots.has_joined_before(1)
     assert slots.joined(1, member(7)) == (SendAssignments(),)
     assert slots.members[1] == member(7)
-
-
-def test_a_process_that_joins_as_a_slot_that_is_there_replaces_it():
-    slots = two_slots()
-    slots.joined(0, member(0))
-    slots.joined(1, member(1))
-    assert slots.joined(1, member(8)) == (SendAssignments(),)
-    assert slots.members[1] == member(8)
 
 
 def test_a_slot_that_spark_has_given_up_gets_a_new_job_until_it_has_failed_too_often():

@@ -24,22 +24,19 @@ ENDED = "its worker process 11 on `worker-1` was silent for {} s and was ended"
 
 
 def watching(plan, process):
-    """Hangs of a plan whose containers all live in one process; its `attempts` are those of slots."""
-    attempts = attempts_of(plan)
-    made = Hangs(plan, "run-1", attempts, lambda _container: process)
-    made.attempts = attempts
-    return made
+    """Hangs of a plan whose containers all live in one process."""
+    return Hangs(plan, "run-1", attempts_of(plan), lambda _container: process)
 
 
 def end(made, window_id, attempt, now=0.0):
-    for container in made.attempts.stages:
-        made.attempts.reported(window_id, attempt, container, now)
+    for container in made._attempts.stages:
+        made._attempts.reported(window_id, attempt, container, now)
 
 
 def hangs(**attributes):
     plan = plan_application(sum_application(), attributes={"heartbeat_timeout": "10s", **attributes})
     made = watching(plan, None)
-    send(made.attempts, 7, 100.0, 1)
+    send(made._attempts, 7, 100.0, 1)
     return made, {operator.name: operator.id for operator in plan.physical.operators}
 
 
@@ -65,12 +62,8 @@ def test_a_silent_worker_is_found_once_the_window_has_run_for_as_long():
     assert found[:-1] == [None] * 9
     failure = found[-1].failure
     assert (found[-1].host, found[-1].pid) == ("worker-1", 11)
-    assert (failure.operator, failure.partition, failure.window_id, failure.callback) == (
-        "total",
-        0,
-        7,
-        "its turn",
-    )
+    place = failure.operator, failure.partition, failure.window_id, failure.callback
+    assert place == ("total", 0, 7, "its turn")
     assert failure.error.startswith(ENDED.format(10))
     assert failure.error.endswith("if that is honest work, raise the attribute `heartbeat_timeout`")
     assert failure.traceback == "in users_code"
@@ -86,10 +79,8 @@ def test_a_worker_that_was_silent_before_the_window_gets_the_same_time():
 
 def test_workers_that_are_heard_of_are_left_alone_however_long_the_window():
     made, ids = hangs()
-    assert (
-        looks(made, lambda _: [Worker(1.0, beat(ids["total"])), Worker(9.9, CLOCK_ONLY)], 101, 400)
-        == [None] * 299
-    )
+    heard = [Worker(1.0, beat(ids["total"])), Worker(9.9, CLOCK_ONLY)]
+    assert looks(made, lambda _: heard, 101, 400) == [None] * 299
 
 
 def test_a_driver_that_was_stopped_itself_reads_heartbeats_first():
@@ -116,14 +107,14 @@ def test_the_operator_of_a_worker_on_this_host_that_never_reported_it_is_read_fr
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
     assert stuck.failure.operator == "total"
     box.idle()
-    send(made.attempts, 7, 100.0, 1, restores=True)
+    send(made._attempts, 7, 100.0, 1, restores=True)
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
     assert stuck.failure.operator == ""
 
 
 def test_of_several_windows_in_flight_the_one_that_the_worker_is_in_is_named():
     made, ids = hangs()
-    send(made.attempts, 8, 100.0)
+    send(made._attempts, 8, 100.0)
     *_, stuck = looks(made, lambda seconds: [Worker(seconds, beat(ids["total"], 8, 0))], 101, 111)
     assert (stuck.failure.operator, stuck.failure.window_id) == ("total", 8)
     end(made, 8, 0)
@@ -137,7 +128,7 @@ def test_windows_that_follow_each_other_without_a_gap_give_a_silent_worker_no_fu
     end(made, 7, 1)
     found = []
     for second in range(100, 112):
-        send(made.attempts, second, float(second))
+        send(made._attempts, second, float(second))
         end(made, second - 1, 0)
         found.append(made.look([Worker(second - 100.0, CLOCK_ONLY)], float(second)))
     assert found[:10] == [None] * 10
@@ -170,7 +161,7 @@ def in_slots(**attributes):
     plan = plan_application(sum_application(), {}, {"window": "1s", "heartbeat_timeout": "10s", **attributes})
     made = watching(plan, ("worker-1", 11))
     made.all_read(100.0, rows_come=False)
-    send(made.attempts, 7, 100.0, 1)
+    send(made._attempts, 7, 100.0, 1)
     return made, {operator.name: operator.id for operator in plan.physical.operators}
 
 
