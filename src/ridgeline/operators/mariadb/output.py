@@ -184,6 +184,7 @@ class MariaDbSink(ServerSink):
             self._write_batch(batch)
 
     def _write_batch(self, batch: Batch) -> None:
+        """Write the rows of a batch that count. Called by `write_alike`."""
         target, data = self.target, self._without_changed(batch, batch.data)
         names = [name for name in data.column_names if name != DELETED]
         texts = tuples(data, names)
