@@ -10,22 +10,19 @@ from __future__ import annotations
 import base64
 import contextlib
 import secrets
-import threading
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.output_files import checkpoint_files
 
 PAYLOAD = "ridgeline payload"
 """The column that holds bytes in place of rows; the next column says of how many rows."""
 ROWS = "ridgeline rows"
 _SCHEMA = b"ridgeline schema"
 _CODEC = "lz4"
-_memory: dict[str, dict[str, bytes]] = {}
-_lock = threading.Lock()
 
 
 class Written(NamedTuple):
@@ -66,18 +63,13 @@ class SegmentStore:
 
     def __init__(self, staging: str, run_id: str) -> None:
         self.uri = staging
-        self._files: OutputFiles | None = None
         self._last: tuple[str, Any] = "", None
-        if staging.startswith("memory:"):
-            with _lock:
-                self._kept = _memory.setdefault(run_id, {})
-        else:
-            self._files = OutputFiles(staging)
+        of_run = f"{staging}/{run_id}" if staging.startswith("memory:") else staging
+        self._files = checkpoint_files(of_run)
 
     def prepare(self, folder: str) -> None:
         """Create a folder for segments."""
-        if self._files is not None:
-            self._files.make_folder(f"{self._files.root}/{folder}")
+        self._files.make_folder(f"{self._files.root}/{folder}")
 
     def write(self, name: str, table: pa.Table, schema: pa.Schema, small: int = 0) -> Written:
         """Write a segment so that its bytes survive a power cut.
@@ -86,15 +78,12 @@ class SegmentStore:
         rows before they were encoded, which `read` returns.
         """
         table = table.replace_schema_metadata({_SCHEMA: schema.serialize().to_pybytes()})
-        if self._files is None or table.nbytes <= small:
+        if table.nbytes <= small:
             sink = pa.BufferOutputStream()
             _write(sink, table)
             data = sink.getvalue()
             if data.size <= small:
                 return Written(data.size, _checksum(name, data), _as_text(data))
-            if self._files is None:
-                self._kept[name] = data.to_pybytes()
-                return Written(data.size, _checksum(name, data), "")
         path = f"{self._files.root}/{name}"
         try:
             with self._files.writing(path) as out:
@@ -125,14 +114,11 @@ class SegmentStore:
         """True if the segment is there with its size. Remote file systems are not asked: True."""
         if segment.data:
             return True
-        if self._files is None:
-            return len(self._kept.get(segment.name, b"")) == segment.bytes
         return self._files.holds(f"{self._files.root}/{segment.name}", segment.bytes)
 
     def sync(self, folder: str) -> None:
         """Make the names in a folder survive a power cut."""
-        if self._files is not None:
-            self._files.sync(f"{self._files.root}/{folder}")
+        self._files.sync(f"{self._files.root}/{folder}")
 
     def read(self, segment: Segment) -> tuple[pa.Table | bytes, pa.Schema]:
         """A segment's rows or bytes, and the columns of its rows. Raises DamagedSegmentError, OSError."""
@@ -158,13 +144,10 @@ class SegmentStore:
             return _of_text(segment)
         name, data = self._last
         if name != segment.name:
-            if self._files is None:
-                data = self._kept.get(segment.name)
-            else:
-                try:
-                    data = self._files.read(f"{self._files.root}/{segment.name}")
-                except FileNotFoundError:
-                    data = None
+            try:
+                data = self._files.read(f"{self._files.root}/{segment.name}")
+            except FileNotFoundError:
+                data = None
         if data is None:
             return None
         whole = segment.offset == 0 and len(data) == segment.bytes
@@ -173,9 +156,6 @@ class SegmentStore:
 
     def keep(self, name: str, data: bytes) -> None:
         """Write a file so that it survives a power cut, in the place of one of this name."""
-        if self._files is None:
-            self._kept[name] = data
-            return
         path = f"{self._files.root}/{name}"
         with self._files.writing(path) as out:
             out.write(data)
@@ -183,15 +163,10 @@ class SegmentStore:
 
     def delete(self, name: str) -> None:
         """Delete a segment, if it exists."""
-        if self._files is None:
-            self._kept.pop(name, None)
-        else:
-            self._files.delete(f"{self._files.root}/{name}")
+        self._files.delete(f"{self._files.root}/{name}")
 
     def names(self, folder: str) -> list[str]:
         """The names of a folder's segments, below the staging folder."""
-        if self._files is None:
-            return [name for name in list(self._kept) if name.startswith(f"{folder}/")]
         return [f"{folder}/{name}" for name in self._files.sizes(f"{self._files.root}/{folder}")]
 
 

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.output_files import checkpoint_files
 
-_MEMORY: dict[str, pa.Table] = {}
-"""The segments of runs in process whose checkpoint is in memory, by path."""
 _ENDING = ".changes"
 SNAPSHOT = "snapshot"
 """In the place of a relation's signature: rows of the snapshot."""
@@ -74,22 +72,17 @@ class ChangeFiles:
         """Raises RidgelineError if the folder cannot be reached."""
         self.folder = folder
         self._path = f"{parent}/{folder}"
-        self._files = None if self._path.startswith("memory:") else OutputFiles(self._path)
+        self._files = checkpoint_files(self._path)
         self._listed: list[Segment] = []
 
     def make(self) -> None:
         """Make the folder. Raises OSError."""
-        if self._files is not None:
-            self._files.make_folder(self._files.root)
-            self._files.sync_above(self._files.root)
+        self._files.make_folder(self._files.root)
+        self._files.sync_above(self._files.root)
 
     def write(self, segment: Segment, rows: pa.Table) -> None:
         """Write a segment. It survives a power cut. Raises OSError."""
-        if self._files is None:
-            _MEMORY[f"{self._path}/{segment.name}"] = rows
-            return
-        path = f"{self._files.root}/{segment.name}"
-        self._files.write_rows(path, rows)
+        self._files.write_rows(f"{self._files.root}/{segment.name}", rows)
         self._files.sync(self._files.root)
 
     def read(self, first: int, end: int) -> Iterator[tuple[Segment, int, pa.Table]]:
@@ -121,32 +114,20 @@ class ChangeFiles:
 
     def segments(self) -> list[Segment]:
         """All that are there, by their first change."""
-        return sorted(Segment.of_name(name) for name in self._names() if name.endswith(_ENDING))
+        return sorted(
+            Segment.of_name(name) for name in self._files.names(self._files.root) if name.endswith(_ENDING)
+        )
 
     def delete(self, segments: Sequence[Segment]) -> None:
         """Delete segments. Raises OSError."""
         for segment in segments:
-            if self._files is None:
-                _MEMORY.pop(f"{self._path}/{segment.name}", None)
-            else:
-                self._files.delete(f"{self._files.root}/{segment.name}")
+            self._files.delete(f"{self._files.root}/{segment.name}")
 
     def remove(self) -> None:
         """Delete the folder with all that is in it. Raises OSError."""
-        if self._files is None:
-            self.delete(self.segments())
-        else:
-            self._files.remove_folder(self._files.root)
-
-    def _names(self) -> list[str]:
-        if self._files is None:
-            start = f"{self._path}/"
-            return [path.removeprefix(start) for path in list(_MEMORY) if path.startswith(start)]
-        return self._files.names(self._files.root)
+        self._files.remove_folder(self._files.root)
 
     def _load(self, segment: Segment) -> pa.Table:
-        if self._files is None:
-            return _MEMORY[f"{self._path}/{segment.name}"]
         return self._files.read_rows(f"{self._files.root}/{segment.name}")
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.sealed import checked, seal
-from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.source import SourceContext
 from ridgeline.connect.window_output import safe_name
 from ridgeline.operators.postgres.change_files import (
@@ -28,8 +28,6 @@ from ridgeline.operators.postgres.replication import Part
 from ridgeline.operators.postgres.slot import Catalog, Found, Watched
 
 _CLAIM = "slot.json"
-_CLAIMS: dict[str, bytes] = {}
-"""The claims of runs whose checkpoint is in memory."""
 ROWS = pa.schema(
     [("message", pa.large_binary()), ("lsn", pa.int64()), ("transaction", pa.int64()), ("time", pa.int64())]
 )
@@ -165,12 +163,9 @@ class Claim(NamedTuple):
 
 def read_claim(here: Surroundings) -> Claim | None:
     """The note of this run about its slot; None if it has not begun to make one. Raises RidgelineError."""
-    if here.in_memory:
-        data = _CLAIMS.get(here.parent)
-    else:
-        files = OutputFiles(here.parent)
-        path = f"{files.root}/{_CLAIM}"
-        data = files.read(path).to_pybytes() if files.is_file(path) else None
+    files = checkpoint_files(here.parent)
+    path = f"{files.root}/{_CLAIM}"
+    data = files.read(path).to_pybytes() if files.is_file(path) else None
     try:
         claim = None if data is None else Claim(**checked(_CLAIM, data))
     except (ValueError, TypeError) as error:
@@ -183,10 +178,7 @@ def read_claim(here: Surroundings) -> Claim | None:
 def write_claim(here: Surroundings, *, taken: bool) -> None:
     """Note which slot and table are this run's, before the slot is made. Raises OSError."""
     data = seal(_CLAIM, Claim(here.slot, here.found.relation.oid, taken)._asdict())
-    if here.in_memory:
-        _CLAIMS[here.parent] = data
-        return
-    files = OutputFiles(here.parent)
+    files = checkpoint_files(here.parent)
     files.make_folder(files.root)
     files.sync_above(files.root)
     path = f"{files.root}/{_CLAIM}"

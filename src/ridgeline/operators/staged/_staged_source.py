@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, SchemaError
-from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.reader import SourceRange, SourceReader
 from ridgeline.connect.source import Begin, Source, SourceContext
 from ridgeline.connect.window_output import safe_name
@@ -73,8 +73,6 @@ def _text(line: bytes) -> str:
     return line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
-_MEMORY: dict[str, pa.Table] = {}
-"""The segments of runs in process whose checkpoint is in memory, by path."""
 _SEGMENT_NAME = "{:015d}-{:09d}.rows"
 
 
@@ -84,25 +82,20 @@ class RowStore:
     def __init__(self, folder: str) -> None:
         """Raises RidgelineError if the folder cannot be reached."""
         self.folder = folder
-        self._in_memory = folder.startswith("memory:")
-        self._files = None if self._in_memory else OutputFiles(folder)
+        self._files = checkpoint_files(folder)
         self._known: list[str] = []
 
     @staticmethod
     def new(parent: str) -> RowStore:
         """A store in a new folder."""
         store = RowStore(f"{parent}/{uuid.uuid4().hex}")
-        if store._files is not None:
-            store._files.make_folder(store._files.root)
-            store._files.sync_above(store._files.root)
+        store._files.make_folder(store._files.root)
+        store._files.sync_above(store._files.root)
         return store
 
     def add(self, first: int, rows: pa.Table) -> None:
         """Write rows, of which the first has this number. They survive a power cut. Raises OSError."""
         name = _SEGMENT_NAME.format(first, rows.num_rows)
-        if self._files is None:
-            _MEMORY[f"{self.folder}/{name}"] = rows
-            return
         self._files.write_rows(f"{self._files.root}/{name}", rows)
         self._files.sync(self._files.root)
 
@@ -132,15 +125,9 @@ class RowStore:
     @staticmethod
     def all_in(parent: str) -> list[RowStore]:
         """The stores of all drivers of a run, as far as they are there."""
-        if parent.startswith("memory:"):
-            inside = f"{parent}/"
-            names = {
-                path.removeprefix(inside).partition("/")[0] for path in _MEMORY if path.startswith(inside)
-            }
-        else:
-            files = OutputFiles(parent)
-            names = {name for name in files.names(files.root) if files.is_folder(f"{files.root}/{name}")}
-        return [RowStore(f"{parent}/{name}") for name in sorted(names)]
+        files = checkpoint_files(parent)
+        names = [name for name in files.names(files.root) if files.is_folder(f"{files.root}/{name}")]
+        return [RowStore(f"{parent}/{name}") for name in names]
 
     def take_over(self, stores: Iterable[RowStore], first: int) -> int:
         """Copy the rows from number `first` on that other stores have; the number of the one that follows.
@@ -165,26 +152,17 @@ class RowStore:
 
     def remove(self) -> None:
         """Delete the folder, which is empty. Raises OSError."""
-        if self._files is not None:
-            self._files.remove_folder(self._files.root)
+        self._files.remove_folder(self._files.root)
 
     def _names(self) -> list[str]:
-        if self._files is None:
-            start = f"{self.folder}/"
-            return sorted(path.removeprefix(start) for path in list(_MEMORY) if path.startswith(start))
         return [name for name in self._files.names(self._files.root) if name.endswith(".rows")]
 
     def load(self, name: str) -> pa.Table:
         """The rows of a segment. Raises OSError, RidgelineError if it is damaged."""
-        if self._files is None:
-            return _MEMORY[f"{self.folder}/{name}"]
         return self._files.read_rows(f"{self._files.root}/{name}")
 
     def _delete(self, name: str) -> None:
-        if self._files is None:
-            _MEMORY.pop(f"{self.folder}/{name}", None)
-        else:
-            self._files.delete(f"{self._files.root}/{name}")
+        self._files.delete(f"{self._files.root}/{name}")
 
 
 def _following(stores: Iterable[RowStore], first: int) -> Iterator[tuple[int, int, RowStore, str]]:
