@@ -379,25 +379,8 @@ def _is_noted(kind: type) -> bool:
     return is_described(kind) or kind.__module__.partition(".")[0] not in _KNOWN
 
 
-_KNOWN = frozenset(
-    {
-        "builtins",
-        "datetime",
-        "decimal",
-        "uuid",
-        "collections",
-        "numpy",
-        "pyarrow",
-        "ridgeline",
-        "functools",
-        "types",
-        "fractions",
-        "zoneinfo",
-        "random",
-        "cloudpickle",
-        "abc",
-    }
-)
+_KNOWN = sys.stdlib_module_names | {"numpy", "pyarrow", "ridgeline", "cloudpickle"}
+"""Modules whose classes no application changes."""
 
 
 def migrations_done(operator: PhysicalOperator) -> Shape | None:
