@@ -330,11 +330,11 @@ def test_a_folder_with_a_file_of_no_known_format(tmp_path: Path) -> None:
         run_local(application(FileInput(tmp_path, Row, until="end")))
 
 
-@pytest.mark.parametrize("written", [False, True])
-def test_the_list_of_files_that_were_read(written: bool, tmp_path: Path) -> None:
-    random = Random(1)
-    seen, memory, expected = Seen(str(tmp_path) if written else None, None), None, {}
-    for number in range(3000 if written else 300):
+@pytest.mark.parametrize("where", ["memory:", ""])
+def test_the_list_of_files_that_were_read(where: str, tmp_path: Path) -> None:
+    random, folder = Random(1), f"{where}{tmp_path}"
+    seen, memory, expected = Seen(folder, None), None, {}
+    for number in range(3000):
         name = f"file {number if random.random() < 0.9 else random.randrange(number + 1)}"
         expected[name] = random.randrange(1, 2**64)
         entries = [(hashed(name), expected[name])]
@@ -343,14 +343,14 @@ def test_the_list_of_files_that_were_read(written: bool, tmp_path: Path) -> None
         if number % 1000 == 999:
             memory = json.loads(json.dumps(memory))
             assert len(json.dumps(memory)) < 8_000
-            seen = Seen(str(tmp_path), memory)
+            seen = Seen(folder, memory)
     names = [*expected, "another"]
     assert dict(zip(names, seen.find(names), strict=True)) == {**expected, "another": 0}
-    if written:
+    if not where:
         for file in tmp_path.glob("*.seen"):
             file.write_bytes(b"")
         with pytest.raises(RidgelineError, match="restore it"):
-            Seen(str(tmp_path), memory)
+            Seen(folder, memory)
 
 
 def test_arrow_streams_that_follow_each_other_are_read_to_the_end(tmp_path):

@@ -18,7 +18,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, is_refused, resolve
 from ridgeline.api.support.masking import mask_text
-from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.source import Amount, Begin, Source, SourceContext
 from ridgeline.connect.window_output import safe_name
 from ridgeline.operators._replay_files import WILDCARDS, listed, matches
@@ -50,9 +50,9 @@ class Seen:
     segment is never changed. Of 16 segments of a size one is made, so that there are at most a few dozen.
     """
 
-    def __init__(self, folder: str | None, memory: Any) -> None:
-        """`folder`: where segments are; None: nothing is written. Raises RidgelineError for a lost one."""
-        self._files = None if folder is None else OutputFiles(folder)
+    def __init__(self, folder: str, memory: Any) -> None:
+        """`folder`: where segments are. Raises RidgelineError for a lost one."""
+        self._files = checkpoint_files(folder)
         self._made = False
         self._recent: dict[int, int] = {}
         self._sorted = np.empty(0, _KIND)
@@ -91,7 +91,7 @@ class Seen:
         """The memory with files that a window has read. Writes a segment if it would be large otherwise."""
         segments = [] if memory is None else memory["segments"]
         recent = [*([] if memory is None else memory["recent"]), *map(list, entries)]
-        if self._files is None or len(recent) <= _RECENT:
+        if len(recent) <= _RECENT:
             return {"recent": recent, "segments": segments}
         segments = [*segments, self._write(0, _array((name, found) for name, found in recent))]
         level = 0
@@ -110,7 +110,6 @@ class Seen:
     def _write(self, level: int, entries: npt.NDArray[Any]) -> list[Any]:
         """Write a segment, and sync it. Returns its level, name and length."""
         files = self._files
-        assert files is not None  # noqa: S101  the caller has looked
         if not self._made:
             files.make_folder(files.root)
             files.sync_above(files.root)
@@ -123,11 +122,9 @@ class Seen:
 
     def _load(self, name: str, count: int) -> npt.NDArray[Any]:
         """Read a segment. Raises RidgelineError if it is gone, or has another length."""
-        files = self._files
-        assert files is not None  # noqa: S101  there are segments
-        path = f"{files.root}/{name}"
+        path = f"{self._files.root}/{name}"
         try:
-            found = np.frombuffer(files.read(path), np.uint8)
+            found = np.frombuffer(self._files.read(path), np.uint8)
         except OSError as error:
             msg = f"`{path}`, the list of files that were read, cannot be read: {error}; restore it"
             raise RidgelineError(msg) from error
@@ -272,7 +269,7 @@ class FileSource(Source):
         """As of a memory."""
         context = self._context
         folder = f"{context.staging}/inputs/{safe_name(context.operator)}-{context.run_id}"
-        return Seen(None if context.staging.startswith("memory:") else folder, memory)
+        return Seen(folder, memory)
 
     def resume(self, positions: Mapping[str, Place]) -> Mapping[str, Place]:
         """These files were being read."""
