@@ -80,8 +80,8 @@ def read_options(
 ) -> Overrides:
     """Sort options by what they are of: of the `names` the longest that fits, else the first word.
 
-    An attribute of a port is `operator.port.PORT.name`, one of unifiers `operator.unifier.PORT.name`, and one
-    of a stream `stream.NAME.name`, unless an operator or a module is called `stream`.
+    An attribute of a port is `operator.port.PORT.name`, and one of unifiers `operator.unifier.PORT.name`. One
+    of a stream is `stream.NAME.name`, unless an operator or a module is called `stream`.
     """
     found, split = Overrides(), key_splitter(names)
     for key, value in properties.items():

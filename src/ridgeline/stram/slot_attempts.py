@@ -34,8 +34,8 @@ class SlotAttempt:
 class SlotAttempts:
     """The attempts that were begun, by window: what lateness, hangs and speculation are told from.
 
-    `stages`: of the containers that report each. The thread of windows changes it, the watchdog's looks: what
-    it reads are copies, so no lock can let a thread of windows that hangs hold the watchdog, too.
+    `stages`: of the containers that report each. The thread of windows changes it, the watchdog's looks.
+    What that reads are copies: a thread of windows that hangs holds no lock that the watchdog waits for.
     """
 
     def __init__(self, stages: Mapping[int, int]) -> None:

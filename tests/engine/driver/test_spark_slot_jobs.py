@@ -7,7 +7,7 @@ import pytest
 from pyspark import TaskContext
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.engine.driver.slots.jobs import SlotJobs
+from ridgeline.engine.driver.slots.jobs import DESCRIPTION, SlotJobs
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.stram.slot_resources import Need
 
@@ -31,9 +31,7 @@ def started(spark_context, tmp_path):
         jobs = SlotJobs(
             spark_context,
             serve,
-            "slot.text",
-            lambda slot: f"for {slot}",
-            lambda slot: f"slot {slot}",
+            lambda slot: {"slot.text": f"for {slot}", DESCRIPTION: f"slot {slot}"},
             lambda _slot: Need(),
             SystemClock(),
             lambda: woken.append(1),

@@ -166,6 +166,8 @@ class _Converter:
     def _with_new_segments(
         self, change: SegmentsChange, value: Function, *, is_other: bool
     ) -> SegmentsChange:
+        """What a state file says of segments, of converted ones. `is_other`: values are converted, too."""
+
         def new(names: Sequence[str]) -> tuple[str, ...]:
             segments = (self._new_segment(name, value, is_other=is_other) for name in names)
             return tuple(state_files.last_part(segment.name) for segment in segments)

@@ -179,6 +179,7 @@ class Maker:
         return self._made[id(value)][1]
 
     def _walked(self, value: Any) -> Any:
+        """The value with all that is within; raises ValueError of a class that is gone."""
         if isinstance(value, (Record, MemberName)):
             kind = self._class_now(value)
             if kind is None:
@@ -198,6 +199,7 @@ class Maker:
         return value
 
     def _items(self, value: Any) -> Any:
+        """A list, a tuple or a set of what its items have become: itself where none has changed."""
         items = list(map(self.any, value))
         is_hashed = isinstance(value, (set, frozenset))
         if all(map(operator.is_, items, value)) and not (is_hashed and _may_differ(items)):
@@ -241,6 +243,7 @@ class Maker:
         return found
 
     def _function(self, declared: Any) -> Function:
+        """As `of`, of a type that is looked at for the first time."""
         origin, arguments = typing.get_origin(declared), typing.get_args(declared)
         if origin is typing.Annotated or hasattr(declared, "__supertype__"):
             return self.of(arguments[0] if arguments else declared.__supertype__)
@@ -282,6 +285,7 @@ class Maker:
         return None
 
     def _literal(self, declared: Any, literals: Sequence[Any]) -> Function:
+        """The function of a `Literal`: its values, and members of an Enum also by their names."""
         kinds, pairs = set(map(type, literals)), {(type(one), one) for one in literals}
         members = {one.name: one for one in literals if isinstance(one, Enum)}
 

@@ -1,7 +1,7 @@
 """Compares what states hold with what a plan declares: by name, before anything runs.
 
-Fields are matched by name. Fields may change places, new ones need a default, types may become wider, and a
-class may be in another module: values are converted once, at the start. What a migration's function gets is
+Fields are matched by name. Fields may change places, and new ones need a default. Types may become wider, and
+a class may be in another module. Values are converted once, at the start. What a migration's function gets is
 compared when it has run. Any other difference is a fault.
 """
 

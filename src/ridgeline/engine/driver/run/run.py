@@ -6,7 +6,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ridgeline.api.clock import Clock, Timeline
@@ -104,6 +104,19 @@ _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 
 
+@dataclass(slots=True)
+class _Since:
+    """Times by the monotonic clock.
+
+    `idle`: when outputs could last publish what waits. `held`: since when windows wait for their commit in
+    which nothing moved. `not_asked`: when nobody had asked for the end.
+    """
+
+    idle: float
+    held: float | None = None
+    not_asked: float = math.inf
+
+
 class ApplicationRun:
     """An application on its checkpoint: `begin` begins a window, `turn` advances those under way.
 
@@ -142,8 +155,6 @@ class ApplicationRun:
         self.keys = KeyCounting(plan, clock)
         self.recordings = Recordings(plan, checkpoint, clock)
         self.compactions = compactions(plan, checkpoint)
-        self.properties = NOTHING_KEPT
-        """The properties and edits that windows keep which are committed from now on."""
         self._reporter = Reporter(plan, clock, observe)
         changes = self.changes = Changes(clock.wall)
         """Requests of users; any thread may add to them."""
@@ -160,11 +171,7 @@ class ApplicationRun:
         self._planner = planner
         self._settle = settle
         self._unsettled = False
-        self._idled = clock.monotonic()
-        self._held_since: float | None = None
-        """Since when windows wait for their commit in which nothing moved."""
-        self._not_asked = math.inf
-        """When nobody had asked for the end."""
+        self._since = _Since(clock.monotonic())
         self._windows: dict[int, Window] = {}
         self._commits = commits or Commits()
         self._outputs = Outputs(plan, clock, stores)
@@ -213,8 +220,8 @@ class ApplicationRun:
         the last call without: outputs may have taken long since then.
         """
         now = self._clock.monotonic()
-        self._not_asked = min(now, self._not_asked) if asked else now
-        late = now - self._not_asked >= _PATIENCE_SECONDS
+        self._since.not_asked = min(now, self._since.not_asked) if asked else now
+        late = now - self._since.not_asked >= _PATIENCE_SECONDS
         return late and not self._commits.under_way and not self.master.held
 
     @property
@@ -370,10 +377,10 @@ class ApplicationRun:
         if written := self._commits.finished():
             self._process(written)
         if not self.master.held:
-            self._held_since = None
-        elif self._held_since is None:
-            self._held_since = self._clock.monotonic()
-        elif self._clock.monotonic() - self._held_since >= _HELD_SECONDS:
+            self._since.held = None
+        elif self._since.held is None:
+            self._since.held = self._clock.monotonic()
+        elif self._clock.monotonic() - self._since.held >= _HELD_SECONDS:
             self.commit_held()
 
     def _end_waiting(self, events: Sequence[ExecutorEvent]) -> None:
@@ -387,7 +394,7 @@ class ApplicationRun:
 
         Raises as `turn`.
         """
-        self._held_since = None
+        self._since.held = None
         if not self.master.held:
             return False
         self._process(CommitDue())
@@ -608,7 +615,7 @@ class ApplicationRun:
             ended=commit.ends,
             reports=digest(last.reports),
             offsets=offsets,
-            properties=self.properties if self._planner is None else self._planner.kept,
+            properties=NOTHING_KEPT if self._planner is None else self._planner.kept,
             edits=() if self._planner is None else self._planner.kept_edits,
             divided=record.divisions,
             outputs=self._outputs.places,
@@ -649,14 +656,14 @@ class ApplicationRun:
         """
         if self._commits.under_way:
             return
-        self._idled = self._clock.monotonic()
+        self._since.idle = self._clock.monotonic()
         self._outputs.idle(self.master.committed)
         self._reporter.published(self._outputs.take_published())
 
     def poll_windows(self, seconds: float) -> None:
         """Wait a while, at most so long, for windows under way; outputs may publish. Raises as `turn`."""
         self.turn(min(seconds, _STOP_SECONDS))
-        if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
+        if self._clock.monotonic() - self._since.idle >= IDLE_SECONDS:
             self.idle()
 
     def wait_until_due(self, seconds: float, stop: threading.Event | None = None) -> None:

@@ -11,8 +11,9 @@ import contextlib
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from pyspark import InheritableThread, SparkContext
 
@@ -43,18 +44,15 @@ class JobEnded:
 class SlotJobs:
     """Submits and cancels the jobs of slots. `take_ended` gives what has ended since.
 
-    `task(slot)` is the text of the local property `name` for a slot's task, `describe(slot)` what Spark's UI
-    shows, `need(slot)` what Spark must give it. `wake` is called once a job has ended. The thread of the jobs
-    calls all of them.
+    `properties(slot)` are the local properties of a slot's job, `need(slot)` what Spark must give it. `wake`
+    is called once a job has ended. The thread of the jobs calls all of them.
     """
 
     def __init__(
         self,
         context: SparkContext,
         function: StageFunction,
-        name: str,
-        task: Callable[[int], str],
-        describe: Callable[[int], str],
+        properties: Callable[[int], Mapping[str, str]],
         need: Callable[[int], Need],
         clock: Clock,
         wake: Callable[[], None],
@@ -62,12 +60,10 @@ class SlotJobs:
         self._context = context
         self._rdds = ByteRdds(context)
         self._function = function
-        self._name = name
-        self._task = task
-        self._describe = describe
+        self._properties = properties
         self._need = need
-        self._settings = dict(context.getConf().getAll())
-        self._profiles: dict[Need, JavaObject | None] = {}
+        settings = dict(context.getConf().getAll())
+        self._profile = cache(lambda need: make_profile(need, str(context.master), settings))
         self._clock = clock
         self._wake = wake
         self._lock = threading.Lock()
@@ -181,19 +177,17 @@ class SlotJobs:
 
     def _begun(self, slot: int) -> JavaObject:
         """The job of a slot, which has begun. Raises what Spark raises."""
-        self._context.setLocalProperty(self._name, self._task(slot))
-        self._context.setLocalProperty(DESCRIPTION, self._describe(slot))
+        for name, text in self._properties(slot).items():
+            self._context.setLocalProperty(name, text)
         hosts = self._hosts.get(slot, ())
         rdd = (
             self._rdds.preferring(hosts, self._function)
             if hosts
             else self._rdds.numbers([slot], 1, self._function)
         )
-        need = self._need(slot)
-        if need not in self._profiles:
-            self._profiles[need] = make_profile(need, str(self._context.master), self._settings)
-        if self._profiles[need] is not None:
-            rdd = rdd.withResources(self._profiles[need])
+        profile = self._profile(self._need(slot))
+        if profile is not None:
+            rdd = rdd.withResources(profile)
         return rdd.toJavaRDD().collectAsync()
 
     def _cancel(self, slot: int) -> None:

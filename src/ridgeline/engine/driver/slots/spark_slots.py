@@ -8,7 +8,7 @@ import math
 import secrets
 import textwrap
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +18,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.engine.driver.slots.feed import Feed, SparkFeed
-from ridgeline.engine.driver.slots.jobs import JobEnded, SlotJobs
+from ridgeline.engine.driver.slots.jobs import DESCRIPTION, JobEnded, SlotJobs
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
 from ridgeline.engine.driver.slots.spark_errors import (
     cause,
@@ -436,13 +436,12 @@ class SparkSlots:
         wake: Callable[[], None],
     ) -> Jobs:
         """As `SlotPlatform.open_jobs`."""
-        function, name = slot_task.serve, slot_task.PROPERTY
-        redact(self._context, name, feed_task.PROPERTY)
+        redact(self._context, slot_task.PROPERTY, feed_task.PROPERTY)
 
-        def described(slot: int) -> str:
-            return describe(slot) + self._page
+        def properties(slot: int) -> Mapping[str, str]:
+            return {slot_task.PROPERTY: task(slot), DESCRIPTION: describe(slot) + self._page}
 
-        return SlotJobs(self._context, function, name, task, described, need, self._clock, wake)
+        return SlotJobs(self._context, slot_task.serve, properties, need, self._clock, wake)
 
     def open_feed(self, source: SourceBatch) -> Feed:
         """As `SlotPlatform.open_feed`."""
