@@ -33,7 +33,8 @@ def datasets_of(operator: Operator) -> list[Dataset]:
     own = getattr(operator, "datasets", None)
     try:
         pairs = own() if callable(own) else ()
-        return [Dataset(*(printable(mask_text(str(part))) for part in pair)) for pair in pairs]
+        found = [Dataset(*map(str, pair)) for pair in pairs]
+        return [Dataset(printable(mask_text(one.namespace)), printable(mask_text(one.name))) for one in found]
     except Exception:  # noqa: BLE001  an author's method, or a property that cannot be read here
         return []
 

@@ -98,5 +98,7 @@ def assert_has(now, then, where):
         assert len(now) == len(then), where
         for number, (one, other) in enumerate(zip(now, then, strict=True)):
             assert_has(one, other, f"{where}[{number}]")
+    elif isinstance(then, float):
+        assert now == pytest.approx(then), where  # sums may be added up in another order
     else:
         assert now == then, where

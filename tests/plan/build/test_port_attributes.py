@@ -78,15 +78,15 @@ def test_all_faults_of_ports_at_once() -> None:
     assert are(
         faults_of(app, outside),
         [
-            "`tip.port.top.unifier_limit`: there is no ... attribute of; did you mean `top`?",
             "`attributes`: `set_attribute(..., ... such as `balances.balances`",
             "`attributes`: `set_attribute(..., ... such as `balances.balances`",
             "`attributes`: `set_attribute` was given 'tip', ... or a stream's name",
             "`attributes`: `set_attribute` was given the ... that `add_operator` returned",
+            "`attributes`: `set_attribute` was given port ... operator)`",
             "`attributes`: `set_attribute` was given a ... operator)`",
+            "`tip.port.top.unifier_limit`: there is no ... attribute of; did you mean `top`?",
             "`top.port.top`: there is no attribute ... --scope operator` shows all",
             "`top.prot.top.unifier_limit`: there is no ... did you mean `unifier_limit`?",
-            "`attributes`: `set_attribute` was given port ... operator)`",
             "`top.port.top.partition_parallel`: there is no ... partition_parallel=...)`",
             "`top.port.top.unifier_limit`: attribute ... numbers: one for each level)",
             "`top.port.tip`: `top` has no port `tip` to set an attribute of; did you mean `top`?",

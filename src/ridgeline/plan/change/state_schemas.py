@@ -331,7 +331,8 @@ class _OperatorComparison:
         if was != now and old["kind"] in _SCOPED:
             return f"it lived as long as the {was}, and lives as long as the {now}"
         if old["kind"] == "kept":
-            return _columns_differ(old.get("columns"), new.get("columns"), self._operator)
+            why = _columns_differ(old.get("columns"), new.get("columns"), self._operator)
+            return why or self._types.observed(old.get("classes", ()))  # of a port of objects
         was, why = old.get("type", ANY), ""
         if old.get("key", ANY) != ANY:
             why = self._types.differ(old["key"], new.get("key", ANY), "its keys were", exactly=True)
