@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,7 +91,8 @@ def test_the_sequence_is_the_same_for_any_number_of_partitions(partitions):
 def test_the_count_and_how_much_of_it_is_left():
     assert list(map(len, generate(2, windows=3, tuples_per_window=10))) == [10, 10, 10]
     assert generate(2, count=0) == [[]]
-    generator = RandomEventGenerator(count=100)
-    generator.position = 30
-    assert generator.progress() == (30.0, 70.0)
-    assert RandomEventGenerator().progress() == (0.0, None)
+    one, endless = RandomEventGenerator(count=100), RandomEventGenerator()
+    one.context = endless.context = SimpleNamespace(partitions=2)
+    one.position = 30
+    assert one.progress() == (15.0, 35.0), "its share: what partitions say is added up"
+    assert endless.progress() == (0.0, None)

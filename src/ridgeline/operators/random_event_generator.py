@@ -99,5 +99,6 @@ class RandomEventGenerator(InputOperator):
         return True
 
     def progress(self) -> tuple[float, float | None]:
-        """Tuples emitted and still to be emitted by all partitions; None without `count`."""
-        return float(self.position), None if self.count is None else float(max(0, self.count - self.position))
+        """This partition's share of tuples emitted and still to be emitted; None without `count`."""
+        of = self.context.partitions
+        return self.position / of, None if self.count is None else max(0, self.count - self.position) / of
