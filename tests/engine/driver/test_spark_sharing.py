@@ -42,7 +42,7 @@ class Words(InputOperator):
 
 
 def test_counts_are_exact_while_words_are_shared_and_slots_die(spark_context, tmp_path):
-    app = Application("shared", window="10ms", window_work="1h")  # a window holds what a plain run gives it
+    app = Application("shared", window="10ms")
     words = app.add_operator("words", Words())
     count = app.add_operator("count", Count(), partitions=3)
     sink = app.add_operator("sink", CollectorSink(Word))

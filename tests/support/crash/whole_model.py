@@ -89,8 +89,7 @@ class Watch(Operator):
 
 
 def application(output: str, partitions: str = "2") -> Application:
-    # timers expire at the ends of windows, so these hold the same however slow the machine is
-    app = Application("whole-model", window="10ms", window_work="1h", recovery_attempts=1000)
+    app = Application("whole-model", window="10ms", recovery_attempts=1000)
     readings = app.add_operator("readings", Readings())
     watch = app.add_operator("watch", Watch(), partitions=int(partitions), on_error="SKIP")
     found = app.add_operator("found", FileOutput(path=f"{output}/found", format="jsonl", roll_seconds=0.2))

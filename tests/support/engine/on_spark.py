@@ -78,8 +78,11 @@ def run_on_spark(
     `seen(run, event)` follows each event. `heartbeats`: what takes those of workers. `planner`: makes
     the plan.
 
+    Windows hold the same however slow the machine is, unless the application bounds their work.
+
     Returns the run; with `expect`, the run and the error.
     """
+    app.attributes.setdefault("window_work", "1h")
     if planner is None:
         plan = plan_application(app, properties or {}, attributes or {})
     else:

@@ -235,6 +235,7 @@ def run_in_processes(
     first. `heartbeats`: what takes those of the slots. `changes`: the edits that are asked for once a window
     is committed, by window; `run.asked` has what became of them. Tests that ask themselves give none, `{}`.
     """
+    app.attributes.setdefault("window_work", "1h")  # as there
     planner = planner_of(app, attributes)
     plan, stop = planner.settled(None), stop or threading.Event()
     asking = dict(changes or {})
