@@ -35,7 +35,8 @@ def _expected():
 
 @pytest.mark.guide("002", "Multi-Node Cluster")
 def test_a_package_and_its_environment_reach_workers_that_have_nothing(start, wait_until, tmp_path):
-    first, second = build_shop(tmp_path, "1.2"), build_shop(tmp_path, "1.3", **{"shop/more.py": "NEW = 1\n"})
+    newer = build_shop(tmp_path, "1.3", **{"shop/more.py": "NEW = 1\n"})
+    first, second = f"{build_shop(tmp_path, '1.2')}:turnover", f"{newer}:turnover"
     bare = bare_environment(tmp_path / "bare")
     archive = pack_environment(tmp_path / "env.tar.gz", "javaproperties")
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
@@ -44,7 +45,7 @@ def test_a_package_and_its_environment_reach_workers_that_have_nothing(start, wa
         for name in cluster.names:
             cluster.start_worker(name, cores=2)
         wait_until(lambda: cluster.text("master").count("Registering worker") == 2, "the workers")
-        given = options(app="turnover", output=output, checkpoint=checkpoint, log_level="INFO")
+        given = options(output=output, checkpoint=checkpoint, log_level="INFO")
         given += [*cluster.settings, *(word for one in SETTINGS for word in ("--conf", one))]
         given += ["--no-config", "-D", f"orders.count={COUNT}"]
 

@@ -42,6 +42,8 @@ def browser():
 
 _OTHER_NETWORKS = "ERR_NETWORK_CHANGED"
 """What the browser ends all its requests with when another test makes or removes the network of a cluster."""
+_ENDED = "ERR_CONNECTION_REFUSED"
+"""What a page hears that outlives its application: it asks on."""
 
 
 class Opened:
@@ -99,7 +101,7 @@ class Opened:
     def close(self):
         for context in self._contexts:
             context.close()
-        expected = [_OTHER_NETWORKS, *self.expected]
+        expected = [_OTHER_NETWORKS, _ENDED, *self.expected]
         said = [text for text in self._said if not any(re.search(one, text) for one in expected)]
         assert not said, "\n".join(said)
 

@@ -22,7 +22,7 @@ def application(tmp_path):
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir(exist_ok=True)
     (folder / "a.json").write_text("".join(f"{json.dumps({'value': n})}\n" for n in range(ROWS)))
-    app = Application("cut", window="1ms", windows_kept=30)
+    app = Application("cut", window="1ms", window_work="500ms", windows_kept=30)
     source = SparkInput(format="json", options={"path": str(folder)}, schema=Number)
     rows = app.read("numbers", source, partitions=2)
     rows.write("out", FileOutput(out, format="jsonl", roll_seconds=0))
