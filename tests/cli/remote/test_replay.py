@@ -99,6 +99,6 @@ def assert_has(now, then, where):
         for number, (one, other) in enumerate(zip(now, then, strict=True)):
             assert_has(one, other, f"{where}[{number}]")
     elif isinstance(then, float):
-        assert now == pytest.approx(then), where  # sums may be added up in another order
+        assert now == pytest.approx(then, rel=1e-12), where  # sums may be added up in another order
     else:
         assert now == then, where
