@@ -29,7 +29,7 @@ from ridgeline.operators import FileInput
 
 RATE, P50, P99 = "rows/s", "p50 age seconds", "p99 age seconds"
 ROW = pa.schema([("key", pa.int64()), ("value", pa.float64()), ("created", pa.float64())])
-_ROWS, _FILE_ROWS, _FILES = 30_000_000, 500_000, 16
+_ROWS, _FILE_ROWS, _FILES = 30_000_000, 500_000, 40
 _FIRST = 1_000
 """Rows of the first window: once it is committed all others are there."""
 _PARTS = 2
