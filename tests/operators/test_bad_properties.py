@@ -270,8 +270,6 @@ REFUSED: list[tuple[Make, str]] = [
     (replayed(format="text"), "step.schema.*must have one column"),
     (replayed(schema=Row), "is a column that CSV cannot hold; use another `format`"),
     (replayed(rows_per_window=0), "greater than 0"),
-    (replayed(speed_up=2), "needs `event_time`"),
-    (replayed(event_time="cents"), "must be a column of the schema with a `datetime` or `date`"),
     (replayed(rows_per_window=5, rows_per_second=1), "sets the pace together .*; give one of them"),
     (events(timestamp="id"), "must be a column of `times`"),
     (events(timestamp="at"), "must be a column of `times`"),

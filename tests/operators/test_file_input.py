@@ -255,7 +255,8 @@ def test_the_rest_of_a_damaged_file_is_left_out(name: str, window_bytes: int, tm
     source = FileInput(tmp_path, Row, until="end", window_bytes=window_bytes)
     run = run_local(application(source, on_error="SKIP"), faults=Faults(window_bytes))
     found = by_file(run.collected("sink"))
-    assert found["x"] == list(range(len(found["x"])))
+    read = found.get("x", [])
+    assert read == list(range(len(read)))
     assert found["whole"] == [0, 1, 2]
     [letter] = run.collected("letters")
     assert name in letter.error

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import json
 import tempfile
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,12 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.operators import FileReplayInput, _replay_lines, file_replay_input
+from ridgeline.operators import _replay_lines, file_replay_input
 from support.depth import deep
 from support.operators.harness import Driven, HandClock
-from support.operators.replayed import Event, replay, together, write
-
-DAY = datetime(2026, 1, 1, tzinfo=UTC)
+from support.operators.replayed import replay, together, write
 
 
 @pytest.mark.guide("004", "Input Adapters")
@@ -123,33 +120,10 @@ def test_a_pause_is_made_up_for_at_double_pace_and_for_ten_seconds_at_most(
         assert sum(counts) == rate * made_up + usual * (len(counts) - 1)
 
 
-def test_event_times_too_are_made_up_for_at_double_pace(tmp_path: Path) -> None:
-    rows = [f'{{"n": {n}, "time": "{(DAY + timedelta(minutes=n)).isoformat()}"}}' for n in range(100)]
-    (tmp_path / "events.jsonl").write_text("\n".join(rows))
-    clock = HandClock()
-    part = Driven(
-        FileReplayInput(path=tmp_path, schema=Event, format="jsonl", event_time="time", speed_up=60),
-        clock=clock,
-    )
-    assert together([part], 1) == [[(0,)]]
-    clock.seconds += 600
-    counts = []
-    for _ in range(12):
-        counts.append(len(together([part], 1)[0][0]))
-        clock.seconds += 1
-    assert counts == [2] * 9 + [1] * 3
-
-
 def test_more_rows_than_a_window_takes_wait_for_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_replay_input, "MOST_ROWS", 4)
-    monkeypatch.setattr(file_replay_input, "_LOOK_AHEAD_ROWS", 3)
-    (tmp_path / "events.csv").write_text("time,n\n" + "".join(f"2026-01-01,{n}\n" for n in range(10)))
-    part = Driven(
-        FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv", event_time="time")
-    )
-    assert together([part]) == [[(0, 1, 2, 3, 4, 5)], [(6, 7, 8, 9)]]
     write(tmp_path, "text", [list(range(10))])
     clock = HandClock()
     part = Driven(replay(tmp_path / "000.text", "text", rows_per_second=100), clock=clock)

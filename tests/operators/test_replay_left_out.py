@@ -7,7 +7,6 @@ import gzip
 import json
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -30,11 +29,6 @@ class Row(NamedTuple):
 
 class Text(NamedTuple):
     line: str
-
-
-class At(NamedTuple):
-    id: int
-    at: datetime
 
 
 def application(source: FileReplayInput[Any], schema: Any, *, letters: bool = True) -> Application:
@@ -142,29 +136,6 @@ def test_a_restart_leaves_out_no_more_and_no_less(tmp_path: Path, partitions: in
     assert sorted(rows) == sorted(good)
     bad = [number for number, line in enumerate(written, 1) if not is_row(line, "jsonl")]
     assert sorted(int(letter.error.split()[1].rstrip(",")) for letter in letters) == bad
-
-
-@pytest.mark.parametrize(("format", "partitions"), share(2, ["csv", "parquet"], [1, 2, 3]))
-def test_rows_by_their_time_are_left_out_once(tmp_path: Path, partitions: int, format: str) -> None:
-    begin = datetime(2026, 1, 1, tzinfo=UTC)
-    random = Random(partitions)
-    ids = [None if random.random() < 0.3 else number for number in range(100)]
-    times = [begin + timedelta(seconds=number // 4) for number in range(100)]
-    if format == "parquet":
-        path = tmp_path / "a.parquet"
-        pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), "at": times}), path, row_group_size=17)
-    else:
-        path = tmp_path / "a.csv"
-        text = [
-            f"{'x' if one is None else one},{time.isoformat()}" for one, time in zip(ids, times, strict=True)
-        ]
-        path.write_text("\n".join(["id,at", *text]))
-    source = FileReplayInput(path=path, format=format, schema=At, event_time="at", speed_up=3)
-    found = run(source, At, partitions)
-    assert sorted(row.id for row in found.collected("sink")) == [one for one in ids if one is not None]
-    assert len(found.collected("dead_letters")) == ids.count(None)
-    if partitions == 1:
-        assert len(found.window_ids) > 5
 
 
 def test_rows_of_parquet_with_values_out_of_range_are_left_out(tmp_path: Path) -> None:

@@ -384,8 +384,9 @@ class Operator:
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Faults of properties in combination: (property, value, rule) each.
 
-        Such as `("speed_up", 2.0, "needs `event_time`")`. Called when the application is validated, on a copy
-        with validated properties, and only if each property is valid by itself. No I/O; raises nothing.
+        Such as `("timestamp", "at", "must be one of `values`")`. Called when the application is validated, on
+        a copy with validated properties, and only if each property is valid by itself. No I/O; raises
+        nothing.
         """
         return []
 

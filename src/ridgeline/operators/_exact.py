@@ -298,35 +298,9 @@ def rolling_sums(values: Sequence[Sum], bounds: Sequence[tuple[int, int]]) -> li
     return [_least(totals[end] - totals[begin], least) for begin, end in bounds]
 
 
-def to_common_scale(terms: Sequence[Sum], degrees: Sequence[int]) -> tuple[list[int], int, int]:
-    """Sums as integers, their base (2 or 10), and an exponent.
-
-    A term of degree 1, a sum of values, is its integer times `base**exponent`. One of degree 2, a sum of
-    products, is its integer times the square of that. Raises ValueError or OverflowError of a sum that is not
-    finite.
-    """
-    if any(isinstance(term, Decimal) for term in terms):
-        shifts = [Decimal(term).as_tuple().exponent for term in terms]
-        if not all(isinstance(shift, int) for shift in shifts):
-            raise ValueError("the sum is not finite")
-        least = min(int(shift) // degree for shift, degree in zip(shifts, degrees, strict=True))
-        found = [
-            int(EXACT.scaleb(Decimal(term), -least * degree))
-            for term, degree in zip(terms, degrees, strict=True)
-        ]
-        return found, 10, least
-    pairs = [(int(term), 0) if isinstance(term, (int, np.integer)) else _pair(term) for term in terms]
-    least = min(exponent // degree for (_, exponent), degree in zip(pairs, degrees, strict=True))
-    return (
-        [
-            mantissa << (exponent - least * degree)
-            for (mantissa, exponent), degree in zip(pairs, degrees, strict=True)
-        ],
-        2,
-        least,
-    )
-
-
-def scaled_ratio(one: int, other: int, base: int, exponent: int) -> float:
-    """The float that is nearest to `one / other * base**exponent`. Raises OverflowError if there is none."""
-    return one * base**exponent / other if exponent >= 0 else one / (other * base**-exponent)
+def exact(total: Sum) -> Fraction:
+    """A sum as a fraction. Raises ValueError or OverflowError of one that is not finite."""
+    if isinstance(total, (Decimal, float)):
+        return Fraction(total)
+    mantissa, exponent = total if isinstance(total, tuple) else (int(total), 0)
+    return Fraction(mantissa << exponent) if exponent >= 0 else Fraction(mantissa, 1 << -exponent)

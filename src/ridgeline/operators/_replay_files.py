@@ -25,9 +25,9 @@ from ridgeline.api.support.files import is_local, local_path, resolve
 from ridgeline.operators._halving import take_fitting
 
 WILDCARDS = frozenset("*?[")
-_MARKERS = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_")
-"""Files that Spark and others write beside data."""
-_REMEDY = "name it, or give a pattern that begins so (`data/_*.csv`), to have it read"
+_TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".filepart", ".inprogress", ".swp", "~")
+_COPYING = "._COPYING_"
+"""The ending of a file that Hadoop's shell writes."""
 _log = logging.getLogger(__name__)
 
 
@@ -194,72 +194,58 @@ def settled_entries(path: str | Path | Sequence[str | Path]) -> list[str | Path]
 def find_files(entries: Sequence[str]) -> list[ReplayFile]:
     """Find the files of all entries, in the entries' order; those of one folder or pattern by name.
 
-    Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
-    that begins so itself (`data/_*.csv`) takes them. Raises RidgelineError for an entry without any file.
+    Raises RidgelineError for an entry without any file, and for a link whose file is not there.
     """
     return [found for entry in entries for found in _find(entry)]
 
 
 def _find(entry: str) -> list[ReplayFile]:
-    """The files of one entry: a file, a folder or a pattern. Raises RidgelineError if there is none."""
     files, path = resolve(entry)
-    kinds = pyarrow.fs.FileType
     try:
-        info = files.get_file_info(path)
-        if info.type == kinds.File:
-            return [ReplayFile(entry, path, info.size)]
-        if info.type == kinds.Directory:
-            infos, what = listed(files, path, local=is_local(entry)), "the folder has no files"
-        elif WILDCARDS & set(path):
-            infos, what = matches(files, path, local=is_local(entry)), "no file matches"
-        else:
-            infos, what = [], f"there is no such {'regular ' if info.type == kinds.Unknown else ''}file"
+        infos = infos_of(files, path, local=is_local(entry))
     except OSError as error:
         raise RidgelineError(
             f"`{entry}` cannot be read: {error}; let the user that runs it read there, or give another `path`"
         ) from error
-    plain = [info for info in infos if info.type == kinds.File]
-    named = PurePosixPath(path).name[:1] if WILDCARDS & set(path) else ""
-    hidden = tuple({".", "_"} - {named})
-    _log_other_files(entry, [info for info in infos if not info.base_name.startswith(hidden)])
-    shown = [info for info in plain if not info.base_name.startswith(hidden)]
-    if left_out := sorted(info.base_name for info in plain if info.base_name.startswith(hidden)):
-        data = [name for name in left_out if name.startswith("_") and not name.startswith(_MARKERS)]
-        if shown and data:
-            _log.warning("left out of `%s`: %s, since it begins with `_`; %s", entry, _some(data), _REMEDY)
-        what = f"there is only {_some(left_out)}, and names that begin with `.` or `_` are left out"
-        what += f"; {_REMEDY}"
-    found = [ReplayFile(entry, info.path, info.size) for info in shown]
-    if not found:
-        raise RidgelineError(
-            f"nothing to replay in `{entry}`: {what}; "
-            "give the `path` of a file, a folder or a pattern such as `data/*.csv`"
-        )
-    return sorted(found, key=lambda file: file.path)
-
-
-def _log_other_files(entry: str, infos: Sequence[pyarrow.fs.FileInfo]) -> None:
-    """Log what an entry has beside files. Raises RidgelineError for a link whose file is not there."""
-    kinds = pyarrow.fs.FileType
-    for kind, what in (
-        (kinds.Directory, "a folder; `**` in a pattern reads files at any depth"),
-        (kinds.Unknown, "no regular file"),
-    ):
-        others = sorted(info.base_name for info in infos if info.type == kind)
-        if others and not (kind == kinds.Directory and "**" in entry):
-            _log.warning("left out of `%s`: %s, since it is %s", entry, _some(others), what)
-    lost = sorted(info.path for info in infos if info.type == kinds.NotFound)
+    lost = sorted(info.path for info in infos if info.type == pyarrow.fs.FileType.NotFound)
     if lost:
         raise RidgelineError(
             f"`{lost[0]}` of `{entry}` cannot be read: it is a link to a file that is not there, or was "
             "removed just now; mend or remove it"
         )
+    found = [ReplayFile(entry, info.path, info.size) for info in infos if info.is_file]
+    if not found:
+        raise RidgelineError(
+            f"nothing to replay in `{entry}`: there is no such file, or only ones whose names begin with `.` "
+            "or `_`, or end as those of temporary files; give the `path` of a file, a folder or a pattern "
+            "such as `data/*.csv`"
+        )
+    return sorted(found, key=lambda file: file.path)
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first of these names, and how many more there are."""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"`{names[0]}`{more}"
+def infos_of(files: pyarrow.fs.FileSystem, path: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
+    """What a path leads to, a file, a folder or a pattern; none if nothing is there yet. Raises OSError."""
+    info = files.get_file_info(path)
+    if info.is_file:
+        return [info]
+    if info.type == pyarrow.fs.FileType.Directory:
+        return [one for one in listed(files, path, local=local) if is_whole(one.base_name, "")]
+    if WILDCARDS & set(path):
+        named = PurePosixPath(path).name
+        return [one for one in matches(files, path, local=local) if is_whole(one.base_name, named)]
+    return []
+
+
+def is_whole(name: str, pattern: str) -> bool:
+    """True unless the name is that of a hidden file, or of one that is being written.
+
+    A pattern that begins or ends so itself takes them.
+    """
+    if name[:1] in (".", "_") and pattern[:1] != name[:1]:
+        return False
+    if name.endswith(_COPYING):
+        return False
+    return not any(name.endswith(ending) and not pattern.endswith(ending) for ending in _TEMPORARY)
 
 
 def listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:

@@ -99,8 +99,6 @@ def row_ends(
 
 BLOCK_BYTES = 2**18
 HEAD_BYTES = 2**12
-PIECE_BYTES = 2**13
-"""A compressed file is read in pieces of so many bytes: the one with the damage is lost as a whole."""
 CHUNK_BYTES = 64 * 2**20
 Offsets = npt.NDArray[np.int64]
 _WRONG = (pa.ArrowException, ValueError, TypeError)
@@ -168,7 +166,7 @@ class LineReader:
         """Lines before the bytes that are held; None until they are counted."""
         self._counted = (0, 0)
         """A byte, and how many lines are before it: counting continues there."""
-        self._damage: Exception | None = None
+        self._damage: RidgelineError | None = None
         """Why nothing can be read behind the bytes that are held."""
         self.parser = parser
         self._raw = file.open()
@@ -188,7 +186,7 @@ class LineReader:
     def peek(self, rows: int) -> LineChunk:
         """Return the next rows, at most `rows` and at most 64 MiB; empty at the end of the file.
 
-        Of a damaged file first those before the damage; then raises RidgelineError.
+        Of a damaged file first the blocks before the damage; then raises RidgelineError.
         """
         while len(self._ends) - self._next < rows and not self._ended and self._held() < CHUNK_BYTES:
             if self._damage is not None and self._held():
@@ -280,16 +278,19 @@ class LineReader:
         rest = self._data[keep:]
         seen = len(self._ends) - self._next
         wanted = max(least or BLOCK_BYTES, len(rest), (rows - seen) * (len(rest) // seen + 1) if seen else 0)
+        if self._damage is not None:
+            raise self._damage
         try:
-            if self._damage is not None:
-                raise self._damage
-            block = self._read(min(wanted, CHUNK_BYTES))
+            block = bytes(self._source.read(min(wanted, CHUNK_BYTES)))
         except _UNREADABLE as error:
-            raise RidgelineError(
+            self._damage = RidgelineError(
                 f"file `{self.file.path}` is corrupt or cannot be read, "
                 f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: "
                 f"{error}; mend or remove it"
-            ) from error
+            )
+            if self._held():
+                return
+            raise self._damage from error
         self._ended = not block
         if self._ended:
             self.file.check_size()
@@ -300,22 +301,6 @@ class LineReader:
             self._before = self.lines_before(self._base + keep)
         self._data, self._base = rest + block, self._base + keep
         self._index(0)
-
-    def _read(self, wanted: int) -> bytes:
-        """The next bytes, of a damaged compressed file those before the damage. Raises `_UNREADABLE`."""
-        if not self._compressed:
-            return bytes(self._source.read(wanted))
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            while size < wanted and (piece := self._source.read(min(PIECE_BYTES, wanted - size))):
-                pieces.append(piece)
-                size += len(piece)
-        except _UNREADABLE as error:
-            if not pieces:
-                raise
-            self._damage = error
-        return b"".join(pieces)
 
     def _count_lines(self, place: int) -> int:
         """How many lines are before a byte: reads the file from its start."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,6 @@ import pyarrow.parquet as pq
 
 from ridgeline.api.columns.casting import (
     cast_exactly,
-    is_list,
-    list_entries,
-    lists_of,
-    map_entries,
-    maps_of,
-    nulls_of,
 )
 from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
@@ -28,8 +22,6 @@ from ridgeline.operators._replay_files import ReplayFile, Sifted, checked_column
 _BATCH_ROWS = 65_536
 _MOST_BATCH_ROWS = 262_144
 """Batches of as many rows as are asked for need not be joined; more than these do not fit a cache anyway."""
-_MOST_SECONDS = 2**63 // 10**6 - 1
-_MOST_NANOSECONDS = 2**63 // 10**9 - 1
 
 
 class Decoder(Protocol):
@@ -50,16 +42,14 @@ class ParquetReader:
         self._schema = schema
         self._raw = file.open()
         try:
-            self._parquet = pq.ParquetFile(self._raw)
+            # Spark, Hive and Impala once wrote times of 96 bits; by nanoseconds of 64 they would overflow
+            self._parquet = pq.ParquetFile(self._raw, coerce_int96_timestamp_unit="us")
         except (OSError, pa.ArrowException) as error:
             raise RidgelineError(
                 f"file `{file.path}` is no Parquet file or corrupt: {error}; "
                 "mend or remove it, or set `format`"
             ) from error
         self._names = checked_columns(file.path, schema, self._parquet.schema_arrow.names)
-        self._int96 = self._int96_columns()
-        if self._int96:
-            self._seconds = pq.ParquetFile(self._raw, coerce_int96_timestamp_unit="s")
         metadata = self._parquet.metadata
         self.rows: int = metadata.num_rows
         if place > self.rows:
@@ -90,20 +80,16 @@ class ParquetReader:
             self._held, self._first, self._next = [], begin, begin
             groups = list(range(group, len(self._ends)))
             size = min(max(rows, _BATCH_ROWS), _MOST_BATCH_ROWS)
-            self._batches = _batches(self._parquet, groups, self._names, size)
-            if self._int96:
-                seconds = _batches(self._seconds, groups, self._int96, size)
-                self._batches = map(self._with_times, self._batches, seconds)
+            self._batches = self._parquet.iter_batches(
+                size, row_groups=groups, columns=self._names, use_threads=False
+            )
         try:
             while self._next < place + rows and (batch := next(self._batches, None)) is not None:
                 self._held.append(batch)
                 self._next += batch.num_rows
                 self._drop(place)
-        except RidgelineError:
-            self._next = -1  # what is asked for again is decoded again
-            raise
         except (OSError, pa.ArrowException) as error:
-            passed, self._next = self._next, -1
+            passed, self._next = self._next, -1  # what is asked for again is decoded again
             raise RidgelineError(
                 f"file `{self.file.path}` is corrupt or cannot be read, after row {passed}: {error}; "
                 "mend or remove it"
@@ -117,33 +103,6 @@ class ParquetReader:
             if not rows:
                 break
         return taken
-
-    def _int96_columns(self) -> list[str]:
-        """The columns of the schema with times of 96 bits, which older Spark, Hive and Impala wrote."""
-        stored = self._parquet.schema
-        paths = [
-            stored.column(place).path
-            for place in range(len(stored.names))
-            if stored.column(place).physical_type == "INT96"
-        ]
-        return [
-            name for name in self._names if any(path == name or path.startswith(f"{name}.") for path in paths)
-        ]
-
-    def _with_times(self, batch: pa.RecordBatch, seconds: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch with the true times of 96 bits, in the schema's types. Raises RidgelineError."""
-        for name in self._int96:
-            place, kind = batch.schema.get_field_index(name), self._schema.arrow.field(name).type
-            try:
-                column = cast_exactly(exact_times(batch.column(place), seconds.column(name)), kind)
-            except pa.ArrowException as error:
-                raise RidgelineError(
-                    f"column `{name}` of file `{self.file.path}` has times of 96 bits, "
-                    f"`schema` says {kind}: {error} "
-                    f"(rows {self._next} to {self._next + batch.num_rows - 1}); change `schema`"
-                ) from error
-            batch = batch.set_column(place, name, column)
-        return batch
 
     def _drop(self, place: int) -> None:
         """Forget rows before a row that are held."""
@@ -248,63 +207,6 @@ class ParquetChunk:
                 f"{error}, or mend the file"
             ) from error
         return batch
-
-
-def _batches(
-    file: pq.ParquetFile, groups: list[int], names: list[str], size: int
-) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups, with these columns, at most `size` at a time."""
-    return file.iter_batches(size, row_groups=groups, columns=names, use_threads=False)
-
-
-def exact_times(nanoseconds: Any, seconds: Any) -> pa.Array:
-    """Times of 96 bits, from what pyarrow makes of them: nanoseconds in 64 bits, and whole seconds.
-
-    Nanoseconds overflow before 1677 and after 2262, seconds do not. Times come as microseconds, or as
-    nanoseconds if microseconds do not hold them. Raises ArrowInvalid for times that neither holds.
-    """
-    kind: Any = nanoseconds.type
-    if pa.types.is_timestamp(kind):
-        if seconds.type.unit != "s":
-            return nanoseconds  # not of 96 bits, beside those that are
-        return _exact_times(nanoseconds, seconds)
-    if pa.types.is_struct(kind):
-        parts = list(map(exact_times, nanoseconds.flatten(), seconds.flatten()))
-        names = [field.name for field in kind]
-        return pa.StructArray.from_arrays(parts, names=names, mask=nulls_of(nanoseconds))
-    if pa.types.is_map(kind):
-        (keys, items, bounds), (other_keys, other_items, _) = map(map_entries, (nanoseconds, seconds))
-        keys, items = exact_times(keys, other_keys), exact_times(items, other_items)
-        return maps_of(keys, items, bounds, nulls_of(nanoseconds), pa.map_(keys.type, items.type))
-    if is_list(kind):
-        (items, bounds), (other, _) = list_entries(nanoseconds), list_entries(seconds)
-        items = exact_times(items, other)
-        return lists_of(items, bounds, nulls_of(nanoseconds), pa.list_(items.type))
-    return nanoseconds
-
-
-def _exact_times(nanoseconds: pa.Array, seconds: pa.Array) -> pa.Array:
-    """`exact_times` of columns that are not nested."""
-    nulls = nulls_of(nanoseconds)
-    passed = _numbers(seconds)
-    within = _numbers(nanoseconds) - passed * 10**9  # both modulo 2**64; numpy does not look at overflows
-    if (np.abs(passed) > _MOST_SECONDS).any():
-        raise pa.ArrowInvalid(f"{int(np.abs(passed).max())} seconds from 1970")
-    if not (within % 1_000).any():
-        made = pa.array(passed * 10**6 + within // 1_000, mask=_mask(nulls))
-        return made.cast(pa.timestamp("us"))
-    if (np.abs(passed) > _MOST_NANOSECONDS).any():
-        raise pa.ArrowInvalid("times of nanoseconds beside others before 1677 or after 2262")
-    return nanoseconds
-
-
-def _numbers(times: pa.Array) -> Any:
-    numbers = times.cast(pa.int64())
-    return (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy()
-
-
-def _mask(nulls: pa.Array | None) -> Any:
-    return None if nulls is None else nulls.to_numpy(zero_copy_only=False)
 
 
 class _MisfitError(Exception):

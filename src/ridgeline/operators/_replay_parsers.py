@@ -320,10 +320,8 @@ def _no_hexadecimal(text: str) -> None:
         raise ValueError(f"invalid value '{text}', which is hexadecimal")
 
 
-def schema_faults(
-    operator: Any, formats: Collection[str | None], event_time: str | None = None
-) -> list[tuple[str, object, str]]:
-    """Why the property `schema` of an input of files fits neither their formats nor `event_time`."""
+def schema_faults(operator: Any, formats: Collection[str | None]) -> list[tuple[str, object, str]]:
+    """Why the property `schema` of an input of files does not fit their formats."""
     try:
         declared = port_schema(operator, "output")
     except SchemaError:
@@ -340,11 +338,6 @@ def schema_faults(
         rule = "is a column that CSV cannot hold; use another `format`"
         odd = [field for field in schema if not csv_reads(field.type)]
         faults += [("schema", f"{field.name}: {field.type}", rule) for field in odd]
-    kinds = {field.name: field.type for field in schema}
-    kind = kinds.get(event_time, pa.null()) if event_time is not None else pa.date32()
-    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        rule = "must be a column of the schema with a `datetime` or `date`"
-        faults.append(("event_time", event_time, rule))
     return faults
 
 

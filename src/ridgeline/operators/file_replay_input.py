@@ -6,10 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 from typing_extensions import TypeVar
 
@@ -31,7 +27,6 @@ from ridgeline.operators._replay_files import (
     Position,
     Reader,
     ReplayFile,
-    Unread,
     dump_files,
     entries_of,
     find_files,
@@ -41,27 +36,6 @@ from ridgeline.operators._replay_files import (
 from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators._shaped import GivenSchema
 from ridgeline.operators.files._file_reader import Opener
-
-
-class Parsed(NamedTuple):
-    """The next `size` rows of a file: those that were read, with their numbers, and those that cannot be.
-
-    `batch` is None if none was read.
-    """
-
-    batch: pa.RecordBatch | None
-    rows: npt.NDArray[np.int64]
-    unread: list[Unread]
-    size: int
-
-    def after(self, passed: int) -> Parsed | None:
-        """The rows after the first `passed`; None if there are none."""
-        if passed >= self.size:
-            return None
-        first = int(np.searchsorted(self.rows, passed))
-        batch = None if self.batch is None else self.batch.slice(first)
-        unread = [one._replace(row=one.row - passed) for one in self.unread if one.row >= passed]
-        return Parsed(batch, self.rows[first:] - passed, unread, self.size - passed)
 
 
 class ReplayCursor:
@@ -74,7 +48,6 @@ class ReplayCursor:
         self._open_reader = open_reader
         self._files: Sequence[ReplayFile] = ()
         self._reader: Reader | None = None
-        self._parsed: Parsed | None = None
         self._done: list[int] = [0]
         self.position = Position()
 
@@ -102,29 +75,11 @@ class ReplayCursor:
             self.position = Position(self.position.file + 1, 0, self.position.row)
         return None
 
-    def peek_parsed(self, rows: int, *, sifts: bool) -> Parsed | None:
-        """As `peek`, but parsed. Rows that are not passed by `advance` are kept for the next call.
-
-        `sifts`: rows that cannot be read are no error.
-        """
-        if self._parsed is None and (chunk := self.peek(rows)) is not None:
-            if sifts:
-                batches, numbers, unread = chunk.sift(0, 1)
-                table = pa.Table.from_batches(batches) if batches else None
-                parts = [] if table is None else table.unify_dictionaries().combine_chunks().to_batches()
-                batch = parts[0] if parts else None
-                self._parsed = Parsed(batch, numbers, unread, len(chunk))
-            else:
-                self._parsed = Parsed(chunk.read(0, 1), np.arange(len(chunk)), [], len(chunk))
-        return self._parsed
-
     def advance(self, rows: int) -> None:
         """Pass rows that `peek` returned."""
         if self._reader is not None:
             self._reader.skip(rows)
             self.position = Position(self.position.file, self._reader.place, self.position.row + rows)
-        if self._parsed is not None:
-            self._parsed = self._parsed.after(rows)
 
     @property
     def at_end(self) -> bool:
@@ -140,7 +95,7 @@ class ReplayCursor:
         """Close the file that is open."""
         if self._reader is not None:
             self._reader.close()
-        self._reader = self._parsed = None
+        self._reader = None
 
 
 T = TypeVar("T", default=Any)
@@ -152,19 +107,16 @@ PAUSE_SECONDS = 10.0
 """A delay up to this is made up for. A longer one counts as a pause: no rows become due for it."""
 _MAKING_UP = 2.0
 """The factor by which a window may exceed the pace while it makes up for a delay."""
-_LOOK_AHEAD_ROWS = 8_192
 
 
 class Pace(NamedTuple):
-    """The rows that are due: at the time `wall`, `due` rows, or seconds of event time since `first`.
+    """The rows that are due: at the time `wall`, `due` rows.
 
-    `first`: microseconds since 1970. `owed`: seconds of the clock for which no rows have become due yet; the
-    next windows catch up on them.
+    `owed`: seconds of the clock for which no rows have become due yet; the next windows catch up on them.
     """
 
     wall: float | None = None
     due: float = 0.0
-    first: int | None = None
     owed: float = 0.0
 
 
@@ -195,27 +147,26 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     With `on_error=SKIP` such a line, or row of Parquet, is left out. It counts as an error of the window, and
     becomes a dead letter with file, line and reason. A fault of a whole file still ends the application.
 
-    Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
-    that begins so itself (`data/_*.csv`) and a path that names the file take them. So are folders and pipes;
-    `data/**/*.csv` reads files at any depth. A link whose file is not there is refused.
+    Of folders and patterns files are passed over whose names begin with `.` or `_`, or end with `.tmp`,
+    `.part` or another ending of temporary files. A pattern that begins or ends so itself (`data/_*.csv`) and
+    a path that names the file take them. `data/**/*.csv` reads files at any depth. A link whose file is not
+    there is refused.
 
     A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`.
     `lateness` ("5s", or seconds) promises that no record is older by more than the newest before it in its
     partition: watermarks follow from it. A partition without a record for `idle_after` holds no watermark up.
 
-    At most one of these sets the pace; without any, 65,536 rows a window are emitted as fast as possible:
+    One of these may set the pace; without any, 65,536 rows a window are emitted as fast as possible:
 
     - `rows_per_window`: this number of rows a window, over all partitions;
-    - `rows_per_second`: rows become due by the clock;
-    - `event_time`, a column: rows are due as long after the first one as their times are, `speed_up` times
-      faster; rows stay in order.
+    - `rows_per_second`: rows become due by the clock.
 
     A window emits at most twice the rows that its width makes due. After slow windows the pace is doubled
     until the delay is made up for; of a longer pause only the last 10 s are. No window emits more than
     1,048,576 rows. Row i of all files belongs to partition i mod n, or with `rows_in_turn` r to partition
-    (i div r) mod n. Every partition reads all files; of lines it parses only its own, unless `event_time` is
-    set. Of Parquet files it decodes only row groups with rows of its own. So partitions share that work if
-    each takes as many rows in turn as a row group has.
+    (i div r) mod n. Every partition reads all files; of lines it parses only its own. Of Parquet files it
+    decodes only row groups with rows of its own. So partitions share that work if each takes as many rows in
+    turn as a row group has.
 
     Example:
         >>> import tempfile
@@ -250,8 +201,6 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     rows_per_window: int | None = Field(default=None, gt=0)
     rows_per_second: float | None = Field(default=None, gt=0)
     rows_in_turn: int = Field(default=1, gt=0)
-    event_time: str | None = None
-    speed_up: float = Field(default=1.0, gt=0)
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     null_values: list[str] = Field(default=["", "NA"])
     timestamp: str | None = None
@@ -266,25 +215,12 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""
         faults = super().property_faults()
-        paces = [
-            name
-            for name in ("rows_per_window", "rows_per_second", "event_time")
-            if getattr(self, name) is not None
-        ]
-        if len(paces) > 1:
-            others = " and ".join(f"`{name}`" for name in paces[:-1])
-            faults.append(
-                (
-                    paces[-1],
-                    getattr(self, paces[-1]),
-                    f"sets the pace together with {others}; give one of them",
-                )
-            )
-        if self.speed_up != 1.0 and self.event_time is None:
-            faults.append(("speed_up", self.speed_up, "needs `event_time`, the column with the rows' times"))
+        if self.rows_per_window is not None and self.rows_per_second is not None:
+            rule = "sets the pace together with `rows_per_window`; give one of them"
+            faults.append(("rows_per_second", self.rows_per_second, rule))
         if not self.path:
             faults.append(("path", self.path, "must name a file, a folder or a pattern"))
-        return faults + schema_faults(self, [self.format], self.event_time)
+        return faults + schema_faults(self, [self.format])
 
     def datasets(self) -> list[Dataset]:
         """The files, as `ridgeline.connect.datasets` names them."""
@@ -315,10 +251,7 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
             self.known[text] = load_files(text)
         cursor = self._cursor
         cursor.move(self.known[text], self.position)
-        if self.event_time is not None:
-            self._emit_until(self._time_due())
-        else:
-            self._emit_rows(self._rows_due())
+        self._emit_rows(self._rows_due())
         if cursor.at_end:
             self.finish()
         self.position = cursor.position
@@ -335,9 +268,8 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
         return f"file `{gone[0]}` is gone, or has another size" if gone else ""
 
     def is_paced(self) -> bool:
-        """True if rows are due by the clock, by their times or by windows."""
-        paces = self.rows_per_window, self.rows_per_second, self.event_time
-        return any(pace is not None for pace in paces)
+        """True if rows are due by the clock or by windows."""
+        return self.rows_per_window is not None or self.rows_per_second is not None
 
     def _emit_rows(self, rows: int) -> None:
         """Emit this partition's rows among the next `rows` rows of the files."""
@@ -365,53 +297,6 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
         for one in sifted.unread:
             self.context.leave_out(one.text, one.error)
 
-    def _emit_until(self, due_seconds: float) -> None:
-        """Emit this partition's rows with event times up to `due_seconds` after the first one's.
-
-        Stops at the first row that is later, and after MOST_ROWS rows. Sets `pace.first` from the first row
-        that has a time.
-        """
-        rows = MOST_ROWS
-        cursor = self._cursor
-        while rows > 0 and (parsed := cursor.peek_parsed(_LOOK_AHEAD_ROWS, sifts=self._skips)) is not None:
-            batch = self._nothing if parsed.batch is None else parsed.batch
-            times = _microseconds(batch.column(batch.schema.get_field_index(str(self.event_time))))
-            if self.pace.first is None and times.null_count < len(times):
-                self.pace = self.pace._replace(first=times.drop_null()[0].as_py())
-            due = len(batch)
-            if self.pace.first is not None:
-                later = pc.greater(times, min(2**62, self.pace.first + round(due_seconds * 1e6))).fill_null(
-                    False  # noqa: FBT003  a value
-                )
-                due = later.index(True).as_py() if pc.any(later, min_count=0).as_py() else due
-            passed = parsed.size if due == len(batch) else int(parsed.rows[due])
-            own = batch.slice(0, due)
-            if self.context.partitions > 1:
-                own = own.take(pa.array(np.flatnonzero(self._is_own(parsed.rows[:due]))))
-            self.output.emit_batch(own)
-            for one in parsed.unread:
-                if one.row < passed and self._is_own(np.array([one.row]))[0]:
-                    self.context.leave_out(one.text, one.error)
-            if passed:
-                cursor.advance(passed)
-            rows -= passed
-            if due < len(batch):
-                return
-
-    def _is_own(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of the next rows are this partition's."""
-        numbers = rows + self._cursor.position.row
-        own: npt.NDArray[np.bool_] = numbers // self.rows_in_turn % self.context.partitions == (
-            self.context.partition
-        )
-        return own
-
-    @property
-    def _nothing(self) -> pa.RecordBatch:
-        schema = port_schema(self, "output")
-        assert schema is not None  # noqa: S101  a file was opened with it
-        return schema.encode([])
-
     def _rows_due(self) -> int:
         if self.rows_per_window is not None:
             return self.rows_per_window
@@ -420,18 +305,15 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
             due = min(MOST_ROWS, int(self._tick(self.rows_per_second).due + 1e-6) - self.position.row)
         return int(min(due, self.context.engine.ask_budget()))
 
-    def _time_due(self) -> float:
-        return self._tick(self.speed_up).due
-
     def _tick(self, rate: float) -> Pace:
-        """Advance the pace to the clock's time: `rate` rows (seconds of event time) become due a second."""
+        """Advance the pace to the clock's time: `rate` rows become due a second."""
         now, before = self.context.window_time_microseconds / 1_000_000, self.pace
         if before.wall is None:  # another pace may have been set before
-            self.pace = Pace(now, 0.0 if self.event_time is not None else float(self.position.row))
+            self.pace = Pace(now, float(self.position.row))
         else:
             owed = min(PAUSE_SECONDS, before.owed + max(0.0, now - before.wall))
             step = min(owed, _MAKING_UP * self.context.window_seconds)
-            self.pace = before._replace(wall=now, due=before.due + step * rate, owed=owed - step)
+            self.pace = Pace(now, before.due + step * rate, owed - step)
         return self.pace
 
     def _open(self, file: ReplayFile, place: int) -> Reader:
@@ -443,11 +325,3 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
         if schema is None:
             raise SchemaError("property `schema` was not given; pass `schema=...`")
         return Opener(self.format, schema, self.delimiter, self.null_values).open(file, place)
-
-
-def _microseconds(times: pa.Array) -> pa.Array:
-    """Timestamps or dates as microseconds since 1970."""
-    kind = times.type
-    return times.cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None), safe=False).cast(
-        pa.int64()
-    )

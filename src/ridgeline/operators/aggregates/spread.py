@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,25 +16,13 @@ from ridgeline.api.times import column_times
 from ridgeline.operators._exact import (
     Sum,
     added,
+    exact,
     product_sums,
     rolling_sums,
-    scaled_ratio,
-    to_common_scale,
 )
 from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import is_number, to_values, value_sums
-
-
-class Scale(NamedTuple):
-    """Sums of values are integers times `base**exponent`, sums of products times the square of that."""
-
-    base: int
-    exponent: int
-
-    def of(self, one: int, other: int, degree: int) -> float:
-        """The float that is nearest to `one / other` times the scale to the power `degree`."""
-        return scaled_ratio(one, other, self.base, degree * self.exponent)
 
 
 class _Moments(Rules):
@@ -96,16 +85,12 @@ class _Moments(Rules):
         if part[0] <= self.most_without:
             return None
         try:
-            integers, *scale = to_common_scale(part[1:], list(map(len, self.terms)))
-            return self.computed(part[0], integers, Scale(*scale))
+            return self.computed(part[0], list(map(exact, part[1:])))
         except (ValueError, OverflowError):
             return math.nan
 
-    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
-        """The aggregate of so many records, whose sums are those integers times the scale.
-
-        Raises OverflowError if it is no float.
-        """
+    def computed(self, count: int, sums: Sequence[Fraction]) -> float | None:
+        """The aggregate of so many records with these sums. Raises OverflowError if it is no float."""
         raise NotImplementedError
 
 
@@ -117,9 +102,9 @@ class _Variance(_Moments, kinds=("variance", "stddev")):
         self.most_without = self.option("ddof")
         self.is_root = aggregate.kind == "stddev"
 
-    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
+    def computed(self, count: int, sums: Sequence[Fraction]) -> float | None:
         total, squares = sums
-        found = scale.of(count * squares - total * total, count * (count - self.most_without), 2)
+        found = float((count * squares - total * total) / (count * (count - self.most_without)))
         return math.sqrt(found) if self.is_root else found
 
 
@@ -130,9 +115,9 @@ class _Covariance(_Moments, kinds=("covariance",)):
         super().__init__(aggregate)
         self.most_without = self.option("ddof")
 
-    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
+    def computed(self, count: int, sums: Sequence[Fraction]) -> float | None:
         x, y, xy = sums
-        return scale.of(count * xy - x * y, count * (count - self.most_without), 2)
+        return float((count * xy - x * y) / (count * (count - self.most_without)))
 
 
 class _Line(_Moments, kinds=("slope", "intercept")):
@@ -159,21 +144,21 @@ class _Line(_Moments, kinds=("slope", "intercept")):
         found = super().result(part[:-1])
         return found * part[-1] if found is not None and self.aggregate.kind == "slope" else found
 
-    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
+    def computed(self, count: int, sums: Sequence[Fraction]) -> float | None:
         y, x, xy, xx = sums
         spread = count * xx - x * x
         if not spread:
             return None
         if self.aggregate.kind == "slope":
-            return (count * xy - x * y) / spread
-        return scale.of(y * xx - x * xy, spread, 1)
+            return float((count * xy - x * y) / spread)
+        return float((y * xx - x * xy) / spread)
 
 
 class _Correlation(_Moments, kinds=("correlation",)):
     terms = ((0,), (1,), (0, 1), (0, 0), (1, 1))
     times = True
 
-    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
+    def computed(self, count: int, sums: Sequence[Fraction]) -> float | None:
         x, y, xy, xx, yy = sums
         spread = (count * xx - x * x) * (count * yy - y * y)
         if not spread:

@@ -148,23 +148,13 @@ class AvroReader(_BatchReader):
         return self._converted(map(_texted, records) if "'uuid'" in str(records.writer_schema) else records)
 
     def _converted(self, records: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-        """Records in batches, of a damaged file first those before the damage; then raises what was wrong."""
-        damage: Exception | None = None
-        while damage is None:
-            rows: list[Any] = []
-            try:
-                rows.extend(islice(records, _BATCH_ROWS))
-            except Exception as error:  # noqa: BLE001  raised once the records before it were read
-                damage = error
-            if not rows:
-                break
+        """Records in batches."""
+        while rows := list(islice(records, _BATCH_ROWS)):
             names = checked_columns(self.file.path, self._schema, list(rows[0]))
             columns = {name: [row[name] for row in rows] for name in names}
             yield pa.RecordBatch.from_pydict(
                 {name: self._column(name, values) for name, values in columns.items()}
             )
-        if damage is not None:
-            raise damage
 
     def _column(self, name: str, values: list[Any]) -> pa.Array:
         """Values as a column of their own type; Arrow takes dicts for structs if it does not know better."""

@@ -7,7 +7,6 @@ import itertools
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.source import Amount, Begin, Source, SourceContext
 from ridgeline.connect.window_output import safe_name
-from ridgeline.operators._replay_files import WILDCARDS, listed, matches
+from ridgeline.operators._replay_files import infos_of
 
 _RECENT = 128
 """The most files that the commit of a window names itself."""
@@ -140,11 +139,6 @@ def _array(entries: Iterable[tuple[int, int]]) -> npt.NDArray[Any]:
     return numbers.astype("<u8").view(_KIND)
 
 
-_TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".filepart", ".inprogress", ".swp", "~")
-_COPYING = "._COPYING_"
-"""The ending of a file that Hadoop's shell writes."""
-
-
 class Found(NamedTuple):
     """A file that is there. `entry`: the number of the entry of `path` that led to it.
 
@@ -187,29 +181,7 @@ class Listing:
 
     def _infos(self, number: int) -> list[pyarrow.fs.FileInfo]:
         """The files of an entry; none if nothing is there yet."""
-        files, path = self._places[number]
-        local = is_local(self.entries[number])
-        info = files.get_file_info(path)
-        if info.type == pyarrow.fs.FileType.File:
-            return [info]
-        if info.type == pyarrow.fs.FileType.Directory:
-            return [one for one in listed(files, path, local=local) if is_whole(one.base_name, "")]
-        if WILDCARDS & set(path):
-            named = PurePosixPath(path).name
-            return [one for one in matches(files, path, local=local) if is_whole(one.base_name, named)]
-        return []
-
-
-def is_whole(name: str, pattern: str) -> bool:
-    """True unless the name is that of a hidden file, or of one that is being written.
-
-    A pattern that begins or ends so itself takes them.
-    """
-    if name[:1] in (".", "_") and pattern[:1] != name[:1]:
-        return False
-    if name.endswith(_COPYING):
-        return False
-    return not any(name.endswith(ending) and not pattern.endswith(ending) for ending in _TEMPORARY)
+        return infos_of(*self._places[number], local=is_local(self.entries[number]))
 
 
 _MOST_OPEN = 256
