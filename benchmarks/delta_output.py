@@ -18,7 +18,7 @@ from benchmarks import ours as running
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from ridgeline import Application, InputOperator, OutputPort, State
 from ridgeline.connect import Sink
-from ridgeline.operators.lake import DeltaOutput
+from ridgeline.connectors.lake import DeltaOutput
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("symbol", pa.string()), ("price", pa.float64()), ("at", pa.timestamp("us", "UTC"))]

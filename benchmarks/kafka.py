@@ -35,7 +35,7 @@ from benchmarks.flink import OPENS
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from benchmarks.regions import Arrived
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, Schema
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
 from ridgeline.testing.services.kafka import Kafka
 
 P50, P99, RATE = "p50 age seconds", "p99 age seconds", "messages/s"

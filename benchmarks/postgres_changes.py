@@ -75,7 +75,7 @@ class Count(Operator):
 
 def ours(of_round: Round, *, truncate: str = "delete") -> Figures:
     """A run that makes the slot, then one that reads all changes to their end."""
-    from ridgeline.operators.postgres import PostgresChanges
+    from ridgeline.connectors.postgres import PostgresChanges
     from ridgeline.testing import run_local
 
     count = 20_000 if of_round.quick else _CHANGES

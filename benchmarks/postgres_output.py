@@ -15,8 +15,8 @@ import psycopg
 import pyarrow as pa
 
 from ridgeline import Application, InputOperator, OutputPort, State
-from ridgeline.operators.postgres import PostgresOutput
-from ridgeline.operators.postgres.output import copy_text
+from ridgeline.connectors.postgres import PostgresOutput
+from ridgeline.connectors.postgres.output import copy_text
 from ridgeline.testing import run_local, services
 
 SCHEMA = pa.schema(

@@ -11,8 +11,8 @@ It needs `pip install 'ridgeline[postgres,lake]'`, and `wal_level = logical` at 
 from typing import Literal, NamedTuple
 
 from ridgeline import Application
-from ridgeline.operators.lake import DeltaOutput
-from ridgeline.operators.postgres import PostgresChanges
+from ridgeline.connectors.lake import DeltaOutput
+from ridgeline.connectors.postgres import PostgresChanges
 
 
 class Customer(NamedTuple):

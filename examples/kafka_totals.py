@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ridgeline import Application
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators import tumbling
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
 
 
 class Order(NamedTuple):

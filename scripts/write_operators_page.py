@@ -18,7 +18,8 @@ from ridgeline.cli.library import connectors
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 HEAD = """# The library of operators
 
-One section per file of `ridgeline.operators`, made from the code by `python scripts/write_operators_page.py`.
+One section per file of `ridgeline.operators` and room of `ridgeline.connectors`, made from the code by
+`python scripts/write_operators_page.py`.
 """
 
 

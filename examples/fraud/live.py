@@ -13,9 +13,9 @@ It needs `pip install 'ridgeline[frames,kafka,models,postgres]'`.
 from risk import Payment, risks, risky
 
 from ridgeline import Application
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
+from ridgeline.connectors.postgres import PostgresOutput
 from ridgeline.operators import FileOutput
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
-from ridgeline.operators.postgres import PostgresOutput
 
 app = Application("fraud_live", window="50ms", on_error="SKIP")
 scores = risks(app.read("payments", KafkaInput("payments", schema=Payment)))

@@ -25,15 +25,21 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from ridgeline import Application, RidgelineError
 from ridgeline.connect import Sink
-from ridgeline.operators.lake import DeltaOutput, IcebergOutput
-from ridgeline.operators.lake.iceberg_output import IcebergSink
-from ridgeline.operators.mariadb import MariaDbInput, MariaDbOutput
-from ridgeline.operators.mariadb.output import MariaDbSink
-from ridgeline.operators.postgres import PostgresInput, PostgresOutput
-from ridgeline.operators.postgres.output import PostgresSink
-from ridgeline.operators.sql_files import DuckDbInput, DuckDbOutput, SqliteInput, SqliteOutput
-from ridgeline.operators.sql_files.duckdb_output import DuckDbSink
-from ridgeline.operators.sql_files.sqlite_output import SqliteSink
+from ridgeline.connectors.lake import DeltaOutput, IcebergOutput
+from ridgeline.connectors.lake.iceberg_output import IcebergSink
+from ridgeline.connectors.postgres import PostgresInput, PostgresOutput
+from ridgeline.connectors.postgres.output import PostgresSink
+from ridgeline.connectors.sql import (
+    DuckDbInput,
+    DuckDbOutput,
+    MariaDbInput,
+    MariaDbOutput,
+    SqliteInput,
+    SqliteOutput,
+)
+from ridgeline.connectors.sql.files.duckdb_output import DuckDbSink
+from ridgeline.connectors.sql.files.sqlite_output import SqliteSink
+from ridgeline.connectors.sql.mariadb.output import MariaDbSink
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 _NUMBERS = itertools.count()

@@ -6,11 +6,10 @@ import pytest
 
 from ridgeline import InputPort, Operator
 from ridgeline.connect.datasets import datasets_of, file_datasets
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
+from ridgeline.connectors.postgres import PostgresOutput
+from ridgeline.connectors.sql import MariaDbOutput, SqliteOutput
 from ridgeline.operators import FileOutput, SparkInput
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
-from ridgeline.operators.mariadb import MariaDbOutput
-from ridgeline.operators.postgres import PostgresOutput
-from ridgeline.operators.sql_files import SqliteOutput
 
 
 class Order(NamedTuple):

@@ -32,8 +32,8 @@ from tests.connect.stores import (
 
 from ridgeline import RidgelineError
 from ridgeline.connect import Batch, Mark, PartitionedOutput
-from ridgeline.operators.lake import DeltaOutput, IcebergOutput
-from ridgeline.operators.lake.delta_output import DeltaSink
+from ridgeline.connectors.lake import DeltaOutput, IcebergOutput
+from ridgeline.connectors.lake.delta_output import DeltaSink
 from ridgeline.testing import END_WINDOW, ConnectorTarget, Faults, connector_checks, run_local
 from support.depth import deeper
 from support.services import SeaweedFS

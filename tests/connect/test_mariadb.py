@@ -25,8 +25,8 @@ from ridgeline import RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SinkContext
-from ridgeline.operators.mariadb import MariaDbOutput
-from ridgeline.operators.mariadb.output import MariaDbSink
+from ridgeline.connectors.sql import MariaDbOutput
+from ridgeline.connectors.sql.mariadb.output import MariaDbSink
 from ridgeline.testing import END_WINDOW, run_local
 from support import services
 

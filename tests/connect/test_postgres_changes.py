@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
-from ridgeline.operators.postgres import PostgresChanges
+from ridgeline.connectors.postgres import PostgresChanges
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support import services
 from support.services import Postgres

@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline import RidgelineError
 from ridgeline.connect import forget_secrets
-from ridgeline.operators.postgres.connecting import Server
+from ridgeline.connectors.postgres.connecting import Server
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from tests.connect.stores import DATABASES, SERVERS, Sql, reading
 
 from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.api.clock import SystemClock
-from ridgeline.operators.databases.increasing import column_of
-from ridgeline.operators.postgres.change_values import _loader
+from ridgeline.connectors.postgres.change_values import _loader
+from ridgeline.connectors.sql.increasing import column_of
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 
 FIELDS = [pa.field("id", pa.int64()), pa.field("text", pa.string()), pa.field("cents", pa.float64())]

@@ -13,7 +13,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.connect import SourceUnavailableError
 from ridgeline.connect.reader import ReaderContext, SourceRange
-from ridgeline.operators.kafka import KafkaInput
+from ridgeline.connectors.kafka import KafkaInput
 from ridgeline.testing import CollectorSink, run_local
 from support.kafka.reading import Number
 from support.operators.kafka_topics import SECONDS, fill, numbers, producer, seen

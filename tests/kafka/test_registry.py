@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from ridgeline import Application, RidgelineError
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.operators.kafka_topics import fill, seen
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, RidgelineError
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.kafka.secure import PASSWORD, SecureKafka

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 import ridgeline.operators as lib
 from ridgeline import Application, SchemaError, ValidationError
 from ridgeline.api.operator import operator_type
+from ridgeline.connectors.models import ModelOperator
 from ridgeline.operators import absence, hysteresis, rolling, session, sliding, streak, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators import generators as gen
@@ -71,9 +72,7 @@ def predict(rows: pa.RecordBatch) -> Any:
 
 
 def model(features: Any = "value", result: Any = "x", what: Any = predict, **more: Any) -> Make:
-    return lambda: lib.ModelOperator(
-        what, [features] if isinstance(features, str) else features, result, **more
-    )
+    return lambda: ModelOperator(what, [features] if isinstance(features, str) else features, result, **more)
 
 
 def script(text: str) -> Make:

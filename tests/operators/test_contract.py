@@ -40,6 +40,7 @@ from ridgeline import (
 from ridgeline.api.errors import StateError
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import assign_keys
+from ridgeline.connectors.models import ModelOperator
 from ridgeline.operators import Windowed, aggregate, rolling, session, sliding, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
@@ -514,7 +515,7 @@ CASES = {
     "flattened": plain(lib.Flatten),
     "validated": plain(lambda: lib.Validate(Positive)),
     "predicted": plain(
-        lambda: lib.ModelOperator(str(MODEL), ["value"]), lambda key, value: [(key, value, 2.0 * value)]
+        lambda: ModelOperator(str(MODEL), ["value"]), lambda key, value: [(key, value, 2.0 * value)]
     ),
     "scripted": plain(lambda: lib.ScriptOperator(SCRIPT), lambda key, value: [(key, value)] * (value % 3)),
     "timed": Case(lambda: lib.WithTimes("time", "3s"), of_parts=True, timed=True),

@@ -75,18 +75,14 @@ def entries() -> Iterator[Entry]:
 
 
 def connectors() -> Iterator[Entry]:
-    """The operators that are imported from a package of their own, such as those of databases."""
-    import ridgeline.operators
+    """The operators of outside systems, each imported from the room of its connector."""
+    import ridgeline.connectors
     from ridgeline.api import Operator
 
-    for one in pkgutil.iter_modules(ridgeline.operators.__path__):
-        if one.name.startswith("_") or not one.ispkg:
-            continue
-        package = import_module(f"ridgeline.operators.{one.name}")
-        for name in getattr(package, "__all__", ()):
+    for one in pkgutil.iter_modules(ridgeline.connectors.__path__):
+        package = import_module(f"ridgeline.connectors.{one.name}")
+        for name in package.__all__:
             thing = getattr(package, name)
-            if name in ridgeline.operators.__all__ or not inspect.isclass(thing):
-                continue
             if issubclass(thing, Operator):
                 yield Entry(name, "operator", thing, package.__name__)
 

@@ -46,7 +46,6 @@ from ridgeline.operators.iterable_input import IterableInput, from_frame, from_i
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
-from ridgeline.operators.models import ModelOperator, ScriptOperator
 from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns import (
     absence,
@@ -66,6 +65,7 @@ from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
+from ridgeline.operators.script_operator import ScriptOperator
 from ridgeline.operators.shaping import BatchUp, FillForward, Format, SplitByShare
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.socket_input import SocketInput
@@ -119,7 +119,6 @@ __all__ = [
     "LimitRate",
     "Line",
     "Map",
-    "ModelOperator",
     "Parse",
     "QueueInput",
     "QueueOutput",

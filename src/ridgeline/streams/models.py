@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload
 from typing_extensions import TypeVar
 
 from ridgeline.api import OperatorAttributes, SchemaType
-from ridgeline.operators import ModelOperator, ScriptOperator
+from ridgeline.connectors.models import ModelOperator
+from ridgeline.operators import ScriptOperator
 from ridgeline.streams.connecting import Steps
 from ridgeline.streams.expressions import ATTRIBUTES
 
@@ -67,7 +68,7 @@ class ModelSteps(Steps[T_co]):
         """Add the results of a model as columns: `predict("score", "fraud.onnx", ["cents"], "risk")`.
 
         `model`: a file of a pickle or of ONNX, `module:name`, an estimator, or a function of a batch.
-        `result`: the name of a column of floats, or names with types. See `ridgeline.operators.ModelOperator`
+        `result`: the name of a column of floats, or names with types. See `ridgeline.connectors.models`
         for others, such as `method="predict_proba"`. Further keyword arguments are attributes.
         """
         own, attributes = split_options(options)

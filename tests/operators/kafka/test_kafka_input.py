@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext, SourceUnavailableError
-from ridgeline.operators.kafka import KafkaInput, KafkaRecord
+from ridgeline.connectors.kafka import KafkaInput, KafkaRecord
 from ridgeline.testing import CollectorSink, run_local
 from support import services
 from support.operators.kafka_topics import SECONDS, fill, numbers, producer

@@ -14,8 +14,8 @@ from kafka_totals import application as totals_application
 from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect.window_output import WindowOutput
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
-from ridgeline.operators.kafka._sink import KafkaSink
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
+from ridgeline.connectors.kafka._sink import KafkaSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,
@@ -226,8 +226,8 @@ class CutOutput(KafkaOutput):
 
 def test_a_client_that_hangs_is_left_behind(kafka, monkeypatch):
     """The client's call does not mind its timeout while the coordinator of the group is away."""
-    monkeypatch.setattr("ridgeline.operators.kafka._sink._SECONDS", 3.0)
-    monkeypatch.setattr("ridgeline.operators.kafka._sink._HANGS_SECONDS", 1.0)
+    monkeypatch.setattr("ridgeline.connectors.kafka._sink._SECONDS", 3.0)
+    monkeypatch.setattr("ridgeline.connectors.kafka._sink._HANGS_SECONDS", 1.0)
     topic, rows = kafka.topic(), totals(12)
     Cut.kafka, Cut.marks, Cut.opened = kafka, 0, 0
 

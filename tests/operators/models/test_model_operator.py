@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ridgeline import Application, OperatorError
-from ridgeline.operators import ModelOperator
+from ridgeline.connectors.models import ModelOperator
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 

@@ -27,11 +27,11 @@ from ridgeline import (
     PushInput,
     State,
 )
+from ridgeline.connectors.kafka import KafkaInput
+from ridgeline.connectors.postgres import PostgresChanges, PostgresInput
+from ridgeline.connectors.sql import SqliteInput
 from ridgeline.operators import FileInput, FileOutput, FileReplayInput, Map, QueueInput, QueueOutput
 from ridgeline.operators import from_iterable as iterable
-from ridgeline.operators.kafka import KafkaInput
-from ridgeline.operators.postgres import PostgresChanges, PostgresInput
-from ridgeline.operators.sql_files import SqliteInput
 
 KEYS, REPLAYED = 5, 300
 SERVERS = os.environ.get("ALL_INPUTS_KAFKA", "")

@@ -3,8 +3,8 @@
 from typing import Literal, NamedTuple
 
 from ridgeline import Application
+from ridgeline.connectors.postgres import PostgresChanges
 from ridgeline.operators import FileOutput
-from ridgeline.operators.postgres import PostgresChanges
 
 
 class Item(NamedTuple):

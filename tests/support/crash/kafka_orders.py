@@ -3,7 +3,7 @@
 from queued import Check, Numbered, PassOn
 
 from ridgeline import Application
-from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+from ridgeline.connectors.kafka import KafkaInput, KafkaOutput
 
 
 def application(

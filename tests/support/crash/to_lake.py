@@ -5,7 +5,7 @@ from pathlib import Path
 from queued import PassOn, Rows
 
 from ridgeline import Application
-from ridgeline.operators.lake import DeltaOutput, IcebergOutput
+from ridgeline.connectors.lake import DeltaOutput, IcebergOutput
 
 
 def application(folder: str, partitions: int = 2) -> Application:

@@ -3,7 +3,7 @@
 from queued import PassOn, Rows
 
 from ridgeline import Application
-from ridgeline.operators.postgres import PostgresOutput
+from ridgeline.connectors.postgres import PostgresOutput
 
 
 def application(dsn: str, partitions: int = 2) -> Application:

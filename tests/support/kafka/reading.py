@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ridgeline import EnumeratorContext
 from ridgeline.api.clock import SystemClock
-from ridgeline.operators.kafka import KafkaInput
+from ridgeline.connectors.kafka import KafkaInput
 from support.waiting import wait_until
 
 

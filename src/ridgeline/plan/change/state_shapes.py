@@ -355,7 +355,9 @@ def _settled(value: object) -> str:
 
 
 def _is_librarys(kind: type) -> bool:
-    return kind.__module__.startswith("ridgeline.operators") and issubclass(kind, Operator)
+    return kind.__module__.startswith(("ridgeline.operators", "ridgeline.connectors")) and issubclass(
+        kind, Operator
+    )
 
 
 def columns_of(schema: Schema) -> list[list[str]] | None:

@@ -1,0 +1,340 @@
+"""The container's half of `PostgresChanges`: staged changes become rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+
+from ridgeline.api.columns.column import Column
+from ridgeline.api.columns.nulls import optional_columns
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
+from ridgeline.connect.window_output import safe_name
+from ridgeline.connectors.postgres import pgoutput
+from ridgeline.connectors.postgres.change_files import SNAPSHOT, ChangeFiles, place_of
+from ridgeline.connectors.postgres.change_values import Convert, convert, converter
+from ridgeline.connectors.postgres.pgoutput import UNCHANGED, Relation, Values
+from ridgeline.connectors.postgres.slot import misfit
+from ridgeline.operators._kinds import zero
+
+CHANGE, COMMIT_TIME, LSN, TRANSACTION = "change", "commit_time", "lsn", "transaction"
+METADATA = (CHANGE, COMMIT_TIME, LSN, TRANSACTION)
+"""The values that `metadata` may name."""
+_SNAPSHOT, _INSERT, _UPDATE, _DELETE = range(4)
+_KINDS = pa.array(["snapshot", "insert", "update", "delete"])
+_AT_ONCE = 65_536
+Keys = MutableMapping[Any, bool]
+"""The keys of the table's rows: a text, or a tuple of texts."""
+
+
+class Layout(NamedTuple):
+    """How rows are made. `columns`: those of the table. `metadata`: what other columns hold.
+
+    `deleted`: the column that says that a row is gone. `truncate`: what becomes of a TRUNCATE. `in_part`:
+    there was no snapshot, so that rows may be updated which were never inserted.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    metadata: Mapping[str, str]
+    deleted: str | None
+    truncate: str
+    in_part: bool
+
+
+class _Rows:
+    """Rows that are collected: their values by column, what happened, and the row of the segment it was."""
+
+    def __init__(self) -> None:
+        self.values: list[Values] = []
+        self.kinds: list[int] = []
+        self.places: list[int] = []
+        self.whole: list[bool] = []
+        """Whether a deleted row has all its columns."""
+
+    def add(self, values: Values, kind: int, place: int, *, whole: bool = True) -> None:
+        """One more row."""
+        self.values.append(values)
+        self.kinds.append(kind)
+        self.places.append(place)
+        self.whole.append(whole)
+
+
+class ChangeReader(SourceReader):
+    """Reads segments of the checkpoint. `keys`: returns the keys of the table's rows, a state."""
+
+    def __init__(self, layout: Layout, keys: Callable[[], Keys]) -> None:
+        self._layout, self._keys = layout, keys
+        self._files: ChangeFiles | None = None
+
+    def open(self, context: ReaderContext) -> None:
+        """Folders are opened when they are read."""
+        self._context = context
+        operator = context.operator
+        self._parent = f"{operator.staging}/inputs/{safe_name(operator.name)}-{operator.run_id}"
+        self._files = None
+
+    def read(self, part: SourceRange) -> Iterator[Records]:
+        """Rows in the order of their commits. Raises RidgelineError for changes that cannot be read."""
+        start, end = place_of(part.start), place_of(part.end)
+        if self._files is None or self._files.folder != end.folder:
+            self._files = ChangeFiles(self._parent, end.folder)
+        net = _Net(self._keys())
+        for segment, number, rows in self._files.read(start.number, end.number):
+            about = rows.schema.metadata
+            relation, keys = Relation.of_json(about[b"relation"]), tuple(json.loads(about[b"keys"]))
+            maker = _Maker(self._layout, self._context, relation, keys, part.partition)
+            if segment.relation == SNAPSHOT:
+                yield maker.snapshot(rows, number, net)
+            else:
+                yield from maker.changes(rows, number, net)
+        net.settle()
+
+
+class _Maker:
+    """Makes rows of the changes of a segment, which have the same columns."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        context: ReaderContext,
+        relation: Relation,
+        keys: tuple[str, ...],
+        partition: str,
+    ) -> None:
+        """`keys`: the table's primary key. Raises RidgelineError for columns that cannot be read."""
+        self._layout, self._context, self._partition = layout, context, partition
+        self._schema: Schema = context.schema
+        self._relation = relation
+        self._operator = context.operator.name
+        if text := misfit(relation, self._schema.arrow, layout.columns):
+            msg = (
+                f"`{self._operator}` cannot read changes of table {layout.table}: {text}, then start again: "
+            )
+            raise RidgelineError(msg + "the changes before it are processed")
+        names = [column.name for column in relation.columns]
+        self._at = [names.index(name) for name in layout.columns]
+        self._identity_at = [at for at, column in enumerate(relation.columns) if column.key]
+        self._key_at = self._identity_at
+        if relation.identity == "f":  # all columns are the identity
+            self._key_at = [names.index(name) for name in keys] if set(keys) <= set(names) else []
+        if not {names[at] for at in self._key_at} <= set(layout.columns):
+            self._key_at = []
+        optional = optional_columns(self._schema)
+        self._columns: list[tuple[str, pa.Field, Convert, bool]] = []
+        of_schema: dict[str, Column] = dict(zip(self._schema.arrow.names, self._schema.columns, strict=True))
+        for name, at in zip(layout.columns, self._at, strict=True):
+            field = self._schema.arrow.field(name)
+            make = converter(of_schema[name], field, relation.columns[at].oid)
+            self._columns.append((name, field, make, name in optional))
+
+    # The snapshot -------------------------------------------------------------------------------------------
+
+    def snapshot(self, rows: pa.Table, number: int, net: _Net) -> Records:
+        """Rows of CSV."""
+        names = self._layout.columns
+        data = b"".join(rows.column("message").to_pylist())
+        texts = pa.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pa.csv.ReadOptions(column_names=list(names), block_size=len(data) + 1),
+            parse_options=pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+        columns = {name: texts.column(name).combine_chunks() for name in names}
+        if self._key_at and self._layout.truncate == "delete":
+            places = [self._at.index(at) for at in self._key_at]
+            lists = [columns[names[place]].to_pylist() for place in places]
+            found = lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+            net.add(found)
+        count = texts.num_rows
+        kinds = np.full(count, _SNAPSHOT)
+        return self._records(columns, kinds, np.arange(count), np.ones(count, bool), rows, number, {})
+
+    # The stream ---------------------------------------------------------------------------------------------
+
+    def changes(self, rows: pa.Table, number: int, net: _Net) -> Iterator[Records]:
+        """Rows of changes."""
+        found = _Rows()
+        tracks = self._layout.truncate == "delete" and bool(self._key_at)
+        for place, message in enumerate(rows.column("message").to_pylist()):
+            kind, old, new, whole = pgoutput.change_of(message)
+            if kind == pgoutput.TRUNCATE:
+                for key in self._truncated(net):
+                    found.add(self._row_of(key), _DELETE, place, whole=False)
+                    if len(found.values) >= _AT_ONCE:
+                        yield self._made(found, rows, number)
+                        found = _Rows()
+                continue
+            before = None if old is None or not tracks else self._key_of(old)
+            after = None if new is None or not tracks else self._key_of(new)
+            if kind == pgoutput.DELETE and old is not None:
+                found.add(old, _DELETE, place, whole=whole)
+            elif kind == pgoutput.UPDATE and old is not None and new is not None:
+                moves = self._moves(old, new)
+                if moves:
+                    found.add(old, _DELETE, place, whole=whole)
+                found.add(new, _INSERT if moves else _UPDATE, place)
+            elif new is not None:
+                found.add(new, _INSERT if kind == pgoutput.INSERT else _UPDATE, place)
+            if tracks:
+                net.change(before, after, inserts=self._layout.in_part or kind == pgoutput.INSERT)
+        if found.values:
+            yield self._made(found, rows, number)
+
+    def _moves(self, old: Values, new: Values) -> bool:
+        """Whether an update changed the key, so that a row is gone and another one is there."""
+        return any(old[at] != new[at] for at in self._key_at or self._identity_at)
+
+    def _truncated(self, net: _Net) -> Sequence[Any]:
+        """The keys of the rows that are gone. Raises RidgelineError if they are not known."""
+        truncate = self._layout.truncate
+        if truncate == "skip":
+            return ()
+        if truncate == "fail" or not self._key_at:
+            what = "it has no primary key whose columns `schema` has, so that its rows are not known"
+            if truncate == "fail":
+                what = "`truncate` is `fail`"
+            msg = f"`{self._operator}`: table {self._layout.table} was truncated, and {what}; "
+            msg += "pass over it by `truncate='skip'`, or start with a fresh `--checkpoint`"
+            raise RidgelineError(msg)
+        return net.clear()
+
+    def _key_of(self, values: Values) -> Any:
+        at = self._key_at
+        if len(at) == 1:
+            return values[at[0]].decode()
+        return tuple(values[one].decode() for one in at)
+
+    def _row_of(self, key: Any) -> Values:
+        """A row with a key alone."""
+        values: Values = [None] * len(self._relation.columns)
+        for at, text in zip(self._key_at, (key,) if len(self._key_at) == 1 else key, strict=True):
+            values[at] = text.encode()
+        return values
+
+    def _made(self, found: _Rows, rows: pa.Table, number: int) -> Records:
+        """Records of the rows that were collected; those that cannot be read are left out."""
+        every = list(zip(*found.values, strict=True))
+        columns, bad = {}, {}
+        for (name, *_), at in zip(self._columns, self._at, strict=True):
+            values: Sequence[Any] = every[at]
+            if UNCHANGED in values:
+                values = list(values)
+                for row, value in enumerate(values):
+                    if value is UNCHANGED:
+                        values[row] = None
+                        bad[row] = (
+                            f"column `{name}` was not changed, and such a large value (TOAST) is not in the "
+                            f"log; run `alter table {self._layout.table} replica identity full`"
+                        )
+            columns[name] = pa.array(values, pa.binary()).cast(pa.string())
+        kinds, places, whole = map(np.array, (found.kinds, found.places, found.whole))
+        return self._records(columns, kinds, places, whole, rows, number, bad)
+
+    def _records(
+        self,
+        texts: Mapping[str, pa.Array],
+        kinds: npt.NDArray[Any],
+        places: npt.NDArray[Any],
+        whole: npt.NDArray[Any],
+        rows: pa.Table,
+        number: int,
+        bad: dict[int, str],
+    ) -> Records:
+        """Columns of texts as rows of the schema, with the times of their commits."""
+        arrays: dict[str, Any] = {}
+        lacking = (kinds == _DELETE) & ~whole
+        for name, field, make, optional in self._columns:
+            array = convert(make, texts[name], bad, name)
+            if not optional and array.null_count:
+                null = np.asarray(array.is_null())
+                for row in np.flatnonzero(null & ~lacking).tolist():
+                    bad.setdefault(row, f"column `{name}` is null; declare it optional in `schema`")
+                fill = np.where(null, len(array), np.arange(len(array)))
+                array = pa.concat_arrays([array, pa.array([zero(field.type)], field.type)]).take(
+                    pa.array(fill)
+                )
+            arrays[name] = array
+        about = {name: rows.column(name).to_numpy()[places] for name in (LSN, TRANSACTION, "time")}
+        for name, what in self._layout.metadata.items():
+            arrays[name] = self._metadata(name, what, kinds, about)
+        if self._layout.deleted is not None:
+            arrays[self._layout.deleted] = pa.array(kinds == _DELETE)
+        schema = self._schema.arrow
+        batch = pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+        times = about["time"]
+        if bad:
+            self._leave_out(bad, texts, number, places)
+            good = np.array([row for row in range(len(kinds)) if row not in bad], np.int64)
+            batch, times = batch.take(pa.array(good)), times[good]
+        return Records(batch, times)
+
+    def _metadata(
+        self, name: str, what: str, kinds: npt.NDArray[Any], about: Mapping[str, npt.NDArray[Any]]
+    ) -> Any:
+        kind = self._schema.arrow.field(name).type
+        if what == CHANGE:
+            return _KINDS.take(pa.array(kinds)).cast(kind)
+        if what == COMMIT_TIME:
+            return pa.array(about["time"], pa.timestamp("us", "UTC")).cast(kind)
+        return pa.array(about[what]).cast(kind)
+
+    def _leave_out(
+        self, bad: Mapping[int, str], texts: Mapping[str, pa.Array], number: int, places: npt.NDArray[Any]
+    ) -> None:
+        """Leave out changes that cannot be read. Raises RidgelineError unless that is allowed."""
+        for row, reason in sorted(bad.items()):
+            record = ", ".join(f"{name}={shorten(texts[name][row].as_py())}" for name in self._layout.columns)
+            self._context.leave_out(self._partition, number + int(places[row]), record, reason)
+
+
+class _Net:
+    """The effect of changes on the keys of a table, until `settle` puts it into the state."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._changed: dict[Any, bool] = {}
+        self._cleared = False
+
+    def change(self, before: Any, after: Any, *, inserts: bool) -> None:
+        """A key is gone, or there is another one."""
+        if before is not None and before != after:
+            self._changed[before] = False
+        if after is not None and (inserts or before is not None):
+            self._changed[after] = True
+
+    def add(self, keys: Sequence[Any]) -> None:
+        """There are more keys."""
+        self._changed.update(dict.fromkeys(keys, True))
+
+    def clear(self) -> list[Any]:
+        """Return all keys, in the order in which they came; there is none any more."""
+        before = () if self._cleared else self._keys
+        found = [key for key in before if self._changed.get(key, True)]
+        found += [key for key, there in self._changed.items() if there and key not in before]
+        self._cleared, self._changed = True, {}
+        return found
+
+    def settle(self) -> None:
+        """Put all into the state."""
+        if self._cleared:
+            self._keys.clear()
+        there = [key for key, is_there in self._changed.items() if is_there]
+        if there:
+            keys: Any = self._keys
+            keys.put_many(there, [True] * len(there))
+        for key, is_there in self._changed.items():
+            if not is_there:
+                self._keys.pop(key, None)

@@ -1,0 +1,1 @@
+"""Databases in files: SQLite and DuckDB, inputs and outputs."""

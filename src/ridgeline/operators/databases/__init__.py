@@ -1,1 +1,0 @@
-"""The shared parts of inputs that read databases."""
