@@ -197,8 +197,8 @@ class Watching:
 
     @property
     def problem(self) -> str:
-        """Why the source does not answer, or gives nothing; empty while all is well."""
-        return self._answers.problem or self.source.problem
+        """Why the source does not answer; empty while all is well."""
+        return self._answers.problem
 
     def take_texts(self) -> list[str]:
         """Return, once, the texts that are to be shown to the user."""

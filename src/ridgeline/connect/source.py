@@ -127,14 +127,6 @@ class Source:
         """
         raise NotImplementedError
 
-    @property
-    def problem(self) -> str:
-        """Why nothing can be read, though the other side answers; empty if there is no such reason.
-
-        It is shown as that of a source which does not answer. Any thread asks.
-        """
-        return ""
-
     def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Position]:
         """Where source partitions begin that were never read: at the earliest record, after the latest one.
 

@@ -280,10 +280,7 @@ class KafkaSink(Sink):
                 self._open_again()
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Write windows in one transaction. Raises UnwritableError for a row, SinkUnavailableError."""
-        if not self._set.transactional:
-            self._write_plain(batches)
-            return
+        """Write windows as one transaction, or without. Raises UnwritableError, SinkUnavailableError."""
         left_out: set[tuple[int, int, int]] = set()
         self._singly = False
         prepared, self._prepared = self._prepared, None
@@ -299,14 +296,15 @@ class KafkaSink(Sink):
                 refused = self._produce(due, left_out)
                 failed = None if refused else self._send_mark(mark)
             prepared = None
-            if not refused:
+            if not refused or (not self._set.transactional and len(refused) < _MOST_SEEN):
                 failed = failed or self._commit()
                 if failed is None:
+                    self._leave_out(refused, left_out)  # without transactions the others are written
                     break
                 self._producer.poll(0)
-                refused = self._refused(due, left_out)
+                refused = refused or self._refused(due, left_out)
             self._abort()
-            if self._errors and refused:
+            if self._errors and refused and self._set.transactional:
                 self._open_again()
             if self._blames_several(refused):
                 self._singly = True
@@ -314,7 +312,7 @@ class KafkaSink(Sink):
             if not refused:
                 raise SinkUnavailableError(f"a transaction failed: {text_of(failed)}")
             self._leave_out(refused, left_out)
-        self._mark = mark
+        self._mark = mark if self._set.transactional else None
 
     def _open_again(self) -> None:
         """Take a new client: this one would miss the numbers of refused messages. Raises as `open`."""
@@ -329,17 +327,21 @@ class KafkaSink(Sink):
     def _begin(self) -> None:
         """Begin a transaction. Raises as `_do`."""
         self._errors = []
-        self._do("begin a transaction", self._producer.begin_transaction)
+        if self._set.transactional:
+            self._do("begin a transaction", self._producer.begin_transaction)
 
     def _abort(self) -> None:
         """Abort the transaction. Raises as `_do`."""
-        self._do("abort a transaction", lambda: self._producer.abort_transaction(_SECONDS))
+        if self._set.transactional:
+            self._do("abort a transaction", lambda: self._producer.abort_transaction(_SECONDS))
 
     def _send_mark(self, mark: Mark) -> Any:
         """Add the mark to the transaction. Returns and raises as `_ended`.
 
         A client that hangs is left behind; the next one ends its transaction.
         """
+        if not self._set.transactional:
+            return None
         place = library().TopicPartition(self._maker.topic, 0, mark.window, metadata=str(mark.epoch))
         producer, group, name = self._producer, self._group, f"ridgeline-kafka-{self._context.operator}"
 
@@ -355,7 +357,13 @@ class KafkaSink(Sink):
             ) from None
 
     def _commit(self) -> Any:
-        """Commit the transaction. Returns and raises as `_ended`."""
+        """Commit the transaction, or wait until the broker has all. Returns and raises as `_ended`."""
+        if not self._set.transactional:
+            left = self._producer.flush(_FLUSH_SECONDS)
+            if left and not self._errors:
+                why = self._cluster.because("no answer")
+                raise SinkUnavailableError(f"{left} messages are not acknowledged: {why}")
+            return self._errors[0][0] if self._errors else None
         deadline = self._clock.monotonic() + _FLUSH_SECONDS
 
         def commit() -> None:
@@ -393,35 +401,6 @@ class KafkaSink(Sink):
                 raise
             return False
         return True
-
-    def _write_plain(self, batches: Sequence[Batch]) -> None:
-        """Write without transactions, and wait until the broker has all."""
-        left_out: set[tuple[int, int, int]] = set()
-        written = self._singly = False
-        while not written:
-            self._errors = []
-            written = self._is_written(batches, left_out)
-
-    def _is_written(self, batches: Sequence[Batch], left_out: set[tuple[int, int, int]]) -> bool:
-        """Write once without transactions. False: rows were refused, so others may not be there.
-
-        Raises UnwritableError, SinkUnavailableError.
-        """
-        refused = self._produce(batches, left_out)
-        left = self._producer.flush(_FLUSH_SECONDS)
-        if self._errors:
-            refused = refused or self._refused(batches, left_out)
-            if self._blames_several(refused):
-                self._singly = True
-                return False
-            if not refused:
-                raise SinkUnavailableError(text_of(self._errors[0][0]))
-        if left:
-            raise SinkUnavailableError(
-                f"{left} messages are not acknowledged: {self._cluster.because('no answer')}"
-            )
-        self._leave_out(refused, left_out)
-        return len(refused) < _MOST_SEEN and (not self._errors or self._singly)
 
     def _produce(self, batches: Sequence[Batch], left_out: set[tuple[int, int, int]]) -> list[_Refused]:
         """Hand all messages to the client. Returns those that it refuses, at most a few."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ridgeline.api.clock import SystemClock
@@ -89,13 +88,11 @@ class Sizes:
 
 
 class TopicIds:
-    """The ids of topics, from run to run. `made_again`: since when topics are known to have another one."""
+    """The ids of topics, from run to run: one that is made again has another. `made_again`: those topics."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
-        self.made_again: dict[str, float] = {}
-        self.met: set[str] = set()
-        """The topics that had their known id once in this run."""
+        self.made_again: set[str] = set()
         self._cluster: str | None = None
 
     def recall(self, admin: Any, memory: Any) -> bool:
@@ -106,10 +103,8 @@ class TopicIds:
         if self._cluster is not None:
             return True
         self._cluster = cluster_of(admin)
-        if memory is None:
-            return True
-        if memory["cluster"] != self._cluster:
-            return False
+        if memory is None or memory["cluster"] != self._cluster:
+            return memory is None
         self.known = dict(memory["ids"])
         return True
 
@@ -117,7 +112,7 @@ class TopicIds:
         """The value that `recall` takes in the next run; None before it is connected. Any thread asks."""
         return None if self._cluster is None else {"cluster": self._cluster, "ids": dict(self.known)}
 
-    def look(self, admin: Any, topics: Collection[str], now: float) -> None:
+    def look(self, admin: Any, topics: Collection[str]) -> None:
         """Find out which topics were deleted and made again."""
         if not topics:
             return
@@ -125,16 +120,15 @@ class TopicIds:
             found = topic_ids(admin, sorted(topics))
         except library().KafkaException:
             return  # others ask too, and say it
-        for topic, number in found.items():
-            if self.known.setdefault(topic, number) == number:
-                self.met.add(topic)
-            else:
-                self.made_again.setdefault(topic, now)
+        self.made_again = {
+            topic for topic, number in found.items() if self.known.setdefault(topic, number) != number
+        }
 
     def settle(self) -> None:
         """The positions of topics that were made again are set back: take their new ids."""
-        self.known = {topic: one for topic, one in self.known.items() if topic not in self.made_again}
-        self.made_again.clear()
+        for topic in self.made_again:
+            del self.known[topic]
+        self.made_again = set()
 
 
 _SECONDS = 10.0
@@ -148,13 +142,8 @@ _RESET_SECONDS = 10.0
 """An end below the one before counts once it has lasted so long: a broker that starts may say it."""
 _GOODBYE_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
-"""Open transactions are looked for so often, and positions are committed to the user's group."""
-_STALL_SECONDS = 10.0
-"""A transaction that is open for so long is worth a warning."""
-_REMIND_SECONDS = 60.0
+"""Ids of topics are looked at so often, and positions are committed to the user's group."""
 _QUIET_SECONDS = 0.1
-_SETTLE_SECONDS = 2.0
-"""After so long no window is under way that reads a topic which was made again."""
 _CONTINUE = "begin anew with a fresh `--checkpoint`, or leave out what is lost with `when_lost='skip'`"
 
 
@@ -183,14 +172,6 @@ class Settings(NamedTuple):
         }
 
 
-class _Stall(NamedTuple):
-    """A partition whose readers wait for the end of a transaction: at which offset, since when, when said."""
-
-    offset: int
-    since: float
-    said: float | None
-
-
 class KafkaSource(Source):
     """The partitions of topics. Positions are offsets.
 
@@ -212,7 +193,6 @@ class KafkaSource(Source):
         self._missing: dict[str, int] = {}
         self._seen_topics: set[str] = set()
         self._ids = TopicIds()
-        self._stalls: dict[str, _Stall] = {}
         self._looked = self._said_positions = 0.0
         self._changed = 0.0
         self._positions: Mapping[str, Any] = {}
@@ -267,8 +247,6 @@ class KafkaSource(Source):
                 )
                 raise RidgelineError(msg)
         self._seen_topics |= topics
-        if self._seen_topics - self._ids.known.keys():
-            self._ids.look(self._admin, self._seen_topics, self._clock.monotonic())
         self._names = [partition_name(topic, number) for topic in sorted(topics) for number in known[topic]]
         return self._names
 
@@ -297,14 +275,15 @@ class KafkaSource(Source):
                 self._looked = now
                 self._admin.poll(0)  # the client's lines and errors wait for it
             if looks or self._is_doubtful(found, now):
-                self._look_at_ids(now)
-            found = self._held(found)
+                self._look_at_ids()
+                if self._ids.made_again:  # `resume` sets its positions back
+                    again = ", ".join(sorted(self._ids.made_again))
+                    raise SourceUnavailableError(f"topic {again} was deleted and made again")
             if found != self._ends:
                 self._changed = now
             new = any(self._ends.get(name) != end for name, end in found.items())
             self._ends = found
             if looks:
-                self._look_for_stalls(found)
                 self._sizes.look(found, self._sampler)
             if new or now - began >= wait:
                 return dict(found)
@@ -318,34 +297,13 @@ class KafkaSource(Source):
             or any(name not in before or end < before[name] for name, end in found.items())
         )
 
-    def _look_at_ids(self, now: float) -> None:
+    def _look_at_ids(self) -> None:
         """Find out which topics were deleted and made again. Raises RidgelineError unless that may be."""
-        self._ids.look(self._admin, self._seen_topics, now)
+        self._ids.look(self._admin, self._seen_topics)
         if self._ids.made_again and self._set.when_lost == "fail":
-            topic = min(self._ids.made_again)
-            what = f"`{self._context.operator}`: topic `{topic}`"
-            if topic in self._ids.met:
-                msg = f"{what} was deleted and made again while it was read, and records of it may be lost"
-            else:
-                msg = f"{what} is not the one that was read before: it was made again, and records of the "
-                msg += "one before may be lost"
-            msg = f"{msg}; {_CONTINUE}"
+            msg = f"`{self._context.operator}`: topic `{min(self._ids.made_again)}` is not the one that was "
+            msg += f"read before: it was made again, and records of the one before may be lost; {_CONTINUE}"
             raise RidgelineError(msg)
-
-    def _held(self, ends: dict[str, int]) -> dict[str, int]:
-        """The ends; where a topic was made again, those of before, until its positions are set back.
-
-        Raises SourceUnavailableError once that may be done, in `resume`.
-        """
-        if not self._ids.made_again:
-            return ends
-        if self._clock.monotonic() - min(self._ids.made_again.values()) >= _SETTLE_SECONDS:
-            raise SourceUnavailableError(
-                f"topic {', '.join(sorted(self._ids.made_again))} was deleted and made again"
-            )
-        held = {name for name in ends if parts_of(name)[0] in self._ids.made_again}
-        known = {name: self._ends[name] for name in held if name in self._ends}
-        return {name: end for name, end in ends.items() if name not in held} | known
 
     def _asked_ends(self) -> dict[str, int]:
         """The ends, but for those that are below the ones before: these may be of a broker that starts."""
@@ -385,7 +343,7 @@ class KafkaSource(Source):
         known = self._known_topics()
         names = [name for name in positions if parts_of(name)[1] in known.get(parts_of(name)[0], ())]
         self._seen_topics |= {parts_of(name)[0] for name in positions}
-        self._look_at_ids(self._clock.monotonic())
+        self._look_at_ids()
         firsts = self._whole(names, lambda spec: spec.earliest())
         ends = self._whole(names, lambda spec: spec.latest())
         found = dict(positions)
@@ -428,14 +386,12 @@ class KafkaSource(Source):
                 raise SourceUnavailableError(f"Kafka at {self._set.servers}: partition {name} has no leader")
         return found
 
-    def _offsets(
-        self, names: Sequence[str], spec: Callable[[Any], Any], isolation: str | None = None
-    ) -> dict[str, int]:
+    def _offsets(self, names: Sequence[str], spec: Callable[[Any], Any]) -> dict[str, int]:
         """Offsets of partitions by name, of those that answer. Raises SourceUnavailableError."""
         if not names:
             return {}
         kafka, admin = library(), admin_library()
-        level = kafka.IsolationLevel[(isolation or self._set.isolation).upper()]
+        level = kafka.IsolationLevel[self._set.isolation.upper()]
         asked = {kafka.TopicPartition(*parts_of(name)): spec(admin.OffsetSpec) for name in names}
         found: dict[str, int] = {}
         last: Exception | None = None
@@ -491,45 +447,6 @@ class KafkaSource(Source):
         elif not self._refused_commit:
             self._refused_commit = True
             self._context.warn(f"cannot commit to the group `{self._set.group}`: {text_of(error)}")
-
-    # What keeps readers waiting -----------------------------------------------------------------------------
-
-    def _look_for_stalls(self, ends: Mapping[str, int]) -> None:
-        """Warn of transactions that stay open: readers of committed records wait for their end."""
-        if self._set.isolation != "read_committed":
-            return
-        whole = self._offsets(self._names, lambda spec: spec.latest(), "read_uncommitted")
-        now = self._clock.wall()
-        for name, end in ends.items():
-            behind = whole.get(name, end) - end
-            stall = self._stalls.get(name)
-            if behind <= 0:
-                if stall is not None and stall.said is not None:
-                    self._context.warn(f"the transaction in partition {name} has ended")
-                self._stalls.pop(name, None)
-            elif stall is None or stall.offset != end:
-                self._stalls[name] = _Stall(end, now, None)
-            elif now - stall.since >= _STALL_SECONDS and (
-                stall.said is None or now - stall.said >= _REMIND_SECONDS
-            ):
-                self._stalls[name] = stall._replace(said=now)
-                since = datetime.fromtimestamp(stall.since, UTC).isoformat(timespec="seconds")
-                topic, number = parts_of(name)
-                self._context.warn(
-                    f"stuck: a transaction in topic `{topic}`, partition {number}, is open since {since}; "
-                    f"{behind} records from offset {end} on wait for its end; its producer may be dead: "
-                    "Kafka aborts it after its `transaction.timeout.ms`; `kafka-transactions.sh abort` "
-                    "does at once"
-                )
-
-    @property
-    def problem(self) -> str:
-        """The transaction for whose end all records wait that are there."""
-        stalls = [(name, one) for name, one in list(self._stalls.items()) if one.said is not None]
-        if not stalls or self._clock.monotonic() - self._changed < _STALL_SECONDS:
-            return ""
-        name, stall = min(stalls)
-        return f"records of partition {name} from offset {stall.offset} on wait for the end of a transaction"
 
     def _sampler(self) -> Any:
         """A consumer that looks at the sizes of records."""

@@ -307,7 +307,7 @@ class KafkaInput(AtKafka, PartitionedInput[T]):
     dead letter.
 
     `isolation`: with "read_committed" records of open or aborted transactions are not read. A transaction
-    that a dead producer has left open makes its partition wait; the application says so.
+    that a dead producer has left open makes its partition wait until Kafka aborts it.
 
     Offsets are in the application's own commits. With `group` they are committed to that consumer group too,
     for tools that show its lag. `when_lost`: records that are gone before they were read (retention, a topic
