@@ -2,9 +2,9 @@
 
     SALES_DSN=postgresql://reader@localhost/sales ridgeline run examples/change_capture.py --table lake/customers
 
-First it copies the rows that are there. Then each insert, update, deletion and TRUNCATE of `customers` (id,
-name, cents; `id` is the primary key) reaches the Delta table once, in the order of commits. Kill it and start
-it again with the same `--checkpoint`: nothing is lost, and nothing comes twice.
+First it copies the rows that are there. Then each insert, update and deletion of `customers` (id, name, cents;
+`id` is the primary key) reaches the Delta table once, in the order of commits. Kill it and start it again
+with the same `--checkpoint`: nothing is lost, and nothing comes twice.
 It needs `pip install 'ridgeline[postgres,lake]'`, and `wal_level = logical` at the server.
 """
 

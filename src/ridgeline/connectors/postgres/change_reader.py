@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,27 +18,25 @@ from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
 from ridgeline.connect.window_output import safe_name
 from ridgeline.connectors.postgres import pgoutput
-from ridgeline.connectors.postgres.change_files import SNAPSHOT, ChangeFiles, place_of
 from ridgeline.connectors.postgres.change_values import Convert, convert, converter
 from ridgeline.connectors.postgres.pgoutput import UNCHANGED, Relation, Values
+from ridgeline.connectors.postgres.replication import Place
 from ridgeline.connectors.postgres.slot import misfit
+from ridgeline.connectors.postgres.staging import SNAPSHOT
 from ridgeline.operators._kinds import zero
+from ridgeline.operators.staged._staged_source import RowStore
 
 CHANGE, COMMIT_TIME, LSN, TRANSACTION = "change", "commit_time", "lsn", "transaction"
 METADATA = (CHANGE, COMMIT_TIME, LSN, TRANSACTION)
 """The values that `metadata` may name."""
 _SNAPSHOT, _INSERT, _UPDATE, _DELETE = range(4)
 _KINDS = pa.array(["snapshot", "insert", "update", "delete"])
-_AT_ONCE = 65_536
-Keys = MutableMapping[Any, bool]
-"""The keys of the table's rows: a text, or a tuple of texts."""
 
 
 class Layout(NamedTuple):
     """How rows are made. `columns`: those of the table. `metadata`: what other columns hold.
 
-    `deleted`: the column that says that a row is gone. `truncate`: what becomes of a TRUNCATE. `in_part`:
-    there was no snapshot, so that rows may be updated which were never inserted.
+    `deleted`: the column that says that a row is gone. `truncate`: what becomes of a TRUNCATE.
     """
 
     table: str
@@ -46,7 +44,6 @@ class Layout(NamedTuple):
     metadata: Mapping[str, str]
     deleted: str | None
     truncate: str
-    in_part: bool
 
 
 class _Rows:
@@ -68,34 +65,33 @@ class _Rows:
 
 
 class ChangeReader(SourceReader):
-    """Reads segments of the checkpoint. `keys`: returns the keys of the table's rows, a state."""
+    """Reads segments of the checkpoint."""
 
-    def __init__(self, layout: Layout, keys: Callable[[], Keys]) -> None:
-        self._layout, self._keys = layout, keys
-        self._files: ChangeFiles | None = None
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._store: RowStore | None = None
 
     def open(self, context: ReaderContext) -> None:
         """Folders are opened when they are read."""
         self._context = context
         operator = context.operator
         self._parent = f"{operator.staging}/inputs/{safe_name(operator.name)}-{operator.run_id}"
-        self._files = None
+        self._store = None
 
     def read(self, part: SourceRange) -> Iterator[Records]:
         """Rows in the order of their commits. Raises RidgelineError for changes that cannot be read."""
-        start, end = place_of(part.start), place_of(part.end)
-        if self._files is None or self._files.folder != end.folder:
-            self._files = ChangeFiles(self._parent, end.folder)
-        net = _Net(self._keys())
-        for segment, number, rows in self._files.read(start.number, end.number):
+        start, end = Place(*part.start), Place(*part.end)
+        folder, number = f"{self._parent}/{end.folder}", start.number
+        if self._store is None or self._store.folder != folder:
+            self._store = RowStore(folder)
+        for rows in self._store.read(number, end.number):
             about = rows.schema.metadata
-            relation, keys = Relation.of_json(about[b"relation"]), tuple(json.loads(about[b"keys"]))
+            relation, keys = Relation.of_json(about[b"relation"]), json.loads(about[b"keys"])
             maker = _Maker(self._layout, self._context, relation, keys, part.partition)
-            if segment.relation == SNAPSHOT:
-                yield maker.snapshot(rows, number, net)
-            else:
-                yield from maker.changes(rows, number, net)
-        net.settle()
+            make = maker.snapshot if about[b"columns"] == SNAPSHOT else maker.changes
+            if (records := make(rows, number)) is not None:
+                yield records
+            number += len(rows)
 
 
 class _Maker:
@@ -106,7 +102,7 @@ class _Maker:
         layout: Layout,
         context: ReaderContext,
         relation: Relation,
-        keys: tuple[str, ...],
+        keys: Sequence[str],
         partition: str,
     ) -> None:
         """`keys`: the table's primary key. Raises RidgelineError for columns that cannot be read."""
@@ -121,12 +117,9 @@ class _Maker:
             raise RidgelineError(msg + "the changes before it are processed")
         names = [column.name for column in relation.columns]
         self._at = [names.index(name) for name in layout.columns]
-        self._identity_at = [at for at, column in enumerate(relation.columns) if column.key]
-        self._key_at = self._identity_at
-        if relation.identity == "f":  # all columns are the identity
-            self._key_at = [names.index(name) for name in keys] if set(keys) <= set(names) else []
-        if not {names[at] for at in self._key_at} <= set(layout.columns):
-            self._key_at = []
+        self._key_at = [at for at, column in enumerate(relation.columns) if column.key]
+        if relation.identity == "f" and keys and set(keys) <= set(names):  # all columns are the identity
+            self._key_at = [names.index(name) for name in keys]
         optional = optional_columns(self._schema)
         self._columns: list[tuple[str, pa.Field, Convert, bool]] = []
         of_schema: dict[str, Column] = dict(zip(self._schema.arrow.names, self._schema.columns, strict=True))
@@ -137,7 +130,7 @@ class _Maker:
 
     # The snapshot -------------------------------------------------------------------------------------------
 
-    def snapshot(self, rows: pa.Table, number: int, net: _Net) -> Records:
+    def snapshot(self, rows: pa.Table, number: int) -> Records:
         """Rows of CSV."""
         names = self._layout.columns
         data = b"".join(rows.column("message").to_pylist())
@@ -153,76 +146,27 @@ class _Maker:
             ),
         )
         columns = {name: texts.column(name).combine_chunks() for name in names}
-        if self._key_at and self._layout.truncate == "delete":
-            places = [self._at.index(at) for at in self._key_at]
-            lists = [columns[names[place]].to_pylist() for place in places]
-            found = lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
-            net.add(found)
         count = texts.num_rows
         kinds = np.full(count, _SNAPSHOT)
         return self._records(columns, kinds, np.arange(count), np.ones(count, bool), rows, number, {})
 
     # The stream ---------------------------------------------------------------------------------------------
 
-    def changes(self, rows: pa.Table, number: int, net: _Net) -> Iterator[Records]:
-        """Rows of changes."""
+    def changes(self, rows: pa.Table, number: int) -> Records | None:
+        """Rows of changes; None if there are none. Raises RidgelineError for a TRUNCATE, unless it is passed over."""
         found = _Rows()
-        tracks = self._layout.truncate == "delete" and bool(self._key_at)
         for place, message in enumerate(rows.column("message").to_pylist()):
             kind, old, new, whole = pgoutput.change_of(message)
-            if kind == pgoutput.TRUNCATE:
-                for key in self._truncated(net):
-                    found.add(self._row_of(key), _DELETE, place, whole=False)
-                    if len(found.values) >= _AT_ONCE:
-                        yield self._made(found, rows, number)
-                        found = _Rows()
-                continue
-            before = None if old is None or not tracks else self._key_of(old)
-            after = None if new is None or not tracks else self._key_of(new)
-            if kind == pgoutput.DELETE and old is not None:
+            if kind == pgoutput.TRUNCATE and self._layout.truncate == "fail":
+                what = f"`{self._operator}`: table {self._layout.table} was truncated, and the log does not "
+                what += "say which rows it had; pass over it by `truncate='skip'`, or start with a fresh "
+                raise RidgelineError(what + "`--checkpoint`")
+            moves = old is not None and new is not None and any(old[at] != new[at] for at in self._key_at)
+            if old is not None and (new is None or moves):  # the key was changed: a row is gone
                 found.add(old, _DELETE, place, whole=whole)
-            elif kind == pgoutput.UPDATE and old is not None and new is not None:
-                moves = self._moves(old, new)
-                if moves:
-                    found.add(old, _DELETE, place, whole=whole)
-                found.add(new, _INSERT if moves else _UPDATE, place)
-            elif new is not None:
-                found.add(new, _INSERT if kind == pgoutput.INSERT else _UPDATE, place)
-            if tracks:
-                net.change(before, after, inserts=self._layout.in_part or kind == pgoutput.INSERT)
-        if found.values:
-            yield self._made(found, rows, number)
-
-    def _moves(self, old: Values, new: Values) -> bool:
-        """Whether an update changed the key, so that a row is gone and another one is there."""
-        return any(old[at] != new[at] for at in self._key_at or self._identity_at)
-
-    def _truncated(self, net: _Net) -> Sequence[Any]:
-        """The keys of the rows that are gone. Raises RidgelineError if they are not known."""
-        truncate = self._layout.truncate
-        if truncate == "skip":
-            return ()
-        if truncate == "fail" or not self._key_at:
-            what = "it has no primary key whose columns `schema` has, so that its rows are not known"
-            if truncate == "fail":
-                what = "`truncate` is `fail`"
-            msg = f"`{self._operator}`: table {self._layout.table} was truncated, and {what}; "
-            msg += "pass over it by `truncate='skip'`, or start with a fresh `--checkpoint`"
-            raise RidgelineError(msg)
-        return net.clear()
-
-    def _key_of(self, values: Values) -> Any:
-        at = self._key_at
-        if len(at) == 1:
-            return values[at[0]].decode()
-        return tuple(values[one].decode() for one in at)
-
-    def _row_of(self, key: Any) -> Values:
-        """A row with a key alone."""
-        values: Values = [None] * len(self._relation.columns)
-        for at, text in zip(self._key_at, (key,) if len(self._key_at) == 1 else key, strict=True):
-            values[at] = text.encode()
-        return values
+            if new is not None:
+                found.add(new, _UPDATE if kind == pgoutput.UPDATE and not moves else _INSERT, place)
+        return self._made(found, rows, number) if found.values else None
 
     def _made(self, found: _Rows, rows: pa.Table, number: int) -> Records:
         """Records of the rows that were collected; those that cannot be read are left out."""
@@ -298,43 +242,3 @@ class _Maker:
         for row, reason in sorted(bad.items()):
             record = ", ".join(f"{name}={shorten(texts[name][row].as_py())}" for name in self._layout.columns)
             self._context.leave_out(self._partition, number + int(places[row]), record, reason)
-
-
-class _Net:
-    """The effect of changes on the keys of a table, until `settle` puts it into the state."""
-
-    def __init__(self, keys: Keys) -> None:
-        self._keys = keys
-        self._changed: dict[Any, bool] = {}
-        self._cleared = False
-
-    def change(self, before: Any, after: Any, *, inserts: bool) -> None:
-        """A key is gone, or there is another one."""
-        if before is not None and before != after:
-            self._changed[before] = False
-        if after is not None and (inserts or before is not None):
-            self._changed[after] = True
-
-    def add(self, keys: Sequence[Any]) -> None:
-        """There are more keys."""
-        self._changed.update(dict.fromkeys(keys, True))
-
-    def clear(self) -> list[Any]:
-        """Return all keys, in the order in which they came; there is none any more."""
-        before = () if self._cleared else self._keys
-        found = [key for key in before if self._changed.get(key, True)]
-        found += [key for key, there in self._changed.items() if there and key not in before]
-        self._cleared, self._changed = True, {}
-        return found
-
-    def settle(self) -> None:
-        """Put all into the state."""
-        if self._cleared:
-            self._keys.clear()
-        there = [key for key, is_there in self._changed.items() if is_there]
-        if there:
-            keys: Any = self._keys
-            keys.put_many(there, [True] * len(there))
-        for key, is_there in self._changed.items():
-            if not is_there:
-                self._keys.pop(key, None)

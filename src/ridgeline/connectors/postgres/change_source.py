@@ -4,149 +4,110 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import uuid
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.source import Amount, Begin, Source, SourceContext
-from ridgeline.connectors.postgres.change_files import new_name, place_of
-from ridgeline.connectors.postgres.replication import MOST_CHANGES, Replication
-from ridgeline.connectors.postgres.slot import FRESH, Catalog, Found, connected, default_name, misfit
-from ridgeline.connectors.postgres.staging import (
-    Settings,
-    Staged,
-    Surroundings,
-    new_place,
-    read_claim,
-    write_claim,
-)
+from ridgeline.connectors.postgres.replication import MOST_CHANGES, Place, Replication
+from ridgeline.connectors.postgres.slot import FRESH, Catalog, connected, default_name, misfit
+from ridgeline.connectors.postgres.staging import Settings, Staged, Surroundings, read_claim, write_claim
 from ridgeline.connectors.sql.texts import listed
 
 _SAID_FIRST, _SAID_EVERY = 1.0, 30.0
 _SNAPSHOT_BYTES = 8 * 2**20
-Turns = Generator[None, None, None]
+Turns = Generator[None, None, Staged]
+"""Does a little for each turn, and returns what is staged.
+
+Raises RidgelineError with what has to be done, SourceUnavailableError if the server is gone, OSError.
+"""
 
 
-class Preparing:
-    """Makes publication and slot, and stages the snapshot, turn by turn."""
+def _prepared(here: Surroundings, settings: Settings) -> Turns:
+    """Check the table, publish it, make the slot or take it, stage the snapshot."""
+    catalog, latest = here.catalog, settings.begin == "latest"
+    _check(here, settings)
+    catalog.publish(here.found)
+    claim, there = read_claim(here), catalog.taken()
+    if there is not None and claim is None and not latest:
+        catalog.refuse_taken()
+    if there is not None and (claim is None or claim.taken):
+        write_claim(here, taken=True)
+        catalog.check_slot(there.confirmed)
+        return Staged(here, Place(0, "", there.confirmed))
+    if there is not None:  # of an attempt of this run that came to nothing
+        catalog.drop_slot()
+    write_claim(here, taken=False)
+    replication = Replication(settings.watched.server, here.context.operator, catalog.trouble)
+    with contextlib.closing(replication):
+        return (yield from _made(here, settings, replication, exports=not latest))
 
-    def __init__(self, here: Surroundings, settings: Settings, session: str) -> None:
-        self._here, self._set, self._session = here, settings, session
-        self._clock = SystemClock()
-        self.staged: Staged | None = None
-        """The snapshot, once it is whole."""
-        self.made_publication = False
-        self._turns: Turns | None = None
-        self._partial: Staged | None = None
 
-    def turn(self) -> bool:
-        """Do a little. False once all is done.
+def _check(here: Surroundings, settings: Settings) -> None:
+    """Raise RidgelineError if the table's changes cannot be read, or not as rows of the schema."""
+    catalog, found = here.catalog, here.found
+    catalog.check_identity(found, settings.schema)
+    own = sorted({column.name for column in found.relation.columns} & set(settings.others))
+    if own:
+        raise catalog.trouble.fault(
+            f"the table has a column `{own[0]}` of its own, which `deleted` or `metadata` names",
+            "give that another name",
+        )
+    if text := misfit(found.relation, settings.schema, settings.columns):
+        raise catalog.trouble.fault(text, "then start again")
 
-        Raises RidgelineError with what has to be done, SourceUnavailableError if the server is gone, OSError.
-        """
-        if self._turns is None:
-            self._turns = self._prepared()
-        return next(self._turns, self) is not self
 
-    def close(self) -> None:
-        """Give up what is under way."""
-        try:
-            if self._turns is not None:
-                self._turns.close()
-        finally:
-            if self._partial is not None and self.staged is None:
-                self._partial.remove()
-
-    def _prepared(self) -> Turns:
-        """Check the table, publish it, make the slot or take it, stage the snapshot."""
-        here, latest = self._here, self._set.begin == "latest"
-        catalog = here.catalog
-        self._check(here.found)
-        self.made_publication = catalog.publish(here.found)
-        claim, there = read_claim(here), catalog.taken()
-        if there is not None and claim is None and not latest:
-            catalog.refuse_taken()
-        if there is not None and (claim is None or claim.taken):
-            write_claim(here, taken=True)
-            catalog.check_slot(there.confirmed)
-            self.staged = Staged(here, new_place(there.confirmed), self._session)
-            return
-        if there is not None:  # of an attempt of this run that came to nothing
-            catalog.drop_slot()
-        write_claim(here, taken=False)
-        replication = Replication(self._set.watched.server, here.context.operator, catalog.trouble)
-        try:
-            yield from self._made(replication, exports=not latest)
-        finally:
-            replication.close()
-
-    def _check(self, found: Found) -> None:
-        """Raise RidgelineError if the table's changes cannot be read, or not as rows of the schema."""
-        catalog, settings = self._here.catalog, self._set
-        catalog.check_identity(found, settings.schema)
-        own = sorted({column.name for column in found.relation.columns} & set(settings.others))
-        if own:
-            raise catalog.trouble.fault(
-                f"the table has a column `{own[0]}` of its own, which `deleted` or `metadata` names",
-                "give that another name",
-            )
-        if text := misfit(found.relation, settings.schema, settings.columns):
-            raise catalog.trouble.fault(text, "then start again")
-        large = [name for name in found.large if name in settings.columns]
-        if large and found.relation.identity != "f" and catalog.has_toast(found.relation.oid):
-            names = ", ".join(f"`{name}`" for name in large)
-            self._here.context.warn(
-                f"the log leaves out large values of {names} that an update does not change; such an update "
-                f"is refused; `alter table {settings.watched.table} replica identity full` has them logged"
-            )
-
-    def _made(self, replication: Replication, *, exports: bool) -> Turns:
-        """Make the slot, then read the table as of it."""
-        due = self._clock.monotonic() + _SAID_FIRST
-        answer = None
-        for answer in replication.create_slot(self._here.slot, exports=exports):
-            if answer is None and self._clock.monotonic() > due:
-                due = self._clock.monotonic() + _SAID_EVERY
-                who = self._here.catalog.longest_transaction()
-                self._here.context.warn(f"the slot is made once transactions have ended that run now: {who}")
-            yield
-        assert answer is not None  # noqa: S101  it is the last one
-        lsn, snapshot = answer
-        staged = self._partial = Staged(self._here, new_place(lsn), self._session)
+def _made(here: Surroundings, settings: Settings, replication: Replication, *, exports: bool) -> Turns:
+    """Make the slot, then read the table as of it."""
+    clock = SystemClock()
+    due, answer = clock.monotonic() + _SAID_FIRST, None
+    for answer in replication.create_slot(here.slot, exports=exports):
+        if answer is None and clock.monotonic() > due:
+            due = clock.monotonic() + _SAID_EVERY
+            here.context.warn("the slot is made once transactions have ended that run now")
+        yield
+    assert answer is not None  # noqa: S101  the last one
+    lsn, snapshot = answer
+    staged = Staged(here, Place(0, "", lsn))
+    try:
         if snapshot:
-            yield from self._copied(staged, snapshot)
-        self.staged = staged
+            yield from _copied(here, settings, staged, snapshot)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            staged.remove()
+        raise
+    return staged
 
-    def _copied(self, staged: Staged, snapshot: str) -> Turns:
-        """Copy the table as it was when the slot was made, segment by segment."""
-        catalog = self._here.catalog
-        only = "" if self._here.found.is_divided else "only "  # tables that inherit have own changes
-        query = f"select {listed(self._set.columns)} from {only}{catalog.identifier}"  # noqa: S608  identifiers
-        time, due = catalog.clock(), self._clock.monotonic() + _SAID_EVERY
-        with (
-            catalog.trouble,
-            contextlib.closing(connected(self._set.watched.server, self._here.context.operator)) as link,
-        ):
-            link.execute("begin transaction isolation level repeatable read read only")
-            link.execute(f"set transaction snapshot '{snapshot}'")
-            rows: list[bytes] = []
-            size = 0
-            with link.cursor() as cursor, cursor.copy(f"copy ({query}) to stdout (format csv)") as copy:
-                for row in copy:
-                    rows.append(bytes(row))
-                    size += len(row)
-                    if len(rows) < MOST_CHANGES and size < _SNAPSHOT_BYTES:
-                        continue
-                    staged.add_snapshot(rows, time)
-                    rows, size = [], 0
-                    if self._clock.monotonic() > due:
-                        due = self._clock.monotonic() + _SAID_EVERY
-                        count = staged.index.end.number
-                        self._here.context.warn(f"the snapshot of the table has {count} rows so far")
-                    yield
-            if rows:
+
+def _copied(
+    here: Surroundings, settings: Settings, staged: Staged, snapshot: str
+) -> Generator[None, None, None]:
+    """Copy the table as it was when the slot was made, segment by segment."""
+    catalog, clock, server = here.catalog, SystemClock(), settings.watched.server
+    only = "" if here.found.is_divided else "only "  # tables that inherit have own changes
+    query = f"select {listed(settings.columns)} from {only}{catalog.identifier}"  # noqa: S608  identifiers
+    time, due = catalog.clock(), clock.monotonic() + _SAID_EVERY
+    with catalog.trouble, contextlib.closing(connected(server, here.context.operator)) as link:
+        link.execute("begin transaction isolation level repeatable read read only")
+        link.execute(f"set transaction snapshot '{snapshot}'")
+        rows: list[bytes] = []
+        size = 0
+        with link.cursor() as cursor, cursor.copy(f"copy ({query}) to stdout (format csv)") as copy:
+            for row in copy:
+                rows.append(bytes(row))
+                size += len(row)
+                if len(rows) < MOST_CHANGES and size < _SNAPSHOT_BYTES:
+                    continue
                 staged.add_snapshot(rows, time)
+                rows, size = [], 0
+                if clock.monotonic() > due:
+                    due = clock.monotonic() + _SAID_EVERY
+                    here.context.warn(f"the snapshot of the table has {staged.end.number} rows so far")
+                yield
+        if rows:
+            staged.add_snapshot(rows, time)
 
 
 _LOOK_SECONDS = 1.0
@@ -174,11 +135,11 @@ class ChangeSource(Source):
         self._set = settings
         self._name = settings.watched.table
         self._clock = SystemClock()
-        self._session = new_name()[:8]
+        self._session = uuid.uuid4().hex[:8]
         self.ending = threading.Event()
         """Set at the end of a run: nothing is waited for any more."""
         self._here: Surroundings | None = None
-        self._preparing: Preparing | None = None
+        self._preparing: Turns | None = None
         self._staged: Staged | None = None
         self._replication: Replication | None = None
         self._watch: _Watch | None = None
@@ -186,7 +147,6 @@ class ChangeSource(Source):
         self._target = 0
         """The end of the log when the run began."""
         self._moved = 0.0
-        self._made_publication = False
 
     # The source, as the base asks it ------------------------------------------------------------------------
 
@@ -202,7 +162,7 @@ class ChangeSource(Source):
             catalog.check_server()
             self._here = Surroundings(context, catalog, catalog.table(), slot, publication)
             if self._staged is not None:
-                catalog.check_slot(self._staged.index.end.lsn)
+                catalog.check_slot(self._staged.end.lsn)
         except BaseException:
             catalog.close()
             raise
@@ -217,9 +177,8 @@ class ChangeSource(Source):
                 f"correct `table`, or {FRESH}",
             )
         if self._staged is None:
-            staged = Staged(here, place_of(positions[self._name]), self._session)
-            staged.load()
-            here.catalog.check_slot(staged.index.end.lsn)
+            staged = Staged(here, Place(*positions[self._name]))
+            here.catalog.check_slot(staged.end.lsn)
             self._staged, self._listed = staged, True
         return positions
 
@@ -246,12 +205,12 @@ class ChangeSource(Source):
     def ends(self, wait: float) -> Mapping[str, Any]:
         """Read the slot for a while. Returns the place after what is staged."""
         self._step(wait)
-        return {} if self._staged is None else {self._name: list(self._staged.index.end)}
+        return {} if self._staged is None else {self._name: list(self._staged.end)}
 
     def amount(self, partition: str, start: Any, end: Any) -> Amount:
         """Changes and their bytes."""
         staged = self._staged
-        size = 0 if staged is None else staged.index.bytes_between(start[0], end[0])
+        size = 0 if staged is None else staged.bytes_between(start[0], end[0])
         return Amount(float(end[0] - start[0]), float(size))
 
     def waiting(self) -> Amount:
@@ -263,17 +222,17 @@ class ChangeSource(Source):
 
     def cut(self, partition: str, start: Any, end: Any, share: float) -> Any:
         """Where a segment ends."""
-        found = self._known.index.cut(start[0], start[0] + max(1, int((end[0] - start[0]) * share)))
+        found = self._known.cut(start[0], start[0] + max(1, int((end[0] - start[0]) * share)))
         return end if found is None or found.number >= end[0] else list(found)
 
     def limit(self, partition: str, start: Any, end: Any) -> Any:
         """Where columns change: a window has changes with the same columns."""
-        found = None if self._staged is None else self._staged.index.bound(start[0])
+        found = None if self._staged is None else self._staged.bound(start[0])
         return end if found is None or found.number >= end[0] else list(found)
 
     def committed(self, positions: Mapping[str, Any]) -> None:
         """Confirm a place to the server, and delete segments that no rewind needs any more."""
-        place, staged = place_of(positions[self._name]), self._staged
+        place, staged = Place(*positions[self._name]), self._staged
         if staged is None or place.folder != staged.begin.folder:
             return
         if self._replication is not None:
@@ -293,7 +252,6 @@ class ChangeSource(Source):
             if replication is not None:
                 closing.callback(replication.close)
             if preparing is not None:
-                self._made_publication = self._made_publication or preparing.made_publication
                 closing.callback(preparing.close)
 
     def _leave_nothing(self, catalog: Catalog) -> None:
@@ -301,14 +259,15 @@ class ChangeSource(Source):
         for _ in range(50):
             try:
                 catalog.drop_slot()
-                if self._made_publication:
+                if self._set.watched.publication is None:
                     catalog.drop_publication()
             except RidgelineError:
                 self._clock.wait(0.1)
             else:
                 break
         if self._staged is not None:
-            self._staged.remove()
+            with contextlib.suppress(OSError):
+                self._staged.remove()
 
     # What it does -------------------------------------------------------------------------------------------
 
@@ -325,13 +284,15 @@ class ChangeSource(Source):
     def _step(self, wait: float) -> None:
         """Do some of what is to be done, for about so long."""
         if self._staged is None:
-            if self._preparing is None:
-                self._preparing = Preparing(self._connected, self._set, self._session)
+            self._preparing = self._preparing or _prepared(self._connected, self._set)
             until = self._clock.monotonic() + max(wait, _TURN_SECONDS)
-            while self._preparing.turn():
-                if self._clock.monotonic() >= until or self.ending.is_set():
-                    return
-            self._staged = self._preparing.staged
+            try:
+                while self._clock.monotonic() < until and not self.ending.is_set():
+                    next(self._preparing)
+            except StopIteration as over:
+                self._staged = over.value
+            else:
+                return
         self._stream(self._known, wait)
 
     def _caught_up(self) -> bool:
@@ -363,7 +324,7 @@ class ChangeSource(Source):
         replication = Replication(self._set.watched.server, here.context.operator, here.catalog.trouble)
         try:
             found = here.catalog.slot()
-            replication.start(here.slot, here.publication, staged.index.end, staged.table)
+            replication.start(here.slot, here.publication, staged.end, staged.table)
         except BaseException:
             replication.close()
             raise
@@ -375,12 +336,12 @@ class ChangeSource(Source):
 
     def _move_up(self, replication: Replication, staged: Staged) -> None:
         """Let a place without a change be committed, so that the server may remove the log before it."""
-        now, before, place = self._clock.monotonic(), staged.index.end, replication.move_up()
+        now, before, place = self._clock.monotonic(), staged.end, replication.move_up()
         if place.lsn <= before.lsn or place.number != before.number:
             return
         if now - self._moved >= _IDLE_SECONDS or place.lsn - before.lsn >= _IDLE_BYTES:
             self._moved = now
-            staged.index.move_up(place)
+            staged.move_up(place)
 
 
 class _Watch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -10,7 +9,6 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import SchemaType
-from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.columns.casting import is_text
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
@@ -34,12 +32,6 @@ from ridgeline.connectors.postgres.staging import Settings
 T = TypeVar("T", default=Any)
 
 
-def _to_first(held: Sequence[Mapping[Any, Any]], owns: Sequence[Any]) -> list[dict[Any, Any]]:
-    """One partition reads the table, and has all keys."""
-    every = {key: value for one in held for key, value in one.items()}
-    return [every, *({} for _ in owns[1:])]
-
-
 class PostgresChanges(AtServer, PartitionedInput[T]):
     """Emit the rows of a table, then each change of it, exactly once and in the order of commits.
 
@@ -51,9 +43,8 @@ class PostgresChanges(AtServer, PartitionedInput[T]):
     A row that is deleted is emitted with `deleted` true. If `schema` has no such column, it is added, and
     tuples are dictionaries. `stream.table(name, key=...)` finds it by itself. The other columns of a deleted
     row are null, or the zero of their type where that is not allowed. With `replica identity full` they are
-    those of the row. An update that changes the key is a deletion and an insert. TRUNCATE deletes each row
-    that there was; for that the keys are kept as state. `truncate="skip"` passes over it, `"fail"` ends the
-    run.
+    those of the row. An update that changes the key is a deletion and an insert. TRUNCATE ends the run, as
+    the log does not say which rows there were; `truncate="skip"` passes over it.
 
     `metadata={"op": "change"}`: the column `op` has the kind of change: "snapshot", "insert", "update" or
     "delete". Others: "commit_time", "lsn", "transaction". Record times are those of commits, unless
@@ -93,12 +84,9 @@ class PostgresChanges(AtServer, PartitionedInput[T]):
     schema: SchemaType[T] = Field(kw_only=True)
     deleted: str | None = Field(default="deleted", kw_only=True)
     metadata: dict[str, str] = Field(default={}, kw_only=True)
-    truncate: Literal["delete", "skip", "fail"] = Field(default="delete", kw_only=True)
+    truncate: Literal["fail", "skip"] = Field(default="fail", kw_only=True)
     slot: str | None = Field(default=None, pattern="^[a-z0-9_]{1,63}$", kw_only=True)
     publication: str | None = Field(default=None, min_length=1, max_length=63, kw_only=True)
-
-    keys = KeyedState(bool, moves_to=_to_first)
-    """The keys of the table's rows, as PostgreSQL writes them."""
 
     def __post_init__(self) -> None:
         """Give the output port its schema."""
@@ -177,9 +165,7 @@ class PostgresChanges(AtServer, PartitionedInput[T]):
 
     def reader(self) -> ChangeReader:
         """The container's half."""
-        in_part = self.begin == "latest"
-        layout = Layout(self.table, self._columns, self.metadata, self.deleted, self.truncate, in_part)
-        return ChangeReader(layout, lambda: self.keys)
+        return ChangeReader(Layout(self.table, self._columns, self.metadata, self.deleted, self.truncate))
 
     def progress(self) -> tuple[float, float | None] | None:
         """Bytes: of changes that are staged, and of the log that the slot has not given yet."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -58,17 +57,13 @@ class Relation(NamedTuple):
     columns: tuple[Column, ...]
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> bytes:
         """A text that differs if columns do."""
-        return f"{zlib.crc32(self.to_json()):08x}"
-
-    def to_json(self) -> bytes:
-        """All of it as JSON."""
         return json.dumps(self).encode()
 
     @classmethod
     def of_json(cls, data: bytes) -> Relation:
-        """From what `to_json` returned."""
+        """From its JSON."""
         oid, name, identity, columns = json.loads(data)
         return cls(oid, name, identity, tuple(Column(*one) for one in columns))
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect.source import SourceUnavailableError
 from ridgeline.connectors.postgres import pgoutput
-from ridgeline.connectors.postgres.change_files import Place
 from ridgeline.connectors.postgres.connecting import Server, psycopg
 from ridgeline.connectors.postgres.pgoutput import Begin, Relation
 from ridgeline.connectors.postgres.slot import FRESH, Trouble, connected, lsn_of, lsn_text
@@ -25,6 +24,20 @@ _NO_COPY = -1
 _ROW_CHANGES = (pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE)
 
 
+class Place(NamedTuple):
+    """A position: how many changes are before it, and where the log is read from then on.
+
+    `folder`: that of the segments. `lsn`: all transactions before it are read. `skip`: so many changes of the
+    transaction after it are, too. `transaction`: its id.
+    """
+
+    number: int
+    folder: str
+    lsn: int
+    skip: int = 0
+    transaction: int = 0
+
+
 class Part(NamedTuple):
     """Changes of one table that follow each other, whole transactions if they are not large.
 
@@ -34,7 +47,6 @@ class Part(NamedTuple):
     relation: Relation
     messages: list[bytes]
     runs: list[tuple[int, Begin]]
-    size: int
     end: Place
 
 
@@ -280,9 +292,7 @@ class Replication:
         )
         rest = _Buffer(buffer.messages[buffer.whole :])
         rest.size = sum(map(len, rest.messages))
-        return self._hand_over(
-            buffer.messages[: buffer.whole], buffer.runs, buffer.size - rest.size, end, rest
-        )
+        return self._hand_over(buffer.messages[: buffer.whole], buffer.runs, end, rest)
 
     def _open_part(self) -> Part | None:
         """All that waits, and the last transaction is not whole; None: nothing waits."""
@@ -297,14 +307,14 @@ class Replication:
             begin.transaction,
         )
         runs = [*buffer.runs, (len(buffer.messages) - buffer.whole, begin)]
-        return self._hand_over(buffer.messages, runs, buffer.size, end, _Buffer())
+        return self._hand_over(buffer.messages, runs, end, _Buffer())
 
     def _hand_over(
-        self, messages: list[bytes], runs: list[tuple[int, Begin]], size: int, end: Place, rest: _Buffer
+        self, messages: list[bytes], runs: list[tuple[int, Begin]], end: Place, rest: _Buffer
     ) -> Part:
         assert self._relation is not None  # noqa: S101  its description comes before its changes
         self.place, self._buffer = end, rest
-        return Part(self._relation, messages, runs, size, end)
+        return Part(self._relation, messages, runs, end)
 
 
 class _Buffer:

@@ -33,14 +33,10 @@ class Watched(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A table at the server. `keys`: its primary key. `large`: columns whose values may be in TOAST.
-
-    `is_divided`: its rows are in partitions.
-    """
+    """A table at the server. `keys`: its primary key. `is_divided`: its rows are in partitions."""
 
     relation: Relation
     keys: tuple[str, ...]
-    large: tuple[str, ...]
     is_divided: bool
 
 
@@ -144,8 +140,7 @@ class Catalog:
             self._refuse(what, "run `alter role ... bypassrls`, or use the owner's role")
         with self.trouble:
             columns = self._connection.execute(
-                """select a.attname, a.atttypid::bigint, a.attnum,
-                    a.attstorage::text <> 'p', a.attgenerated::text <> ''
+                """select a.attname, a.atttypid::bigint, a.attnum, a.attgenerated::text <> ''
                 from pg_attribute a where a.attrelid = %s and a.attnum > 0 and not a.attisdropped
                 order by a.attnum""",
                 (oid,),
@@ -160,13 +155,12 @@ class Catalog:
         within = {"d": primary, "i": chosen}.get(identity, set())
         found = tuple(
             Column(name, of, identity == "f" or number in within)
-            for name, of, number, _, generated in columns
+            for name, of, number, generated in columns
             if not generated
         )
         return Found(
             Relation(oid, full, identity, found),
             tuple(name for name, _, number, *_ in columns if number in primary),
-            tuple(name for name, _, _, large, _ in columns if large),
             kind == "p",
         )
 
@@ -186,16 +180,10 @@ class Catalog:
             what = f"a deletion only has the columns of the key, and `schema` lacks {names}"
             self._refuse(what, f"add them, or run `alter table {table} replica identity full`")
 
-    def has_toast(self, oid: int) -> bool:
-        """Whether values of a table lie in TOAST now."""
-        query = "select pg_relation_size(nullif(reltoastrelid, 0)) > 0 from pg_class where oid = %s"
-        row = self._one(query, oid)
-        return row is not None and bool(row[0])
-
     # The publication ----------------------------------------------------------------------------------------
 
-    def publish(self, found: Found) -> bool:
-        """Make the publication unless it is there. True if it was made.
+    def publish(self, found: Found) -> None:
+        """Make the publication unless it is there.
 
         Raises RidgelineError for one that does not have all changes of the table.
         """
@@ -208,7 +196,7 @@ class Catalog:
         if row is None:
             made = f"create publication {text} for table {self.identifier}"
             self._execute(f"{made} with (publish_via_partition_root = true)")
-            return True
+            return
         everything, truncates, _ = row
         if not everything or not truncates:
             remedy = f"run `alter publication {text} set (publish = 'insert, update, delete, truncate')`"
@@ -226,7 +214,6 @@ class Catalog:
         if row[1]:
             what = f"publication `{name}` has a row filter, which the snapshot would not have"
             self._refuse(what, "name one without by `publication`, and filter the stream")
-        return False
 
     def _execute(self, statement: str) -> None:
         """Make the publication. Raises RidgelineError without the right to."""
@@ -315,15 +302,6 @@ class Catalog:
         """Drop the publication, if it is there."""
         with self.trouble:
             self._connection.execute(f"drop publication if exists {quoted(self._publication)}")
-
-    def longest_transaction(self) -> str:
-        """The transaction that runs longest, for people; empty: none does."""
-        row = self._one(
-            """select pid, coalesce(application_name, ''), now() - xact_start from pg_stat_activity
-            where xact_start is not null and pid <> pg_backend_pid() and backend_type = 'client backend'
-            order by xact_start limit 1"""
-        )
-        return "" if row is None else f"process {row[0]} ({row[1] or 'without a name'}), for {row[2]}"
 
 
 _ROW_FILTERS = 150_000

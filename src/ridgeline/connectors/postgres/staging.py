@@ -1,11 +1,13 @@
-"""The driver's side of staged changes: it writes segments, and deletes those that nothing needs any more."""
+"""The driver's side of staged changes: segments in the checkpoint, which windows read, and read again."""
 
 from __future__ import annotations
 
-import contextlib
 import json
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,18 +18,14 @@ from ridgeline.api.support.sealed import checked, seal
 from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.source import SourceContext
 from ridgeline.connect.window_output import safe_name
-from ridgeline.connectors.postgres.change_files import (
-    SNAPSHOT,
-    ChangeFiles,
-    Index,
-    Place,
-    Segment,
-    new_name,
-)
-from ridgeline.connectors.postgres.replication import Part
+from ridgeline.connectors.postgres.pgoutput import Relation
+from ridgeline.connectors.postgres.replication import Part, Place
 from ridgeline.connectors.postgres.slot import Catalog, Found, Watched
+from ridgeline.operators.staged._staged_source import RowStore
 
 _CLAIM = "slot.json"
+SNAPSHOT = b"snapshot"
+"""In the place of a relation's signature: rows of the snapshot."""
 ROWS = pa.schema(
     [("message", pa.large_binary()), ("lsn", pa.int64()), ("transaction", pa.int64()), ("time", pa.int64())]
 )
@@ -68,86 +66,119 @@ class Surroundings(NamedTuple):
         return f"{self.context.staging}/inputs/{safe_name(self.context.operator)}-{self.context.run_id}"
 
 
-class Staged:
-    """The segments of a slot, from where windows may begin."""
+class _End(NamedTuple):
+    """Where a segment ends. `size`: the bytes of all up to there. `columns`: their signature."""
 
-    def __init__(self, here: Surroundings, place: Place, session: str) -> None:
-        """`place`: before the first change, with the name of the folder. Raises OSError."""
-        self.begin = self.committed = place
+    place: Place
+    size: int
+    columns: bytes
+
+
+_number = attrgetter("place.number")
+
+
+class Staged:
+    """The segments of a slot, from where windows may begin. One thread writes, others read.
+
+    Drivers may have written the same changes to its folder, divided otherwise.
+    """
+
+    def __init__(self, here: Surroundings, place: Place) -> None:
+        """`place`: before the first change. Without a folder it gets a new one. Raises OSError."""
+        self._store = RowStore(f"{here.parent}/{place.folder}") if place.folder else RowStore.new(here.parent)
+        place = place._replace(folder=self._store.folder.rpartition("/")[2])
+        self.begin = self.committed = self._moved = place
         claim = read_claim(here)
         self.table = here.found.relation.oid if claim is None else claim.table
         """The id of the table whose changes these are: a table that was made again has another one."""
-        self._found, self._session = here.found, session
-        self.files = ChangeFiles(here.parent, place.folder)
-        self.files.make()
-        self.index = Index(place)
-        self._kept = here.context.windows_kept
-        self._recent: deque[int] = deque()
+        self._found = here.found
+        self._ends = [_End(place, 0, b"")]
+        self._recent: deque[int] = deque(maxlen=here.context.windows_kept + 1)
         """The numbers that the last windows were committed at: a rewind may begin at one of them."""
-
-        self._older: list[Segment] = []
-        """Those that drivers before have left."""
-
-    def load(self) -> None:
-        """Find the segments that follow the place."""
-        for segment in self.files.following(self.begin):
-            self.index.add(segment)
-        self._older = self.files.segments()
+        for segment in self._store.following(place.number):
+            self._note(segment)
 
     def add(self, part: Part) -> None:
         """Write changes. Raises OSError."""
-        end, count = part.end, len(part.messages)
         counts = [number for number, _ in part.runs]
         others = [
             np.repeat(np.array([getattr(begin, name) for _, begin in part.runs], np.int64), counts)
             for name in ("lsn", "transaction", "time")
         ]
-        place = end.lsn, end.skip, end.transaction
-        signature = part.relation.signature
-        segment = Segment(end.number - count, count, part.size, *place, signature, self._session)
-        self.files.write(segment, self._table(part.messages, others, part.relation.to_json()))
-        self.index.add(segment)
+        self._write(part.messages, others, part.relation, part.relation.signature, part.end)
 
     def add_snapshot(self, rows: list[bytes], time: int) -> None:
         """Write rows of the snapshot, of a time in microseconds. Raises OSError."""
-        count, size, at = len(rows), sum(map(len, rows)), self.index.end
-        segment = Segment(at.number, count, size, at.lsn, 0, 0, SNAPSHOT, self._session)
-        others = [np.full(count, value, np.int64) for value in (at.lsn, 0, time)]
-        self.files.write(segment, self._table(rows, others, self._found.relation.to_json()))
-        self.index.add(segment)
+        end = self.end._replace(number=self.end.number + len(rows))
+        others = [np.full(len(rows), value, np.int64) for value in (end.lsn, 0, time)]
+        self._write(rows, others, self._found.relation, SNAPSHOT, end)
 
-    def _table(self, messages: list[bytes], others: Sequence[Any], relation: bytes) -> pa.Table:
+    def _write(
+        self, messages: list[bytes], others: Sequence[Any], relation: Relation, columns: bytes, end: Place
+    ) -> None:
+        about = {"relation": relation, "keys": self._found.keys, "end": end}
+        metadata = {b"columns": columns, **{name: json.dumps(value) for name, value in about.items()}}
         arrays = [pa.array(messages, pa.large_binary()), *map(pa.array, others)]
-        about = {b"relation": relation, b"keys": json.dumps(self._found.keys).encode()}
-        return pa.Table.from_arrays(arrays, schema=ROWS.with_metadata(about))
+        segment = pa.Table.from_arrays(arrays, schema=ROWS.with_metadata(metadata))
+        self._store.add(end.number - len(messages), segment)
+        self._note(segment)
+
+    def _note(self, segment: pa.Table) -> None:
+        about = segment.schema.metadata
+        size = self._ends[-1].size + segment.column("message").nbytes
+        self._ends.append(_End(Place(*json.loads(about[b"end"])), size, about[b"columns"]))
 
     def commit(self, place: Place) -> None:
         """All before a place is committed: delete segments that no rewind needs any more. Raises OSError."""
         self.committed = place
         self._recent.append(place.number)
-        while len(self._recent) > self._kept + 1:
-            self._recent.popleft()
-        if len(self._recent) > self._kept:
-            number = self._recent[0]
-            self.files.delete(self.index.drop(number))
-            if self._older:
-                self.files.delete([one for one in self._older if one.end <= number])
-                self._older = [one for one in self._older if one.end > number]
+        if len(self._recent) == self._recent.maxlen:
+            count = bisect_right(self._ends, self._recent[0], key=_number) - 1
+            if count > 0:
+                self._store.drop(self._recent[0])
+                self._ends = self._ends[count:]
+
+    @property
+    def end(self) -> Place:
+        """The place after the last change."""
+        last, moved = self._ends[-1].place, self._moved
+        return moved if moved.number == last.number else last
+
+    def move_up(self, place: Place) -> None:
+        """The log was read further, without a change."""
+        self._moved = place
+
+    def bytes_between(self, first: int, end: int) -> int:
+        """The bytes of changes between two places, by their numbers."""
+        ends = self._ends
+        low, high = (ends[max(0, bisect_right(ends, one, key=_number) - 1)].size for one in (first, end))
+        return max(0, high - low)
+
+    def cut(self, first: int, number: int) -> Place | None:
+        """The last place after `first`, and not after `number` if there is one; None: there is none."""
+        ends = self._ends
+        least = bisect_right(ends, first, key=_number)
+        at = max(least, bisect_right(ends, number, key=_number) - 1)
+        return ends[at].place if at < len(ends) else None
+
+    def bound(self, first: int) -> Place | None:
+        """Where columns change next after a number, or the snapshot ends; None: nowhere."""
+        after = self._ends[bisect_right(self._ends, first, key=_number) :]
+        return next((one.place for one, other in pairwise(after) if one.columns != other.columns), None)
 
     @property
     def bytes_ahead(self) -> int:
         """The bytes of changes that are not committed."""
-        return self.index.bytes_between(self.committed.number, self.index.end.number)
+        return self.bytes_between(self.committed.number, self.end.number)
 
     @property
     def all_committed(self) -> bool:
         """Whether no change waits."""
-        return self.committed.number == self.index.end.number
+        return self.committed.number == self.end.number
 
     def remove(self) -> None:
-        """Delete the folder; nothing of it was committed."""
-        with contextlib.suppress(OSError):
-            self.files.remove()
+        """Delete the folder. Raises OSError."""
+        self._store.remove()
 
 
 class Claim(NamedTuple):
@@ -186,8 +217,3 @@ def write_claim(here: Surroundings, *, taken: bool) -> None:
         out.write(data)
     files.move(f"{path}.part", path)
     files.sync(files.root)
-
-
-def new_place(lsn: int) -> Place:
-    """The place before the first change, in a new folder."""
-    return Place(0, new_name(), lsn)

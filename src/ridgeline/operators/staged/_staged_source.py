@@ -122,6 +122,10 @@ class RowStore:
         """The first row of each segment, the first one after it, this store, and its name."""
         return [(*_span(name), self, name) for name in self._names()]
 
+    def following(self, first: int) -> Iterator[pa.Table]:
+        """The segments that have the rows from number `first` on, up to the first row that is missing."""
+        return (self.load(name) for *_, name in _following([self], first))
+
     @staticmethod
     def all_in(parent: str) -> list[RowStore]:
         """The stores of all drivers of a run, as far as they are there."""
