@@ -153,7 +153,7 @@ class _Maker:
     # The stream ---------------------------------------------------------------------------------------------
 
     def changes(self, rows: pa.Table, number: int) -> Records | None:
-        """Rows of changes; None if there are none. Raises RidgelineError for a TRUNCATE, unless it is passed over."""
+        """Rows of changes; None: there are none. Raises RidgelineError for a TRUNCATE."""
         found = _Rows()
         for place, message in enumerate(rows.column("message").to_pylist()):
             kind, old, new, whole = pgoutput.change_of(message)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api.columns.casting import is_text
 from ridgeline.api.errors import capped
 from ridgeline.connect.sink import Batch, Sink
 from ridgeline.connectors.sql.files.table_output import FileSink, TableOutput, folded
@@ -19,74 +17,15 @@ from ridgeline.connectors.sql.texts import listed, on_conflict, quoted
 from ridgeline.operators._json import json_column
 from ridgeline.operators._kinds import NESTED, family
 
-_NUMERIC = {"INTEGER", "NUMERIC", "REAL"}
-_NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[ \t\n\v\f\r]*", re.ASCII)
-_EXACT = 2**53
-_DIGITS = 15
-"""SQLite keeps so many digits where a text becomes a float, and a float a text."""
-
-
-def affinity(declared: str) -> str:
-    """The affinity of a column with a declared type: TEXT, BLOB, INTEGER, REAL or NUMERIC.
-
-    See https://www.sqlite.org/datatype3.html, 3.1.
-    """
-    declared = declared.upper()
-    if "INT" in declared:
-        return "INTEGER"
-    if any(part in declared for part in ("CHAR", "CLOB", "TEXT")):
-        return "TEXT"
-    if not declared or "BLOB" in declared:
-        return "BLOB"
-    return "REAL" if any(part in declared for part in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
-
-
-def changes(kind: pa.DataType, column: str) -> Callable[[Any], bool] | None:
-    """Whether SQLite would change a value of an Arrow type, as it is stored; None if it changes none.
-
-    `column`: the affinity of the column.
-    """
-    is_ = pa.types
-    if is_.is_dictionary(kind):
-        return changes(kind.value_type, column)
-    if column in _NUMERIC and is_text(kind):
-        return lambda text: _NUMBER.fullmatch(text) is not None and not _same_text(text, column)
-    if column in _NUMERIC and is_.is_decimal(kind):
-        return lambda text: not _same_decimal(text, column)
-    if column == "REAL" and (is_.is_integer(kind) or is_.is_duration(kind)):
-        return lambda number: abs(number) > _EXACT
-    if column == "TEXT" and is_.is_floating(kind):
-        return lambda number: float(format(number, f".{_DIGITS}g")) != number
-    return None
-
-
-def _same_text(text: str, column: str) -> bool:
-    """Whether the number that SQLite makes of a text has this text."""
-    number = float(text)
-    if column != "REAL" and number.is_integer():
-        return text.removeprefix("-").isdigit() and text == str(int(text)) and _is_64_bits(int(text))
-    return text == repr(number) and _digits(text) <= _DIGITS
-
-
-def _same_decimal(text: str, column: str) -> bool:
-    """Whether the number that SQLite makes of a decimal has all its digits."""
-    if column != "REAL" and text.removeprefix("-").isdigit() and _is_64_bits(int(text)):
-        return True
-    return _digits(text) <= _DIGITS
-
-
-def _is_64_bits(number: int) -> bool:
-    return -(2**63) <= number < 2**63
-
-
-def _digits(text: str) -> int:
-    """The significant digits of a number."""
-    return len("".join(map(str, Decimal(text).as_tuple().digits)).strip("0"))
-
-
+_CHANGED: Mapping[str, set[str]] = {
+    "INT": {"text", "decimal"},
+    "NUM": {"text", "decimal"},
+    "REAL": {"text", "decimal", "integer", "duration"},
+    "TEXT": {"floating"},
+}
+"""The families of values that SQLite may change for a column, by its affinity: `007` would be 7."""
+_PROBE = "temp.ridgeline_probe"
 _BUSY_SECONDS = 10.0
-_STRICT = (3, 37, 0)
-"""The first version of SQLite with tables that are strict."""
 
 
 class SqliteOutput(TableOutput):
@@ -195,6 +134,15 @@ def waits(error: BaseException) -> bool:
     return isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _WAITING_CODES
 
 
+def _same(sent: Any, stored: Any, kind: str) -> bool:
+    """Whether what is stored has the value that was sent, of a family of types."""
+    if sent is None or type(sent) is type(stored):
+        return bool(sent == stored)
+    if kind == "decimal":
+        return Decimal(str(stored)) == Decimal(sent)
+    return bool(type(sent)(stored) == sent)
+
+
 class _Late(NamedTuple):
     """A row that was not written."""
 
@@ -214,8 +162,8 @@ class SqliteSink(FileSink):
 
     def __init__(self, path: str, target: Target) -> None:
         super().__init__(path, target)
-        self._changes: dict[str, tuple[str, Callable[[Any], bool]]] = {}
-        """By column, its type in the table, and which values SQLite would change for that."""
+        self._doubtful: dict[str, tuple[str, str]] = {}
+        """The columns for which SQLite may change values, with the family of these and the affinity."""
         self._late: dict[tuple[Any, ...], _Late] = {}
         """By key, the rows that others keep out, which have a unique value of theirs."""
 
@@ -242,22 +190,18 @@ class SqliteSink(FileSink):
         return [_TYPES.get(family(field.type), "text") for field in fields]
 
     def compare_table(self, fields: Sequence[pa.Field], found: Mapping[str, str]) -> None:
-        """Compare columns and key, and note for which columns values would change. Raises RidgelineError."""
+        """Compare columns and key, and make a table that shows which values would change."""
         super().compare_table(fields, found)
-        self._check_key([field.name for field in fields])
-        declared = {folded(name): kind for name, kind in found.items()}
-        self._changes = {}
-        for field in fields:
-            kind = declared[folded(field.name)]
-            if (changed := changes(field.type, affinity(kind))) and not (self._is_strict and kind == "ANY"):
-                self._changes[field.name] = kind, changed
-
-    @property
-    def _is_strict(self) -> bool:
-        if sqlite3.sqlite_version_info < _STRICT:
-            return False
-        query = "select max(strict) from pragma_table_list where name = ? collate nocase"
-        return bool(self.rows(query, (self.target.name,))[0][0])
+        names = [field.name for field in fields]
+        self._check_key(names)
+        self.execute(f"drop table if exists {_PROBE}")
+        self.execute(f"create table {_PROBE} as select {listed(names)} from {self.table} limit 0")  # noqa: S608  identifiers
+        declared = self.rows("select type from pragma_table_info('ridgeline_probe')")
+        self._doubtful = {
+            field.name: (kind, affinity)
+            for field, (affinity,) in zip(fields, declared, strict=True)
+            if (kind := family(field.type)) in _CHANGED.get(affinity, ())
+        }
 
     def _check_key(self, names: Sequence[str]) -> None:
         """Raise RidgelineError if the table has no unique index for the key."""
@@ -286,10 +230,9 @@ class SqliteSink(FileSink):
         names = [name for name in data.column_names if name != DELETED]
         rows = list(zip(*(data.column(name).to_pylist() for name in names), strict=True))
         deleted = None if self.target.delete is None else data.column(DELETED).to_pylist()
-        changed = self._changed_rows(batch, names, rows, deleted)
+        changed = self._changed_rows(batch, names, rows, deleted) if self._doubtful else set()
         if deleted is None:
-            kept = [row for place, row in enumerate(rows) if place not in changed] if changed else rows
-            self._insert(batch, names, kept)
+            self._insert(batch, names, [row for place, row in enumerate(rows) if place not in changed])
             return
         remove = f"delete {self._of_key}"
         for place, (row, gone) in enumerate(zip(rows, deleted, strict=True)):
@@ -304,19 +247,22 @@ class SqliteSink(FileSink):
     def _changed_rows(
         self, batch: Batch, names: Sequence[str], rows: list[tuple[Any, ...]], deleted: list[bool] | None
     ) -> set[int]:
-        """Refuse rows with a value that SQLite would change; returns which they are. Raises UnwritableError.
+        """Refuse rows with a value that SQLite changes; returns which they are. Raises UnwritableError.
 
         Of rows that are deleted only the key counts.
         """
+        statement = f"insert into {_PROBE} ({listed(names)}) values ({', '.join('?' * len(names))})"  # noqa: S608  identifiers
+        self.connection.executemany(statement, rows)
+        kept = self.rows(f"select {listed(names)} from {_PROBE} order by rowid")  # noqa: S608  identifiers
+        self.execute(f"delete from {_PROBE}")  # noqa: S608  a name
         found = set()
-        for name, (kind, changed) in self._changes.items():
-            place, is_key = names.index(name), name in self.target.key
-            for number, row in enumerate(rows):
-                if row[place] is None or number in found or (deleted and deleted[number] and not is_key):
-                    continue
-                if changed(row[place]):
-                    value = capped(repr(row[place]), 100)
-                    why = f"column `{name}` is {kind} in the table, for which SQLite would change {value}"
+        for name, (kind, affinity) in self._doubtful.items():
+            at, is_key = names.index(name), name in self.target.key
+            for number, (row, stored) in enumerate(zip(rows, kept, strict=True)):
+                gone = deleted is not None and deleted[number] and not is_key
+                if number not in found and not gone and not _same(row[at], stored[at], kind):
+                    value = capped(repr(row[at]), 100)
+                    why = f"`{name}` is {affinity} in the table, for which SQLite would change {value}"
                     self.refuse(batch, repr(row), why)
                     found.add(number)
         return found
