@@ -200,8 +200,8 @@ class _OfOperators(TypedDict, total=False):
         float | str,
         About(
             "of input operators: seconds by which a record's time may be ahead of the clock and still "
-            "move the watermark; default: a year",
-            default=365 * 86_400.0,
+            "move the watermark; default: a day",
+            default=86_400.0,
         ),
     ]
     error_tuples_kept: Annotated[
