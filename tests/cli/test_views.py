@@ -315,7 +315,6 @@ def test_a_path_through_a_queue():
         "average": {"latencyMs": 831.0, "path": ["ticks", "waits in queue prices", "slow"]},
         "share": {"ticks": 1.0, "slow": 0.5},
         "windowLatencyMs": 2140.0,
-        "explained": {"windowLatencyMs": 2140.0, "criticalPathMs": 831.0, "rest": {}},
     }
     assert path_text(path, 200).plain == (
         "critical path ticks 1.0 ms > waits in queue prices 426 ms > slow 404 ms = 831 ms "
@@ -355,17 +354,10 @@ def test_a_long_path_loses_its_middle_and_its_costliest_step_stays():
 
 
 def test_the_rest_of_a_window_and_slack():
-    rest = PATH["explained"]["rest"]
-    assert sum(rest.values()) + PATH["latencyMs"] == PATH["windowLatencyMs"]
-    for parts, expected in (
-        (rest, "sending time 30 ms, waiting for others 12 ms, commit 9.0 ms"),
-        (
-            {**rest, "commit": 8.4, "staging": 0.5, "retries": 0.1},
-            "sending time 30 ms, waiting for others 12 ms, commit 8.4 ms, 2 more 0.6 ms",
-        ),
-        ({"other": -3.0, "commit": 2.0}, "unexplained -3.0 ms, commit 2.0 ms"),
-    ):
-        assert rest_text({**PATH, "explained": {"rest": parts}}, 100).plain == f"the rest {expected}"
+    assert rest_text(PATH, 100).plain == "the rest sending time 30 ms, commit 25 ms, planning 2.0 ms"
+    small = [{"what": what, "operator": "", "ms": ms} for what, ms in (("stage", 0.5), ("retries", 0.1))]
+    text = rest_text({**PATH, "blame": [*PATH["blame"], *small]}, 100).plain
+    assert text == "the rest sending time 30 ms, commit 25 ms, planning 2.0 ms, 2 more 0.6 ms"
     assert slack_text(PATH, 100).plain == "slack quote[0] 12 ms, sma 36 ms"
     many = {**PATH, "slack": {f"o{number}": float(number) for number in range(9, 0, -1)}}
     expected = "slack o1 1.0 ms, o2 2.0 ms, o3 3.0 ms, o4 4.0 ms, o5 5.0 ms and 4 more"
@@ -390,7 +382,7 @@ def test_all_of_a_critical_path():
         "commit                   25 ms    26%",
         "window                   97 ms",
     ]
-    nothing = {"path": [], "slack": {}, "explained": {"rest": {}}, "average": {"latencyMs": None, "path": []}}
+    nothing = {"path": [], "slack": {}, "blame": [], "average": {"latencyMs": None, "path": []}}
     nothing = {**PATH, **nothing}
     assert not any(draw(nothing, 100) for draw in (path_text, rest_text, slack_text))
     assert drawn(*critical_path_parts(nothing, 100)) == ["no window is committed yet"]
@@ -446,7 +438,7 @@ def test_on_a_low_terminal_the_slowest_operators_stay():
 
 
 def test_what_is_not_known_is_left_out_and_names_are_no_markup():
-    nothing = {**PATH, "windowLatencyMs": None, "path": [], "explained": {"rest": {}}}
+    nothing = {**PATH, "windowLatencyMs": None, "path": [], "blame": []}
     unknown = overviews.progress(verdict="unknown", backlogRecords=None, backlogSeconds=None)
     changes = {"window": None, "criticalPath": nothing, "recordAge": {"operators": []}}
     lines = drawn_screen(100, **changes, progress={**unknown, "sources": []})

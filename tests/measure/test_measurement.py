@@ -142,7 +142,6 @@ def test_a_host_whose_clock_is_ahead_is_corrected_and_the_own_one_is_never():
 
     assert ahead.info(12.0)["stats"]["clockSkew"] == {"other": pytest.approx(-250.0)}
     assert own.info(12.0)["stats"]["clockSkew"] == {}
-    assert ahead.critical_path()["explained"] == own.critical_path()["explained"]
     assert Measurement("here")._clocks.own_host == "here"
 
 

@@ -445,6 +445,10 @@ class Measurement:
         """All of one window. Raises KeyError if it is not kept."""
         return self._times.latency.window(window_id)
 
+    def clocks(self) -> ClockOffsets:
+        """The offsets of all hosts as they are now."""
+        return self._clocks.as_of_now()
+
     def windows_behind(self, now: float) -> dict[int, int]:
         """By operator, the windows that are over by the schedule and that it has not completed.
 

@@ -367,6 +367,7 @@ class Watch:
                 figures, now, seconds, states, changing=changing, keys=keys, slots=slots, cores=cores
             )
 
+    clocks = _asked(Measurement.clocks)
     windows = _asked(Measurement.windows)
     window = _asked(Measurement.window)
 

@@ -119,7 +119,6 @@ def _joined(parts: Sequence[Part]) -> CriticalPathAnswer:
     steps: list[PathStepAnswer] = []
     blame: list[BlameStepAnswer] = []
     titles: list[str] = []
-    rest: dict[str, float] = {}
     for part in parts:
         if part.wait is not None:
             steps.append(_queue_step(part.wait, part.path["path"][0]["id"]))
@@ -128,16 +127,12 @@ def _joined(parts: Sequence[Part]) -> CriticalPathAnswer:
         steps += part.path["path"]
         blame += part.path["blame"]
         titles += part.path["average"]["path"]
-        for what, ms in part.path["explained"]["rest"].items():
-            rest[what] = rest.get(what, 0.0) + ms
     last, waits = parts[-1], [part.wait for part in parts if part.wait is not None]
-    latency = sum(step["latencyMs"] or 0.0 for step in steps)
     averages = [part.path["average"]["latencyMs"] for part in parts]
-    window = _length(parts)
     return {
         "windowId": last.path["windowId"],
         "region": last.view.name,
-        "latencyMs": latency,
+        "latencyMs": sum(step["latencyMs"] or 0.0 for step in steps),
         "path": steps,
         "slack": _merged(part.path["slack"] for part in parts),
         "blame": blame,
@@ -148,8 +143,7 @@ def _joined(parts: Sequence[Part]) -> CriticalPathAnswer:
         },
         "share": _merged(part.path["share"] for part in parts),
         "logicalShare": _merged(part.path["logicalShare"] for part in parts),
-        "windowLatencyMs": window,
-        "explained": {"windowLatencyMs": window, "criticalPathMs": latency, "rest": rest},
+        "windowLatencyMs": _length(parts),
         "windows": {part.view.name: cast("int", part.path["windowId"]) for part in parts},
     }
 

@@ -7,14 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import SparkTrigger
-from ridgeline.measure.latency.blame import blame_chain, explain
-from ridgeline.measure.latency.critical_path import critical_path
+from ridgeline.measure.latency.blame import blame_chain
 from support.depth import deep
 from support.measure.simulated_window import (
     BASE,
     SEED_MS,
     graph,
-    operator_latencies,
     run,
     runs,
     seed_graph,
@@ -37,16 +35,6 @@ def chain_of(topology, times):
     return [
         (step.what, step.operator, round(1000 * step.seconds, 3)) for step in blame_chain(topology, times)
     ]
-
-
-def explained(topology, times):
-    latencies = operator_latencies(topology, times)
-    return explain(
-        topology,
-        times,
-        critical_path(topology, {operator: found.own for operator, found in latencies.items()}),
-        latencies,
-    )
 
 
 def test_the_last_container_decides_and_who_it_reads_from():
@@ -174,43 +162,3 @@ def test_of_a_window_that_ran_in_order_nothing_is_unexplained(case):
     assert not any(step.what == "other" for step in steps)
     named = {step.operator for step in steps if step.what == "compute"}
     assert all(compute[title] for title in named)
-    found = explained(topology, times)
-    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(
-        found["windowLatencyMs"], abs=1e-3
-    )
-    assert "other" not in found["rest"]
-    assert all(seconds > 0 for seconds in found["rest"].values())
-
-
-def test_the_critical_path_and_the_named_rest_are_the_window():
-    topology = seed_graph()
-    times = run(
-        topology,
-        {**SEED_MS, "A": 1},
-        tasks={4: "t", 5: "t"},
-        launch_ms=2,
-        driver_ms=[0, 3, 4, 5, 6, 7],
-    )
-    # A 1, C 100, E 20 and what they wait for messages are the path; F ends 2 ms after E
-    assert explained(topology, times) == {
-        "windowLatencyMs": pytest.approx(147, abs=1e-3),
-        "criticalPathMs": pytest.approx(125, abs=1e-3),
-        "rest": {
-            "planning": pytest.approx(3, abs=1e-3),
-            "launch": pytest.approx(2, abs=1e-3),
-            "barrier": pytest.approx(2, abs=1e-3),
-            "results": pytest.approx(4, abs=1e-3),
-            "stage": pytest.approx(5, abs=1e-3),
-            "commit": pytest.approx(6, abs=1e-3),
-        },
-    }
-
-
-@settings(deadline=None, max_examples=deep(30))
-@given(wild_windows())
-def test_the_explanation_adds_up_whatever_the_clocks_say(case):
-    topology, times = case
-    found = explained(topology, times)
-    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(
-        found["windowLatencyMs"], abs=0.01
-    )

@@ -44,7 +44,6 @@ def test_before_the_first_window_there_is_nothing():
     assert fold.latency() == {"windowId": None, "operators": [], "logical": [], "clamps": 0}
     path = fold.critical_path()
     assert [path[name] for name in ("windowId", "latencyMs", "path", "blame")] == [None, None, [], []]
-    assert path["explained"] == {"windowLatencyMs": None, "criticalPathMs": None, "rest": {}}
     assert fold.windows() == []
     with pytest.raises(KeyError, match="window 3 is not known; none is committed yet"):
         fold.window(3)
@@ -68,8 +67,6 @@ def test_the_critical_path_of_the_figure():
     assert [tuple(one.values()) for one in found["held"]] == [("E", "F", close(12)), ("D", "F", close(2))]
     assert found["average"] == {"latencyMs": close(120), "path": ["A", "C", "E"]}
     assert found["share"] == found["logicalShare"] == {"A": 1.0, "C": 1.0, "E": 1.0}
-    assert found["explained"]["criticalPathMs"] == close(120)
-    assert found["explained"]["rest"] == {"barrier": close(12)}
 
 
 def test_parts_of_the_path_add_up_to_it_though_operators_wait():
@@ -124,7 +121,6 @@ def test_windows_are_summed_up_newest_last():
     whole = fold.window(1)
     assert whole["blame"] == fold.critical_path(1)["blame"]
     assert whole["operators"] == fold.latency(1)["operators"]
-    assert whole["explained"] == fold.critical_path(1)["explained"]
     assert {key: whole[key] for key in fold.windows(2)[0]} == fold.windows(2)[0]
 
 
@@ -145,11 +141,6 @@ def test_sparks_account_that_comes_late_replaces_the_window():
         {"what": "offsets", "operator": "", "ms": close(30)},
         {"what": "trigger", "operator": "", "ms": close(10)},
     ]
-    assert fold.critical_path()["explained"]["rest"] == {
-        "offsets": close(30),
-        "trigger": close(10),
-        "barrier": close(12),
-    }
     assert fold.windows(1)[0]["latencyMs"] == close(172)
     assert [found["windowId"] for found in fold.windows()] == [0, 1]
     assert fold.latency() == before

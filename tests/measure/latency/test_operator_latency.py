@@ -13,9 +13,8 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowRetried,
 )
-from ridgeline.measure.latency.operator_latency import OperatorLatency
 from ridgeline.measure.latency.window import assemble
-from support.measure.latency_by_hand import logical_by_hand
+from support.measure.latency_by_hand import OperatorLatency, logical_by_hand
 from support.measure.simulated_window import SEED_MS, graph, ids, operator_latencies, run, seed_graph
 
 close = partial(pytest.approx, abs=1e-6)  # the resolution of times since 1970

@@ -198,7 +198,7 @@ def test_one_stream_to_several_consumers_is_no_share_and_unifiers_count_by_whom_
     assert shares[edge(1, 5)] == shares[edge(5, 8)] == Estimate(1.0)
 
 
-def test_what_runs_in_a_later_stage_says_that_earlier_ones_are_done():
+def test_what_runs_says_that_those_that_it_reads_from_are_done():
     said = {
         1: RunningOperator(1, "running", 3.0, active=1, active_produced={"out": 30}, work=(30.0, 70.0)),
         2: RunningOperator(2, "running", 1.0, {"in": 10}, {"in": 40}, 0, {"out": 10}),
@@ -210,6 +210,12 @@ def test_what_runs_in_a_later_stage_says_that_earlier_ones_are_done():
     assert result.operators[3].input_remaining.basis is LOWER  # the input's last report is older than its end
     assert result.containers[2] == UNKNOWN
     assert result.operators[4].state == "waiting"
+    beside = Topology(
+        (node(1, "input", 0), node(2, "input", 1), node(3, container=2, stage=1)), (edge(1, 3),)
+    )
+    said = {2: RunningOperator(2, "running", 1.0), 3: RunningOperator(3, "running", 1.0)}
+    states = [one.state for one in window_progress(beside, said).operators.values()]
+    assert states == ["done", "running", "running"]  # another branch of an earlier stage runs on
 
 
 def test_two_parents_in_one_port_and_in_one_container():

@@ -307,18 +307,18 @@ def test_ages_are_those_that_readers_see_of_the_worst_partition_and_the_rest_is_
 
 
 def test_at_the_end_it_says_that_it_speaks_of_the_last_window_which_need_not_be_like_the_others():
-    rest = {"retries": 50.0}
-    explained = {**overviews.PATH["explained"], "rest": rest}
+    blame = [{"what": "retries", "operator": "", "ms": 50.0}]
     regions = {"table": 12, "mail": 7}
     for changes, what in (({}, "the last window took"), ({"windows": regions}, "the last results took")):
-        path = {**overviews.PATH, **changes, "explained": explained}
+        path = {**overviews.PATH, **changes, "blame": blame}
         found = sentence_of(overviews.overview(info=overviews.info("FINISHED"), criticalPath=path))
         assert found["text"].endswith(f"; {what} 97 ms, 52% of it earlier attempts and 42% quote[1]")
 
 
 def test_what_takes_more_than_any_operator_is_named_too():
     rest = {"commit": 9.0, "launch": 50.0}
-    path = {**overviews.PATH, "explained": {**overviews.PATH["explained"], "rest": rest}}
+    blame = [{"what": what, "operator": "", "ms": ms} for what, ms in rest.items()]
+    path = {**overviews.PATH, "blame": blame}
     found = sentence_of(overviews.overview(progress=progress(), criticalPath=path))
     assert found["text"].endswith("a window takes 97 ms, 52% of it sending time and 42% quote[1]")
     path["path"] = [{**step, "latencyMs": 0.01} for step in path["path"]]

@@ -24,11 +24,6 @@ PATH = {
     "average": {"latencyMs": 50.0, "path": ["ticks", "quote[1]", "console"]},
     "share": {"ticks": 1.0, "quote[1]": 0.96, "quote[0]": 0.04, "console": 1.0},
     "windowLatencyMs": 97.0,
-    "explained": {
-        "windowLatencyMs": 97.0,
-        "criticalPathMs": 46.0,
-        "rest": {"commit": 9.0, "launch": 30.0, "barrier": 12.0},
-    },
 }
 
 

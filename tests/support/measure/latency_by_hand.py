@@ -1,8 +1,57 @@
 """The latencies of operators one by one: what the arrays of `latency_columns` are compared with."""
 
 import math
+from typing import NamedTuple
 
-from ridgeline.measure.latency.operator_latency import OperatorLatency
+import numpy as np
+
+from ridgeline.measure.latency.critical_path import critical_path_of, slack_of_figures
+
+
+class OperatorLatency(NamedTuple):
+    """As `LatencyColumns` has it of one operator, in seconds."""
+
+    operator: int
+    latency: float
+    compute: float
+    wait: float
+    transfer: float
+    upstream: int | None = None
+    estimated: bool = False
+    clamped: bool = False
+    cpu: float | None = None
+
+    @property
+    def own(self):
+        return self.compute + self.transfer
+
+
+def by_operator(columns):
+    """The latencies of the operators that reported, by id."""
+    found, nodes = {}, columns.topology.operators
+    rows = zip(
+        nodes, columns.figures.T.tolist(), columns.upstream, columns.estimated, columns.clamped, strict=True
+    )
+    for node, (*times, _, cpu), upstream, *flags in rows:
+        if not math.isnan(times[0]):
+            slowest = nodes[upstream].id if upstream >= 0 else None
+            found[node.id] = OperatorLatency(
+                node.id, *times, slowest, *flags, None if math.isnan(cpu) else cpu
+            )
+    return found
+
+
+def critical_path(topology, own):
+    return critical_path_of(topology, [own.get(node.id, 0.0) for node in topology.operators])
+
+
+def slack(topology, own, turns=None):
+    """By operator. `turns`: how long each held its container; by default all of `own`."""
+    figures = np.zeros((6, len(topology.operators)))
+    figures[1] = [own[node.id] for node in topology.operators]
+    figures[4] = [(turns or own)[node.id] for node in topology.operators]
+    free = slack_of_figures(topology, figures)
+    return {node.id: free[node.container] for node in topology.operators}
 
 
 def latencies_by_hand(topology, times, *, window_seconds=0.0, behind=None, lag=math.inf):

@@ -9,7 +9,7 @@ from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowComm
 from ridgeline.measure.latency.operator_latency import latency_columns
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
-from support.measure.latency_by_hand import latencies_by_hand
+from support.measure.latency_by_hand import by_operator, latencies_by_hand
 
 BASE = 1_700_000_000.0
 SEED_MS = {"A": 0, "B": 5, "C": 100, "D": 30, "E": 20, "F": 2}
@@ -128,9 +128,9 @@ def operator_latencies(topology, times, **known):
     others = {name: value for name, value in known.items() if name != "behind"}
     columns, without = latency_columns(topology, [times, times], behind=[behind, {}], **others)
     [alone] = latency_columns(topology, [times], behind=[behind], **others)
-    found = columns.of(topology.places)
-    assert alone.of(topology.places) == found
-    assert behind or without.of(topology.places) == found
+    found = by_operator(columns)
+    assert by_operator(alone) == found
+    assert behind or by_operator(without) == found
     expected = latencies_by_hand(topology, times, **known)
     assert found.keys() == expected.keys()
     for operator, latency in expected.items():

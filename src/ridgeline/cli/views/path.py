@@ -11,7 +11,7 @@ from rich.text import Text
 from ridgeline.cli.tables import flow
 from ridgeline.cli.views.lists import SMALL, blame_table
 from ridgeline.measure.answers.windows import CriticalPathAnswer
-from ridgeline.measure.wording.times import STEPS
+from ridgeline.measure.wording.times import STEPS, beside_path
 from ridgeline.measure.wording.units import about, count, milliseconds
 
 _LONG = 12
@@ -46,12 +46,12 @@ def path_text(path: CriticalPathAnswer, width: int) -> Text:
 
 
 def rest_text(path: CriticalPathAnswer, width: int) -> Text:
-    """The window's time beside the critical path, the biggest part first; empty without any."""
-    rest = (path.get("explained") or {}).get("rest") or {}
+    """What the window waited for beside its operators, the biggest part first; empty without any."""
+    rest = beside_path(path["blame"])
     least = SMALL * (path.get("windowLatencyMs") or 0.0)
-    found = sorted((part for part in rest.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
+    found = sorted((part for part in rest.items() if part[1] >= least), key=lambda part: -part[1])
     texts = [f"{STEPS.get(what, what)} {milliseconds(ms)}" for what, ms in found]
-    small = [ms for ms in rest.values() if abs(ms) < least]
+    small = [ms for ms in rest.values() if ms < least]
     if small:
         texts.append(f"{len(small)} more {milliseconds(sum(small))}")
     if not texts:

@@ -117,14 +117,6 @@ class AveragePathAnswer(TypedDict):
     path: Annotated[list[str], "Titles of its operators, from the input on."]
 
 
-class ExplainedAnswer(TypedDict):
-    """Why a window took longer than its critical path: the path and `rest` add up to the window."""
-
-    windowLatencyMs: Annotated[float | None, "The window's latency."]
-    criticalPathMs: Annotated[float | None, "The length of its critical path."]
-    rest: Annotated[dict[str, float], "Milliseconds beside the path, by what they went to."]
-
-
 class CriticalPathAnswer(InRegionAnswer, TypedDict):
     """The critical path of a window, the slack beside it, and what the window waited for."""
 
@@ -145,7 +137,6 @@ class CriticalPathAnswer(InRegionAnswer, TypedDict):
         "By name of logical operators, the same: any partition or unifier was on it, also before a change.",
     ]
     windowLatencyMs: Annotated[float | None, "The window's latency, from trigger to commit."]
-    explained: Annotated[ExplainedAnswer, "The window's latency, as the path and the rest."]
     windows: Annotated[
         NotRequired[dict[str, int]], "The window of each region on the path, where there are several."
     ]
@@ -172,5 +163,4 @@ class WindowAnswer(WindowSummaryAnswer):
     """All of one committed window."""
 
     blame: Annotated[list[BlameStepAnswer], "The blame chain from trigger to commit; adds up to the latency."]
-    explained: Annotated[ExplainedAnswer, "The window's latency, as the path and the rest."]
     operators: Annotated[list[OperatorLatencyAnswer], "The latencies of its physical operators."]

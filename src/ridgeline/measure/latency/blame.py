@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from ridgeline.api.support.duration import as_ms
-from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.clocks import corrected_events
-from ridgeline.measure.latency.critical_path import CriticalPath, ran_meanwhile, slot_path
-from ridgeline.measure.latency.operator_latency import OperatorLatency
+from ridgeline.measure.latency.critical_path import ran_meanwhile, slot_path
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
@@ -85,64 +82,6 @@ def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]
         for what, seconds in spark_phases(times, walk.position - triggered).items()
     ]
     return _merged([*head, *reversed(walk.steps)])
-
-
-def explain(
-    topology: Topology, times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]
-) -> ExplainedAnswer:
-    """Why the window took longer than its critical path.
-
-    `windowLatencyMs` is `criticalPathMs` plus the sum of `rest`, milliseconds by name.
-
-    The names in `rest` are those of the blame chain, with three differences. `launch` is all between the
-    launch and the turn of the path's first operator, but for `slot`: what its container waited for its
-    slot. `wait` is what the path's operators waited for slots and siblings. `barrier` is the time
-    from the path's end to the end of the last container. `other` is what no name has; it is negative only
-    where clocks disagree by more than that.
-    """
-    rest = spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
-    rest |= {"retries": times.planned - times.began}
-    rest["planning"] = rest.get("planning", 0.0) + times.launched - times.planned
-    ran = [times.operators[operator] for operator in path.path if operator in times.operators]
-    if ran:
-        own = [latencies[operator].own for operator in path.path if operator in latencies]
-        written = ran[-1].ended
-        if times.containers:
-            written = float(corrected_events(times.containers).column("written").max())
-        queued = _queued(topology, times, path.path)
-        rest |= {
-            "launch": ran[0].began - times.launched - queued,
-            "slot": queued,
-            "transfer": ran[0].ended - ran[0].began - own[0],
-            "wait": ran[-1].ended - ran[0].ended - math.fsum(own[1:]),
-            "barrier": written - ran[-1].ended,
-            "results": times.returned - written,
-        }
-    rest |= {"stage": times.staged - times.returned, "commit": times.committed - times.staged}
-    rest = {what: seconds for what, seconds in rest.items() if seconds >= SMALLEST_STEP}
-    other = times.latency_seconds - path.latency_seconds - math.fsum(rest.values())
-    if abs(other) >= SMALLEST_STEP:
-        rest["other"] = other
-    return {
-        "windowLatencyMs": as_ms(times.latency_seconds),
-        "criticalPathMs": as_ms(path.latency_seconds),
-        "rest": {what: as_ms(seconds) for what, seconds in rest.items()},
-    }
-
-
-def _queued(topology: Topology, times: WindowTimes, path: Sequence[int]) -> float:
-    """How long the container of the path's first operator waited for its slot, in seconds.
-
-    Between the launch and its turn the slot ran other containers, or earlier windows.
-    """
-    first = next(operator for operator in path if operator in times.operators)
-    home = topology.by_id[first].container
-    if home not in times.containers:
-        return 0.0
-    found, turn = times.containers[home], times.operators[first].began
-    stretches = [*found.busy_times, (found.came, found.began)]
-    clamped = [(max(began, times.launched), min(ended, turn)) for began, ended in stretches]
-    return math.fsum(max(0.0, ended - began) for began, ended in clamped)
 
 
 class _Containers:

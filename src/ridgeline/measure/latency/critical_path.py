@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,19 +31,12 @@ class CriticalPath:
     path: tuple[int, ...]
 
 
-def critical_path(topology: Topology, own: Mapping[int, float]) -> CriticalPath:
-    """The path with the greatest sum of `own` latencies (seconds, by operator).
-
-    Of equal paths it is the one whose titles sort first.
-
-    Operators that are not in `own` count 0. Time linear in operators and in different sets of neighbours. An
-    empty topology has an empty path.
-    """
-    return critical_path_of(topology, [own.get(node.id, 0.0) for node in topology.operators])
-
-
 def critical_path_of(topology: Topology, own: Sequence[float]) -> CriticalPath:
-    """The same; `own`: of all operators, in the topology's order."""
+    """The path with the greatest sum of `own` latencies: seconds, in the order of the operators.
+
+    Of equal paths it is the one whose titles sort first. Time linear in operators and in different sets of
+    neighbours. An empty topology has an empty path.
+    """
     rest = _longest(_whole(own), topology.below, range(len(own) - 1, -1, -1))
     nodes, places = topology.operators, topology.places
     path: list[int] = []
@@ -167,27 +160,14 @@ def held_results(topology: Topology, times: WindowTimes) -> tuple[Held, ...]:
     return tuple(sorted(found, key=lambda one: (-one.seconds, one.output)))
 
 
-def slack(
-    topology: Topology, own: Mapping[int, float], turns: Mapping[int, float] | None = None
-) -> dict[int, float]:
-    """How many seconds slower each operator may become before a window takes longer.
+def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> dict[int, float]:
+    """How many seconds slower the operators of each container may become before a window takes longer.
 
     It is as if every container had a slot of its own. The operators of a container run one after the other,
     and its messages go once all have run. So all operators of a container have the same slack. It is the
-    greatest sum of all chains of containers, less the greatest of those through this one.
-
-    `own`: latencies without wait. `turns`: how long each held its container, without what its tuples took to
-    come there; by default all of `own`. Operators that are not in them count 0.
+    greatest sum of all chains of containers, less the greatest of those through this one. `figures`: as in
+    `LatencyColumns`.
     """
-    figures = np.zeros((6, len(topology.operators)))
-    figures[1] = [own.get(node.id, 0.0) for node in topology.operators]
-    figures[4] = figures[1] if turns is None else [turns.get(node.id, 0.0) for node in topology.operators]
-    free = slack_of_figures(topology, figures)
-    return {node.id: free[node.container] for node in topology.operators}
-
-
-def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> dict[int, float]:
-    """The slack of containers in a window, by id; `figures` as in `LatencyColumns`."""
     _, compute, _, transfer, turn, _ = np.nan_to_num(figures)
     rows, size = topology.rows_of_containers, len(topology.containers)
     held = np.bincount(rows, turn, minlength=size)

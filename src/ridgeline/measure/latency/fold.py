@@ -16,7 +16,6 @@ from ridgeline.measure.answers.windows import (
     AveragePathAnswer,
     BlameStepAnswer,
     CriticalPathAnswer,
-    ExplainedAnswer,
     LatencyAnswer,
     LogicalLatencyAnswer,
     OperatorLatencyAnswer,
@@ -25,7 +24,7 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
+from ridgeline.measure.latency.blame import BlameStep, blame_chain
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
     Held,
@@ -75,7 +74,6 @@ class _KeptWindow:
     path_seconds: float
     blame: tuple[BlameStep, ...]
     phases: tuple[tuple[str, float], ...]
-    rest: tuple[tuple[str, float], ...]
     held: tuple[Held, ...]
 
     @property
@@ -197,7 +195,6 @@ class LatencyFold:
     def _record(self, topology: Topology, times: WindowTimes, latencies: LatencyColumns) -> _KeptWindow:
         """The record that is kept of a window."""
         critical = critical_path_of(topology, latencies.own.tolist())
-        explained = explain(topology, times, critical, latencies.of(critical.path))
         chain = blame_chain(topology, times)
         phases: dict[str, float] = {}
         for step in chain:
@@ -219,7 +216,6 @@ class LatencyFold:
             path_seconds=critical.latency_seconds,
             blame=chain,
             phases=tuple(phases.items()),
-            rest=tuple(explained["rest"].items()),
             held=held_results(topology, times),
         )
 
@@ -292,7 +288,6 @@ class LatencyFold:
                 name: fraction for name, fraction in logical_share.items() if name in topology.names
             },
             "windowLatencyMs": as_ms(record.latency_seconds),
-            "explained": _explained(record),
         }
 
     def average_path(self, window_id: int | None = None) -> AveragePathAnswer:
@@ -323,7 +318,7 @@ class LatencyFold:
         ]
 
     def window(self, window_id: int) -> WindowAnswer:
-        """All of one window: its summary, blame chain, what explains its latency, and its operators.
+        """All of one window: its summary, blame chain and operators.
 
         Raises KeyError if it is not kept.
         """
@@ -334,7 +329,6 @@ class LatencyFold:
         return {
             **_summary(record),
             "blame": _blame(record),
-            "explained": _explained(record),
             "operators": operators,
         }
 
@@ -477,7 +471,6 @@ def _blame(record: _KeptWindow) -> list[BlameStepAnswer]:
 
 def _nothing_yet() -> CriticalPathAnswer:
     """The critical path before the first window."""
-    explained: ExplainedAnswer = {"windowLatencyMs": None, "criticalPathMs": None, "rest": {}}
     return {
         "windowId": None,
         "latencyMs": None,
@@ -489,7 +482,6 @@ def _nothing_yet() -> CriticalPathAnswer:
         "share": {},
         "logicalShare": {},
         "windowLatencyMs": None,
-        "explained": explained,
     }
 
 
@@ -562,8 +554,3 @@ def _aligned(record: _KeptWindow, topology: Topology) -> LatencyMatrix:
         if (key := _key(topology, node.id)) in columns:
             aligned[:, column] = record.figures[:, columns[key]]
     return aligned
-
-
-def _explained(record: _KeptWindow) -> ExplainedAnswer:
-    latency, path = as_ms(record.latency_seconds), as_ms(record.path_seconds)
-    return {"windowLatencyMs": latency, "criticalPathMs": path, "rest": dict(record.rest)}

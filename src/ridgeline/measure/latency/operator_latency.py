@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,31 +22,6 @@ SHOWN = [0, 1, 2, 3, 5]
 """Of these rows, those that are shown: latency, compute, wait, transfer, cpu."""
 
 
-class OperatorLatency(NamedTuple):
-    """The latency of a physical operator in one window, in seconds: compute + wait + transfer.
-
-    `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times
-    the width of a window, since no upstream had reported. Or the operator ran in one query with others, so
-    its time is in part a share. `clamped`: it ended before its upstream, so the
-    clocks disagree and the latency was taken as 0. `cpu`: processor time of `compute`, if it is known.
-    """
-
-    operator: int
-    latency: float
-    compute: float
-    wait: float
-    transfer: float
-    upstream: int | None = None
-    estimated: bool = False
-    clamped: bool = False
-    cpu: float | None = None
-
-    @property
-    def own(self) -> float:
-        """Seconds that it would take if it waited for its upstream only: compute and transfer."""
-        return self.compute + self.transfer
-
-
 @dataclass(frozen=True, slots=True)
 class LatencyColumns:
     """The latencies of a window's operators, in the topology's order; NaN: one did not report.
@@ -54,8 +29,10 @@ class LatencyColumns:
     `figures`: rows latency, compute, wait, transfer, turn and cpu in seconds. The turn is how long the
     operator held its container: callbacks, decoding, encoding, and of the first one restoring state. Cpu is
     the processor time of the compute.
-    `upstream`: the place of the slowest of those that each reads from, -1 for none. `estimated`, `clamped`:
-    as in `OperatorLatency`.
+    `upstream`: the place of the slowest of those that each reads from, -1 for none. `estimated`: windows
+    behind times the width of a window, since no upstream had reported. Or the operator ran in one query with
+    others, so its time is in part a share. `clamped`: it ended before its upstream, so the clocks disagree
+    and the latency was taken as 0.
     """
 
     topology: Topology
@@ -68,28 +45,6 @@ class LatencyColumns:
     def own(self) -> Figures:
         """Seconds that each would take if it waited for its upstream only; 0 without a report."""
         return np.fmax(0.0, self.figures[1] + self.figures[3])
-
-    def of(self, operators: Iterable[int]) -> dict[int, OperatorLatency]:
-        """The latencies of these operators, of those that reported."""
-        places, nodes = self.topology.places, self.topology.operators
-        found = {}
-        for operator in operators:
-            place = places[operator]
-            latency, compute, wait, transfer, _, cpu = self.figures[:, place].tolist()
-            upstream = int(self.upstream[place])
-            if not math.isnan(latency):
-                found[operator] = OperatorLatency(
-                    operator,
-                    latency,
-                    compute,
-                    wait,
-                    transfer,
-                    nodes[upstream].id if upstream >= 0 else None,
-                    bool(self.estimated[place]),
-                    bool(self.clamped[place]),
-                    None if math.isnan(cpu) else cpu,
-                )
-        return found
 
 
 def latency_columns(

@@ -29,8 +29,7 @@ Beam leaves open, and is decided here:
 - An operator that runs and has nothing left is in `end_window`: it still takes what it takes on average less
   what it has spent. If it has produced nothing at a port so far but did in earlier windows, that is still to
   come.
-- The containers of a stage begin when the stage before is done: a report from a later stage says that earlier
-  ones are done.
+- A container begins a window when those that it reads from are done: its report says so of all before it.
 - Sums over operators are CPU seconds. The wall time left is, stage after stage, that of the container with
   the most left. A container works with one thread, and those of a stage run side by side as far as there are
   slots.
@@ -38,7 +37,7 @@ Beam leaves open, and is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +64,7 @@ from ridgeline.measure.progress.estimated import (
     totals,
 )
 from ridgeline.measure.progress.shape import Level, ProgressShape
+from ridgeline.measure.topology import Rank
 
 Flags = npt.NDArray[np.bool_]
 MOST = 1e18  # counts and seconds above are read as this: no product of them overflows by accident
@@ -109,7 +109,7 @@ class Reports:
 
     def _clear(self) -> None:
         """An attempt begins: nothing is reported yet."""
-        shape, size = self._shape, len(self._shape.stages)
+        shape, size = self._shape, len(self._shape.inputs)
         self._known: Mapping[int, RunningOperator] = {}
         self.states = np.full(size, _ABSENT, np.int16)
         self.amounts = np.zeros((4, size))
@@ -268,7 +268,7 @@ def progress_columns(
 
 
 def _none(shape: ProgressShape) -> Histories:
-    size, ports = len(shape.stages), len(shape.owners)
+    size, ports = len(shape.inputs), len(shape.owners)
     return Histories(*(np.full(ports if name == "outputs" else size, np.nan) for name in Histories._fields))
 
 
@@ -294,7 +294,7 @@ class _Pass:
     ) -> None:
         self._shape, self._reports, self._history, self._shares = shape, reports, history, shares
         self._owners = np.array(shape.owners, np.intp)
-        size, ports = len(shape.stages), len(shape.owners)
+        size, ports = len(shape.inputs), len(shape.owners)
         self._present = reports.present | np.array(shape.always, np.bool_)
         self._states = self._state(finished)
         self._done = self._states == DONE
@@ -308,13 +308,16 @@ class _Pass:
         """An operator before it still works, and is no input; the same of it or before it."""
 
     def _state(self, finished: Collection[int]) -> Places:
-        """The states of operators, with what follows from the stages."""
+        """The states of operators, with what follows from reports of containers that read from theirs."""
         shape, reported = self._shape, self._reports.states
-        there = reported != _ABSENT
-        stage = int(shape.stages[there].max(initial=-1))
-        over = np.array([one in finished for one in shape.topology.containers], np.bool_)[shape.containers]
-        done = (shape.stages < stage) | over | (reported == DONE)
-        silent = np.where((stage >= 0) & (shape.stages > stage), WAITING, UNKNOWN_STATE)
+        there, topology = reported != _ABSENT, shape.topology
+        begun = np.bincount(shape.containers[there], minlength=len(topology.containers)) > 0
+        above, below = topology.ranks_of_containers
+        over = _any_beyond(begun, below) | np.array(
+            [one in finished for one in topology.containers], np.bool_
+        )
+        done = over[shape.containers] | (reported == DONE)
+        silent = np.where(_any_beyond(begun & ~over, above)[shape.containers], WAITING, UNKNOWN_STATE)
         return np.where(done, DONE, np.where(there, reported, silent))
 
     # What operators have reported ---------------------------------------------------------------------------
@@ -565,6 +568,15 @@ class _Pass:
         elements = np.where(rest.known, consumed + active + rest.value, np.inf)[counted]
         parts = np.where(elements > 0, consumed[counted] / elements, 0.0)
         return min([*parts.tolist(), *([took / whole] if whole > 0 else [])], default=0.0)
+
+
+def _any_beyond(begun: Flags, ranks: Sequence[Rank]) -> Flags:
+    """Of each container, whether one of these is before it, or behind it, as the ranks go."""
+    found = np.zeros(len(begun), np.bool_)
+    for rank in ranks:
+        beyond = (begun | found)[rank.flat]
+        found[rank.rows] = np.logical_or.reduceat(beyond, rank.starts)[rank.set_of]
+    return found
 
 
 def _by_level(shape: ProgressShape, owners: Places) -> list[Places]:

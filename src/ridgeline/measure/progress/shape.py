@@ -43,7 +43,6 @@ class ProgressShape:
     def __init__(self, topology: Topology) -> None:
         nodes = topology.operators
         self.topology = topology
-        self.stages = np.array([node.stage for node in nodes], np.intp)
         self.inputs = np.array([node.kind == "input" for node in nodes], np.bool_)
         self.containers = topology.rows_of_containers
         stage_of = topology.stage_of

@@ -25,8 +25,6 @@ STEPS = {
     "compute": "compute",
     "transfer": "transfer",
     "sibling": "siblings",
-    "barrier": "waiting for others",
-    "wait": "waiting for a turn",
     "state": "state files",
     "results": "collecting results",
     "stage": "staging",
@@ -34,7 +32,9 @@ STEPS = {
     "queue": "waiting in a queue",
     "other": "unexplained",
 }
-"""The names of steps of blame chains and of the rest of a window's time."""
+"""The names of steps of blame chains."""
+_OWN = {"compute", "transfer", "queue"}
+"""The steps that are on the critical path too."""
 SEEN_AT = ("publish", "commit", "emit")
 """Where results can be seen: the first of these at which an output has ages counts."""
 _NUMBER = re.compile(r"\[\d+\]$")
@@ -118,11 +118,9 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     step = _slowest(path["path"])
     own = math.fsum(one["ms"] for one in path["blame"] if _fills_slot(one, step))
     took = (step["latencyMs"] or 0.0) + own
-    rest = dict(path["explained"]["rest"])
-    for what in ("slot", "wait"):  # what is the operator's own is nobody else's
-        less = min(own, rest.get(what, 0.0))
-        rest[what], own = rest.get(what, 0.0) - less, own - less
-    other = max(rest.items(), key=lambda item: item[1], default=("", 0.0))
+    rest = beside_path(path["blame"])
+    rest["slot"] = rest.get("slot", 0.0) - own  # what is the operator's own is nobody else's
+    other = max(rest.items(), key=lambda item: item[1])
     takes = "results take" if "windows" in path else "a window takes"
     if over:
         takes = f"the last {'results' if 'windows' in path else 'window'} took"
@@ -138,6 +136,15 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     share = about(f"{min(1.0, took / whole):.0%}", step.get("estimated"))
     phrase.show(share, "graph", operator=name, **window)
     return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]
+
+
+def beside_path(blame: Sequence[BlameStepAnswer]) -> dict[str, float]:
+    """Milliseconds of a window that are no operator's own, by what the window waited for."""
+    rest: dict[str, float] = {}
+    for step in blame:
+        if step["what"] not in _OWN:
+            rest[step["what"]] = rest.get(step["what"], 0.0) + step["ms"]
+    return rest
 
 
 def to_blame(overview: OverviewAnswer) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import without_tuple
 from ridgeline.api.support.masking import mask_text, printable
+from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     OperatorWindow,
     RunEvent,
@@ -18,7 +19,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.latency.blame import blame_chain, spark_phases
 from ridgeline.measure.latency.critical_path import critical_path_of
-from ridgeline.measure.latency.operator_latency import LatencyColumns, OperatorLatency, latency_columns
+from ridgeline.measure.latency.operator_latency import LatencyColumns, latency_columns
 from ridgeline.measure.latency.window import WindowTimes, assemble
 from ridgeline.measure.topology import OperatorNode, Topology
 from ridgeline.measure.trace_ids import span_id
@@ -53,12 +54,12 @@ class PlainSpan:
     fault: str | None = None
 
 
-def window_spans(chosen: ChosenWindow) -> list[PlainSpan]:
+def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
     """Build the spans of a window, its own first: as a tree in which parents come before children."""
     if chosen.failure:
         return _failed(chosen)
     topology = chosen.plan.topology
-    times = assemble(topology, chosen.events, chosen.clocks)
+    times = assemble(topology, chosen.events, clocks)
     [latencies] = latency_columns(topology, [times])
     path = critical_path_of(topology, latencies.own.tolist())
     first = PlainSpan(
@@ -165,14 +166,13 @@ def _operators(
     """
     topology = chosen.plan.topology
     shown, left_out = _shown(topology, times, latencies, path, room)
-    found = latencies.of(node.id for nodes in shown.values() for node in nodes)
     spans: list[PlainSpan] = []
     for label, nodes in shown.items():
         above = parent
         if nodes[0].partitions > 1:
             above = place + len(spans)
             spans.append(_whole(label, nodes, times, path, parent))
-        spans += [_one(node, times, found.get(node.id), path, above) for node in nodes]
+        spans += [_one(node, times, latencies, path, above) for node in nodes]
     return spans, left_out
 
 
@@ -224,13 +224,15 @@ def _whole(
 def _one(
     node: OperatorNode,
     times: WindowTimes,
-    latency: OperatorLatency | None,
+    latencies: LatencyColumns,
     path: frozenset[int],
     parent: int,
 ) -> PlainSpan:
     """The span of an operator, or of one partition of it: its turn in its container."""
     turn = times.operators[node.id]
     container = times.containers.get(node.container)
+    place = latencies.topology.places[node.id]
+    latency, compute, wait, transfer, *_ = latencies.figures[:, place].tolist()
     found: dict[str, str | bool | int | float] = {
         "ridgeline.operator": node.name,
         "ridgeline.operator_id": node.id,
@@ -239,22 +241,18 @@ def _one(
         "ridgeline.container": node.container,
         "host.name": turn.host,
         "ridgeline.on_critical_path": node.id in path,
-        "ridgeline.compute_seconds": turn.compute_seconds,
+        "ridgeline.latency_seconds": latency,
+        "ridgeline.compute_seconds": compute,
+        "ridgeline.wait_seconds": wait,
+        "ridgeline.transfer_seconds": transfer,
         "ridgeline.tuples_in": sum(turn.tuples_in.values()),
         "ridgeline.tuples_out": sum(turn.tuples_out.values()),
         "ridgeline.queued_tuples": turn.queue,
     }
     if container is not None:
         found["process.pid"] = container.pid
-    if latency is not None:
-        found |= {
-            "ridgeline.latency_seconds": latency.latency,
-            "ridgeline.compute_seconds": latency.compute,
-            "ridgeline.wait_seconds": latency.wait,
-            "ridgeline.transfer_seconds": latency.transfer,
-        }
-        if latency.clamped:
-            found["ridgeline.clocks_disagree"] = True
+    if latencies.clamped[place]:
+        found["ridgeline.clocks_disagree"] = True
     if turn.cpu_seconds is not None:
         found["ridgeline.cpu_seconds"] = turn.cpu_seconds
     if turn.estimated:
@@ -304,13 +302,15 @@ def _text(text: str) -> str:
     return masked if len(masked) <= _LONGEST_TEXT else f"{masked[: _LONGEST_TEXT - 1]}…"
 
 
-def otel_spans(chosen: ChosenWindow, resource: Resource, version: str) -> list[ReadableSpan]:
+def otel_spans(
+    chosen: ChosenWindow, clocks: ClockOffsets, resource: Resource, version: str
+) -> list[ReadableSpan]:
     """The spans of a window in OpenTelemetry's model. `version`: of Ridgeline."""
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-    spans = window_spans(chosen)
+    spans = window_spans(chosen, clocks)
     scope = InstrumentationScope("ridgeline", version)
     flags = TraceFlags(TraceFlags.SAMPLED)
     run = chosen.plan.application_id

@@ -16,11 +16,9 @@ from urllib.parse import urlsplit
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text, printable
-from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
-    ContainerHeartbeat,
     ContainerWindow,
     OperatorWindow,
     RunEvent,
@@ -179,14 +177,12 @@ class ChosenWindow:
     """A window that is traced: its events, and what is known to read them.
 
     `why`: `ratio`, `slow` or `failed`. `median`: seconds that the last windows took, 0 if that is not known.
-    `failure`: why it was never committed; empty if it was. `at`: when it was chosen. `clocks`: the offsets of
-    hosts as of then.
+    `failure`: why it was never committed; empty if it was. `at`: when it was chosen.
     """
 
     plan: ApplicationPlanned
     window_id: int
     events: tuple[RunEvent, ...]
-    clocks: ClockOffsets
     why: str
     median: float
     at: float
@@ -205,12 +201,11 @@ class WindowTraces:
     `take`, which must be as quick.
     """
 
-    def __init__(self, settings: TraceSettings, own_host: str, take: Callable[[ChosenWindow], None]) -> None:
+    def __init__(self, settings: TraceSettings, take: Callable[[ChosenWindow], None]) -> None:
         self._settings = settings
         self._take = take
         self._plan: ApplicationPlanned | None = None
         self._run = ""
-        self._clocks = ClockOffsets(own_host=own_host)
         self._windows: dict[int, list[RunEvent]] = {}
         self._faulty: set[int] = set()
         """Windows under way of which an attempt failed, or that an operator lost."""
@@ -227,9 +222,8 @@ class WindowTraces:
             WindowPlanned: self._keep,
             WindowStarted: self._keep,
             WindowRetried: self._retried,
-            OperatorWindow: self._operator,
-            ContainerWindow: self._container,
-            ContainerHeartbeat: self._heartbeat,
+            OperatorWindow: self._report,
+            ContainerWindow: self._report,
             SparkTrigger: self._triggered,
             WindowCommitted: self._committed,
             ApplicationEnded: self._ended,
@@ -245,11 +239,11 @@ class WindowTraces:
         self._plan = event
         self._run = run_of(event.application_id)
 
-    def _operator(self, event: OperatorWindow) -> None:
+    def _report(self, event: OperatorWindow | ContainerWindow) -> None:
         kept = self._windows.get(event.window_id)
         if kept is not None:
             kept.append(event)
-        if event.dropped:
+        if isinstance(event, OperatorWindow) and event.dropped:
             self._faulty.add(event.window_id)
 
     def _retried(self, event: WindowRetried) -> None:
@@ -264,15 +258,6 @@ class WindowTraces:
             if len(self._windows) > _MOST_UNDER_WAY:
                 del self._windows[next(iter(self._windows))]
         kept.append(event)
-
-    def _container(self, event: ContainerWindow) -> None:
-        self._clocks.add(event.host, event.written, event.received)
-        kept = self._windows.get(event.window_id)
-        if kept is not None:
-            kept.append(event)
-
-    def _heartbeat(self, event: ContainerHeartbeat) -> None:
-        self._clocks.add(event.host, event.sent, event.at)
 
     def _triggered(self, event: SparkTrigger) -> None:
         """Spark's account of a window comes before or after its commit."""
@@ -300,8 +285,7 @@ class WindowTraces:
         if not why:
             return
         kept = (*events, event)
-        clocks = self._clocks.as_of_now()
-        chosen = ChosenWindow(self._plan, event.window_id, kept, clocks, why, median, event.at)
+        chosen = ChosenWindow(self._plan, event.window_id, kept, why, median, event.at)
         if self._triggers and not any(isinstance(one, SparkTrigger) for one in events):
             self._waiting = chosen
         else:
@@ -337,10 +321,7 @@ class WindowTraces:
         self._windows.clear()
         for window, events in left[:_MOST_FAILED]:
             reason = event.reason or "the run failed"
-            clocks = self._clocks.as_of_now()
-            self._take(
-                ChosenWindow(self._plan, window, tuple(events), clocks, "failed", 0.0, event.at, reason)
-            )
+            self._take(ChosenWindow(self._plan, window, tuple(events), "failed", 0.0, event.at, reason))
 
     def _release(self) -> None:
         """Let go of a window for whose account by Spark there was time enough."""
@@ -363,9 +344,9 @@ def exporting_traces(watch: Watch, service: ServiceOptions, say: Say, region: st
     if settings is None:
         yield
         return
-    processor, take = _sending(settings.endpoint, say, region)
+    processor, take = _sending(watch, settings.endpoint, say, region)
     watch.traced = True
-    end = watch.subscribe(WindowTraces(settings, own_host(), take).apply)
+    end = watch.subscribe(WindowTraces(settings, take).apply)
     try:
         yield
     finally:
@@ -376,7 +357,7 @@ def exporting_traces(watch: Watch, service: ServiceOptions, say: Say, region: st
 
 
 def _sending(
-    endpoint: str | None, say: Say, region: str
+    watch: Watch, endpoint: str | None, say: Say, region: str
 ) -> tuple[SpanProcessor, Callable[[ChosenWindow], None]]:
     """A processor of spans, and what gives it a window. Raises RidgelineError.
 
@@ -407,10 +388,11 @@ def _sending(
 
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             made: list[ReadableSpan] = []
+            clocks = watch.clocks()
             for pending in spans:
                 chosen = pending.chosen  # type: ignore[attr-defined]  # a `Pending`
                 try:
-                    made += otel_spans(chosen, _resource_of(chosen, region), version())
+                    made += otel_spans(chosen, clocks, _resource_of(chosen, region), version())
                 except Exception:  # noqa: BLE001  a fault of ours costs a trace and no more
                     _log.exception("no trace can be made of window %s", chosen.window_id)
             result = super().export(made) if made else SpanExportResult.SUCCESS

@@ -11,8 +11,6 @@ export const WORDS = {
   compute: "compute",
   transfer: "transfer",
   sibling: "siblings",
-  barrier: "waiting for others",
-  wait: "waiting for a turn",
   state: "state files",
   results: "collecting results",
   stage: "staging",
