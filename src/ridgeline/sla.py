@@ -12,11 +12,10 @@ from ridgeline.api.policy import (
     uptime,
     window_latency,
 )
-from ridgeline.policies.alerts import Hook, alert_rules
+from ridgeline.policies.alerts import alert_rules
 from ridgeline.policies.keeping import Keeping, Observation
 
 __all__ = [
-    "Hook",
     "Keeping",
     "Observation",
     "Promise",

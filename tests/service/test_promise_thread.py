@@ -32,7 +32,7 @@ class Judged:
             self.changes.append((event.promise, event.kept))
 
     def __enter__(self):
-        self.thread = PromiseThread(self.promises, "shop", self.watch, self.watch.observe, self.clock)
+        self.thread = PromiseThread(self.promises, self.watch, self.watch.observe, self.clock)
         return self
 
     def __exit__(self, *_):

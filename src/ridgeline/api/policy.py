@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from ridgeline.api.support.duration import parse_duration
 
@@ -93,18 +93,9 @@ class Policy(BaseModel, ABC):
         """Receive the outcome of a decision: `APPLIED`, `REFUSED`, `HELPED` or `MISSED`."""
 
 
-class Hooks(TypedDict, total=False):
-    """The receivers of a promise's changes: a URL, or a command as its arguments."""
-
-    on_broken: Any
-    on_kept: Any
-
-
 class Promise(BaseModel):
     """One promise. `limit` is in the unit of its kind; `percent`: of which quantile; `over`: seconds.
 
-    `on_broken` is called when it is broken, `on_kept` when it is kept again. A URL gets the state posted; a
-    command, as a list of its arguments, reads it.
     Made by the functions below, such as `latency`. `operator` is empty for promises of the whole application.
     `gap` is of `uptime`: seconds.
     """
@@ -117,18 +108,6 @@ class Promise(BaseModel):
     percent: Literal[50, 90, 99] = 99
     over: float = Field(default=60.0, gt=0, le=LONGEST)
     gap: float = Field(default=60.0, gt=0)
-    on_broken: str | tuple[str, ...] = ""
-    on_kept: str | tuple[str, ...] = ""
-
-    @field_validator("on_broken", "on_kept")
-    @classmethod
-    def _check_hook(cls, target: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        """Refuse a line for a shell: it would look like a URL, and fail only when it matters."""
-        if isinstance(target, str) and target and not target.startswith(("http://", "https://")):
-            raise ValueError(
-                f"{target!r} is no hook: give a URL (http, https), or a command as a list of its arguments"
-            )
-        return target
 
     @property
     def name(self) -> str:
@@ -153,17 +132,14 @@ def latency(
     p90: Any = None,
     p99: Any = None,
     over: Any = "1m",
-    **hooks: Unpack[Hooks],
 ) -> Promise:
     """Promise the latency of an operator: that quantile of the windows of the period is at most so long."""
-    return _quantile("latency", operator, (p50, p90, p99), over, hooks)
+    return _quantile("latency", operator, (p50, p90, p99), over)
 
 
-def window_latency(
-    *, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m", **hooks: Unpack[Hooks]
-) -> Promise:
+def window_latency(*, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m") -> Promise:
     """Promise the time from a window's trigger to its commit: that quantile is at most so long."""
-    return _quantile("window_latency", "", (p50, p90, p99), over, hooks)
+    return _quantile("window_latency", "", (p50, p90, p99), over)
 
 
 def record_age(
@@ -173,52 +149,51 @@ def record_age(
     p90: Any = None,
     p99: Any = None,
     over: Any = "1m",
-    **hooks: Unpack[Hooks],
 ) -> Promise:
     """Promise how old records are where an output lets go of them: that quantile of the period's records.
 
     Once readers may see them, if the output publishes; else once their window is committed.
     """
-    return _quantile("record_age", operator, (p50, p90, p99), over, hooks)
+    return _quantile("record_age", operator, (p50, p90, p99), over)
 
 
-def caught_up_within(limit: Any, **hooks: Unpack[Hooks]) -> Promise:
+def caught_up_within(limit: Any) -> Promise:
     """Promise that at any time the backlog would be worked off within so long."""
-    return Promise(kind="caught_up_within", limit=parse_duration(limit), **hooks)
+    return Promise(kind="caught_up_within", limit=parse_duration(limit))
 
 
-def error_share(operator: str, *, at_most: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+def error_share(operator: str, *, at_most: float, over: Any = "1m") -> Promise:
     """Promise that at most this share of the tuples of an operator are errors, over the period.
 
     Late records are no errors: see `late_share`.
     """
     limit = _share(at_most)
-    return Promise(kind="error_share", operator=operator, limit=limit, over=parse_duration(over), **hooks)
+    return Promise(kind="error_share", operator=operator, limit=limit, over=parse_duration(over))
 
 
-def late_share(operator: str, *, at_most: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+def late_share(operator: str, *, at_most: float, over: Any = "1m") -> Promise:
     """Promise that at most this share of the tuples of an operator come too late, over the period."""
     limit = _share(at_most)
-    return Promise(kind="late_share", operator=operator, limit=limit, over=parse_duration(over), **hooks)
+    return Promise(kind="late_share", operator=operator, limit=limit, over=parse_duration(over))
 
 
-def loss(*, at_most: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+def loss(*, at_most: float, over: Any = "1m") -> Promise:
     """Promise that at most this share of what came in was skipped, rejected, too late or dropped."""
-    return Promise(kind="loss", limit=_share(at_most), over=parse_duration(over), **hooks)
+    return Promise(kind="loss", limit=_share(at_most), over=parse_duration(over))
 
 
-def uptime(*, at_least: float, over: Any = "30d", gap: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+def uptime(*, at_least: float, over: Any = "30d", gap: Any = "1m") -> Promise:
     """Promise for which share of the period windows are committed, with at most `gap` between two of them.
 
     It is broken once more time than that was lost, of the period as a whole.
     """
     limit, longest = _share(at_least, "at_least"), parse_duration(gap)
-    return Promise(kind="uptime", limit=limit, over=parse_duration(over), gap=longest, **hooks)
+    return Promise(kind="uptime", limit=limit, over=parse_duration(over), gap=longest)
 
 
-def throughput(operator: str, *, at_least: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+def throughput(operator: str, *, at_least: float, over: Any = "1m") -> Promise:
     """Promise that an operator takes at least so many tuples a second, over the period."""
-    return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over), **hooks)
+    return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over))
 
 
 def _share(value: float, name: str = "at_most") -> float:
@@ -230,7 +205,7 @@ def _share(value: float, name: str = "at_most") -> float:
     return value
 
 
-def _quantile(kind: Kind, operator: str, limits: tuple[Any, Any, Any], over: Any, hooks: Hooks) -> Promise:
+def _quantile(kind: Kind, operator: str, limits: tuple[Any, Any, Any], over: Any) -> Promise:
     """The promise of the one quantile that was given, of p50, p90 and p99."""
     percents: tuple[Literal[50, 90, 99], ...] = (50, 90, 99)
     given = [(percent, one) for percent, one in zip(percents, limits, strict=True) if one is not None]
@@ -240,4 +215,4 @@ def _quantile(kind: Kind, operator: str, limits: tuple[Any, Any, Any], over: Any
         )
     ((percent, limit),) = given
     limit, over = parse_duration(limit), parse_duration(over)
-    return Promise(kind=kind, operator=operator, limit=limit, percent=percent, over=over, **hooks)
+    return Promise(kind=kind, operator=operator, limit=limit, percent=percent, over=over)

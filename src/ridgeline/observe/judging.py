@@ -33,10 +33,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Judge:
-    """Judges promises with the events of a run, one thread at a time; reports `PromiseChanged`.
-
-    `changed` gets each verdict that is another one than before.
-    """
+    """Judges promises with the events of a run, one thread at a time; reports `PromiseChanged`."""
 
     def __init__(
         self,
@@ -44,9 +41,8 @@ class Judge:
         watch: Watch,
         observe: Callable[[RunEvent], None],
         clock: Clock,
-        changed: Callable[[PromiseState], None] = lambda _: None,
     ) -> None:
-        self._watch, self._observe, self._clock, self._changed = watch, observe, clock, changed
+        self._watch, self._observe, self._clock = watch, observe, clock
         self._keeping = Keeping(promises)
         self._kinds = {promise.kind for promise in promises}
         self._names: dict[int, str] = {}
@@ -166,7 +162,6 @@ class Judge:
                 state.budget,
             )
         )
-        self._changed(state)
 
 
 def _caught_up_in(progress: ProgressAnswer, now: float) -> float | None:

@@ -18,8 +18,8 @@ from ridgeline.measure.answers.operators import (
     MetricsAnswer,
 )
 from ridgeline.measure.answers.progress import OutputAnswer
-from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
-from ridgeline.measure.deciding.period import Keys, application_figures
+from ridgeline.measure.deciding.figures import ApplicationFigures, Keys, PromiseState
+from ridgeline.measure.deciding.period import application_figures
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,

@@ -336,9 +336,7 @@ class MeasuredRun:
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
         logical = self._plan.logical
-        self._promises = PromiseThread(
-            logical.promises, logical.application, self.watch, self._observe, self._clock
-        )
+        self._promises = PromiseThread(logical.promises, self.watch, self._observe, self._clock)
         surroundings.callback(PolicyThread(run, self.watch, self._observe).close)
         if any(isinstance(one.operator, SqlQuery) for one in run.plan.logical.operators):
             from ridgeline.service.queries import queries_of

@@ -1,4 +1,4 @@
-"""The thread that judges the promises of a run, beside its windows, and calls their hooks."""
+"""The threads that judge the promises of a run and ask its policies, beside its windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.policy import Promise
 from ridgeline.engine.driver.run.changes import Asked
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.measure.deciding.figures import PromiseState
 from ridgeline.measure.events import (
     ApplicationEnded,
     RunEvent,
@@ -20,7 +19,6 @@ from ridgeline.measure.events import (
 from ridgeline.observe.judging import SEEN, Judge
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import Edit
-from ridgeline.policies.alerts import Hook
 from ridgeline.policies.deciding import Deciders
 from ridgeline.stram.changes import EditPlan
 
@@ -33,26 +31,18 @@ _CLOSE_SECONDS = 1.0
 class PromiseThread:
     """Judges promises after each commit, and while there is none; reports `PromiseChanged`.
 
-    Nothing is started without promises, and `close` ends it. No window waits for it, or for a hook.
+    Nothing is started without promises, and `close` ends it. No window waits for it.
     """
 
     def __init__(
         self,
         promises: Sequence[Promise],
-        application: str,
         watch: Watch,
         observe: Callable[[RunEvent], None],
         clock: Clock,
     ) -> None:
         self._clock = clock
-        self._application = application
-        self._judge = Judge(promises, watch, observe, clock, self._call_hook)
-        self._hooks: dict[tuple[str, bool], Hook] = {}
-        for promise in promises:
-            for kept, target in ((False, promise.on_broken), (True, promise.on_kept)):
-                if target:
-                    self._hooks[promise.name, kept] = Hook(target)
-        self._was_broken: set[str] = set()
+        self._judge = Judge(promises, watch, observe, clock)
         self._seen: queue.SimpleQueue[tuple[float, RunEvent | None]] = queue.SimpleQueue()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,14 +54,12 @@ class PromiseThread:
             self._thread.start()
 
     def close(self) -> None:
-        """Judge what has come, and no more. Hooks that are under way get little time. May be called twice."""
+        """Judge what has come, and no more. May be called twice."""
         self._unsubscribe()
         if self._thread is not None and not self._over.is_set():
             self._over.set()
             self._seen.put((self._clock.monotonic(), None))
             self._thread.join(_CLOSE_SECONDS)
-            for hook in self._hooks.values():
-                hook.close(_CLOSE_SECONDS / len(self._hooks))
 
     def _take(self, event: RunEvent) -> None:
         """Subscribed to the watch: called by the thread of the windows, so only put aside."""
@@ -93,17 +81,6 @@ class PromiseThread:
             step(*given)
         except Exception:  # noqa: BLE001  the application goes on without this judgement
             _log.exception("promises could not be judged")
-
-    def _call_hook(self, state: PromiseState) -> None:
-        """Call the hook of a promise that is broken now, or kept again."""
-        if state.kept is not None and state.kept is (state.name in self._was_broken):
-            hook = self._hooks.get((state.name, state.kept))
-            if hook is not None and not hook.fire(self._application, state):
-                _log.warning("the hook of promise `%s` is too slow: a call is left out", state.name)
-        if state.kept is False:
-            self._was_broken.add(state.name)
-        elif state.kept:
-            self._was_broken.discard(state.name)
 
 
 _LEAST_SECONDS = 0.1

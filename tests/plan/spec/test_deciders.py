@@ -45,7 +45,7 @@ def application():
     app.add_policy(CriticalPathPolicy(max_slots=8, cooldown="30s", max_partitions={"sink": 2}))
     app.add_policy(Schedule(operator="sink", partitions={"08:00": 2}, timezone="Europe/Berlin"))
     app.promise(
-        latency("sink", p99="2s", on_broken=("page", "me"), on_kept="https://example.com/hook"),
+        latency("sink", p99="2s"),
         window_latency(p50=0.5, over="5m"),
         caught_up_within("10m"),
         error_share("sink", at_most=0.001),
@@ -80,7 +80,6 @@ def test_what_is_written_is_read_again(form):
         ("promises", {"kind": "latency", "p99": "2s"}, "operator"),
         ("promises", {"kind": "latency", "operator": "sink", "p99": "soon"}, "promises.0`: .*soon"),
         ("promises", {"kind": "throughput", "operator": "sink", "p99": "2s"}, "has no `p99`"),
-        ("promises", {"kind": "latency", "operator": "sink", "p99": 1, "on_broken": "rm -rf"}, "no hook"),
     ],
 )
 def test_faults_name_their_place(section, given, fault):

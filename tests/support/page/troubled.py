@@ -61,7 +61,7 @@ def troubled():
     with living(app) as found:
         found.web.state.origin = origin_of(app, found.planner, {"parse.pause": 0.0002}, {})
         promises = PromiseThread(
-            found.run.plan.logical.promises, "shop", found.watch, found.watch.observe, SystemClock()
+            found.run.plan.logical.promises, found.watch, found.watch.observe, SystemClock()
         )
         try:
             committed(found, 30)

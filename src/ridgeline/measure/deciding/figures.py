@@ -1,13 +1,28 @@
-"""The view that policies have of an application: metrics over a period, by operator and partition."""
+"""The view that policies have of an application: metrics over a period, by operator and partition.
+
+They are made of the slices of `HistoryFold` as they are asked for.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ridgeline.measure.deciding.key_load import KeyLoad
+from ridgeline.measure.history.step import Floats, Slice, SliceColumn
+from ridgeline.measure.latency.critical_path import slack_of_figures
+from ridgeline.measure.latency.operator_latency import ROWS, SHOWN
+from ridgeline.measure.topology import OperatorNode, Topology
+
+_OVERDUE_SECONDS = 1.0
+_NOWHERE: tuple[str | None, int | None] = None, None
+Keys = Callable[[str, float], KeyLoad | None]
+"""The keys of a logical operator over a number of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,71 +68,6 @@ class PartitionFigures:
     late_records: int
     state_bytes: int
     critical_path_share: float
-
-
-class OperatorFigures(ABC):
-    """A logical operator over a period: since `at - seconds`, as far as there are windows.
-
-    Latencies are those of its slowest partition with its slowest unifiers, window by window. Rates are per
-    second. `busiest` is the partition with the highest utilization. `imbalance` is the most tuples of a
-    partition as a multiple of the mean. `true_rate` is what the operator could do: that of the busiest
-    partition times the number of partitions; under skew the mean would promise too much.
-    `critical_path_share`: in which share of the windows it was on the critical path. `slack_seconds`: by how
-    much it could have been slower, mean. `record_age` is over the last minute, whatever the period is.
-    `metrics`: the last values of metrics that it declares. `cpu`: of `compute`, processor time; what is
-    missing it slept, or others had the processor.
-    """
-
-    name: str
-    at: float
-    seconds: float
-    windows: int
-    partitions: int
-    is_input: bool
-    is_output: bool
-    stateful: bool
-    tuples_in: int
-    tuples_out: int
-    tuples_in_per_second: float
-    tuples_out_per_second: float
-    utilization: float
-    true_rate: float | None
-    imbalance: float
-    latency: Spread
-    compute: Spread
-    wait: Spread
-    transfer: Spread
-    cpu: Spread
-    record_age: Spread
-    queue: float | None
-    errors: int
-    late_records: int
-    critical_path_share: float
-    slack_seconds: float | None
-    metrics: Mapping[str, Any]
-    by_partition: Sequence[PartitionFigures]
-    unifier_seconds: float
-    """Useful time of its unifiers in a window, mean: the cost of another partition."""
-    slots: int | None = None
-    """How many slots the application could have; None where containers do not live in slots."""
-
-    @abstractmethod
-    def for_seconds(self, seconds: float) -> OperatorFigures:
-        """The same over another period, which ends at the same time; at most 15 minutes are kept."""
-
-    @property
-    def keys(self) -> KeyLoad | None:
-        """How its tuples are spread over keys; None if it is not divided by key, or nothing is counted yet.
-
-        Tuples are counted from the first request on, until a minute after the last one. At most 5 minutes are
-        kept.
-        """
-        return None
-
-    @property
-    def busiest(self) -> PartitionFigures | None:
-        """The partition that worked for the largest share of the period."""
-        return max(self.by_partition, key=lambda one: one.utilization, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,39 +117,350 @@ class PromiseState:
     budget: float | None = None
 
 
-class ApplicationFigures(ABC):
-    """An application over a period; `operators` by name, in topological order, without unifiers.
+_SPREADS = ("latency", "compute", "wait", "transfer", "cpu")  # as `SHOWN`
 
-    `window_latency`: trigger to commit. `late_seconds`: how late the next window is by the schedule.
-    `slots`: how many its containers could have; `slots_free`: without those that are taken. Both are None
-    where they do not live in slots. `changing`: a change is under way.
+
+@dataclass(eq=False, kw_only=True)
+class OperatorFigures:
+    """A logical operator over a period: since `at - seconds`, as far as there are windows.
+
+    Latencies are those of its slowest partition with its slowest unifiers, window by window. Rates are per
+    second. `busiest` is the partition with the highest utilization. `imbalance` is the most tuples of a
+    partition as a multiple of the mean. `true_rate` is what the operator could do: that of the busiest
+    partition times the number of partitions; under skew the mean would promise too much.
+    `critical_path_share`: in which share of the windows it was on the critical path. `record_age` is over the
+    last minute, whatever the period is. `metrics`: the last values of metrics that it declares. `cpu`: of
+    `compute`, processor time; what is missing it slept, or others had the processor.
     """
 
     name: str
     at: float
     seconds: float
-    window_seconds: float
     windows: int
+    partitions: int
+    is_input: bool
+    is_output: bool
+    stateful: bool
+    tuples_in: int
+    tuples_out: int
+    tuples_in_per_second: float
+    tuples_out_per_second: float
+    utilization: float
+    true_rate: float | None
+    imbalance: float
+    latency: Spread = field(init=False)
+    compute: Spread = field(init=False)
+    wait: Spread = field(init=False)
+    transfer: Spread = field(init=False)
+    cpu: Spread = field(init=False)
+    record_age: Spread
+    queue: float | None
+    errors: int
+    late_records: int
+    critical_path_share: float
+    metrics: Mapping[str, Any]
+    by_partition: Sequence[PartitionFigures]
+    unifier_seconds: float
+    """Useful time of its unifiers in a window, mean: the cost of another partition."""
+    slots: int | None = None
+    """How many slots the application could have; None where containers do not live in slots."""
+    application: ApplicationFigures = field(repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        """A distribution is made when it is asked for."""
+        if name not in _SPREADS:
+            raise AttributeError(name)
+        vars(self).update(zip(_SPREADS, self.application.spreads(self.name), strict=True))
+        return vars(self)[name]
+
+    @cached_property
+    def slack_seconds(self) -> float | None:
+        """By how much it could have been slower in the mean window without being on the critical path."""
+        return self.application.slack_of.get(self.name)
+
+    @cached_property
+    def keys(self) -> KeyLoad | None:
+        """How its tuples are spread over keys; None if it is not divided by key, or nothing is counted yet.
+
+        Tuples are counted from the first request on, until a minute after the last one. At most 5 minutes are
+        kept.
+        """
+        keys = self.application.key_loads
+        return None if keys is None else keys(self.name, self.seconds)
+
+    @property
+    def busiest(self) -> PartitionFigures | None:
+        """The partition that worked for the largest share of the period."""
+        return max(self.by_partition, key=lambda one: one.utilization, default=None)
+
+    def for_seconds(self, seconds: float) -> OperatorFigures:
+        """The same over another period, which ends at the same time; at most 15 minutes are kept."""
+        return self.application.for_seconds(seconds).operators[self.name]
+
+
+@dataclass(eq=False, kw_only=True)
+class ApplicationFigures:
+    """An application over the last `period` seconds; `operators` by name, in topological order, no unifiers.
+
+    `window_latency`: trigger to commit. `late_seconds`: how late the next window is by the schedule.
+    `slots`: how many its containers could have; `slots_free`: without those that are taken. Both are None
+    where they do not live in slots. `changing`: a change is under way. `slices`: all that are kept.
+    `processes`: host and process of each container. `running`: seconds that physical operators have spent in
+    the windows under way.
+    """
+
+    name: str
+    at: float
+    window_seconds: float
     plan_version: int
     committed: int | None
-    operators: Mapping[str, OperatorFigures]
-    edges: Sequence[Edge]
-    sources: Sequence[SourceFigures]
-    window_latency: Spread
-    late_seconds: float
-    caught_up_in_seconds: float | None
-    verdict: str
-    slots: int | None
-    slots_free: int | None
-    changing: bool
+    topology: Topology = field(repr=False)
+    slices: Sequence[Slice] = field(repr=False)
+    period: float
+    sources: Sequence[SourceFigures] = ()
+    late_seconds: float = 0.0
+    caught_up_in_seconds: float | None = None
+    verdict: str = ""
+    changing: bool = False
+    processes: Mapping[int, tuple[str | None, int | None]] = field(default_factory=dict, repr=False)
+    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    ages: Mapping[str, Spread] = field(default_factory=dict, repr=False)
+    promises: Sequence[PromiseState] = ()
+    slots: int | None = None
     cores: int | None = None
     """The processors that its slots share, where they are those of one host; None if that is not known."""
-    blame: Mapping[str, float]
-    """Seconds of the mean window by what they were spent on, as the blame chain names it."""
-    held: Mapping[tuple[str, str], float]
-    """Seconds of the mean window for which results of an output waited for an operator, by both names."""
-    promises: Sequence[PromiseState]
+    key_loads: Keys | None = field(default=None, repr=False)
+    running: Mapping[int, float] = field(default_factory=dict, repr=False)
 
-    @abstractmethod
     def for_seconds(self, seconds: float) -> ApplicationFigures:
         """The same over another period, which ends at the same time; at most 15 minutes are kept."""
+        return replace(self, period=seconds)
+
+    @cached_property
+    def operators(self) -> Mapping[str, OperatorFigures]:
+        """The logical operators, each made when it is asked for."""
+        return _Operators(self)
+
+    @cached_property
+    def _slices(self) -> Sequence[Slice]:
+        return [one for one in self.slices if one.end > self.at - self.period]
+
+    @cached_property
+    def _stalls(self) -> bool:
+        """Whether a window is overdue. Else the period ends with the last one: the next is not known yet."""
+        last = self._slices[-1].end if self._slices else self.at
+        return self.at - last > max(_OVERDUE_SECONDS, self.window_seconds)
+
+    @cached_property
+    def _end(self) -> float:
+        return self.at if self._stalls or not self._slices else self._slices[-1].end
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long the period is, as far as there are windows."""
+        return max(0.0, self._end - self._slices[0].begin) if self._slices else 0.0
+
+    @cached_property
+    def windows(self) -> int:
+        """How many were committed in it."""
+        return sum(one.step.windows for one in self._slices)
+
+    @property
+    def slots_free(self) -> int | None:
+        """Those of `slots` that no container has."""
+        taken = len({process for process in self.processes.values() if process[1] is not None})
+        return None if self.slots is None else max(0, self.slots - taken)
+
+    @cached_property
+    def window_latency(self) -> Spread:
+        """Trigger to commit."""
+        rows = [np.array(one.step.whole.values) for one in self._slices]
+        return spread(np.concatenate(rows)) if rows else Spread()
+
+    @cached_property
+    def _times(self) -> list[Floats]:
+        """Of each slice, windows by latency and its parts by logical operator."""
+        return [np.array(one.step.latencies.values) for one in self._slices]
+
+    @cached_property
+    def blame(self) -> Mapping[str, float]:
+        """Seconds of the mean window by what they were spent on, as the blame chain names it."""
+        found = self._means(one.blame for one in self._slices)
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    @cached_property
+    def held(self) -> Mapping[tuple[str, str], float]:
+        """Seconds of the mean window for which results of an output waited for an operator, by both names."""
+        return self._means(one.held for one in self._slices)
+
+    def _means(self, sums: Iterable[Mapping[Any, float]]) -> dict[Any, float]:
+        """Sums of slices as those of the mean window."""
+        found: dict[Any, float] = {}
+        for one in sums:
+            for what, seconds in one.items():
+                found[what] = found.get(what, 0.0) + seconds / self.windows
+        return found
+
+    @cached_property
+    def edges(self) -> Sequence[Edge]:
+        """The streams between logical operators of the present plan."""
+        by_id, found = self.topology.by_id, dict[tuple[str, str, str], None]()
+        for stream in self.topology.streams:
+            source, sink = by_id[stream.source], by_id[stream.sink]
+            if not sink.unifier:
+                found[stream.name, source.name, sink.name] = None
+        return [Edge(stream, source, sink, self.operators[sink].tuples_in) for stream, source, sink in found]
+
+    @cached_property
+    def slack_of(self) -> Mapping[str, float]:
+        """By how many seconds each logical operator could have been slower, in the mean window."""
+        topology, sums = self.topology, self._sums.T
+        means = sums / np.maximum(1.0, sums[SliceColumn.WINDOWS])
+        figures = np.zeros((ROWS, len(topology.operators)))
+        figures[[1, 3, 4]] = means[[SliceColumn.COMPUTE, SliceColumn.TRANSFER, SliceColumn.TURN]]
+        free, found = slack_of_figures(topology, figures), dict[str, float]()
+        for node in topology.operators:
+            if not node.unifier:
+                found[node.name] = min(free[node.container], found.get(node.name, math.inf))
+        return found
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """The sums of the present plan's physical operators over the period, in its order."""
+        topology = self.topology
+        found = np.zeros((len(topology.operators), SliceColumn.COUNT))
+        for one in self._slices:
+            if one.topology is topology:
+                found += one.sums
+            else:
+                there = [number for number in one.topology.places if number in topology.places]
+                rows = [topology.places[number] for number in there]
+                found[rows] += one.sums[[one.topology.places[number] for number in there]]
+        return found
+
+    def _seconds(self, node: OperatorNode) -> float:
+        """How long a physical operator was there in the period."""
+        first = next((one for one in self._slices if node.id in one.topology.by_id), None)
+        return 0.0 if first is None else max(0.0, self._end - first.begin)
+
+    def partition(self, node: OperatorNode) -> PartitionFigures:
+        """A partition over the period."""
+        sums, there = self._sums[self.topology.places[node.id]], self._seconds(node)
+        useful = float(sums[SliceColumn.TURN])
+        busy = useful + (self.running.get(node.id, 0.0) if self._stalls else 0.0)
+        worked = sums[SliceColumn.TUPLES_OUT] if node.kind == "input" else sums[SliceColumn.TUPLES_IN]
+        windows = float(sums[SliceColumn.WINDOWS])
+        host, pid = self.processes.get(node.container, _NOWHERE)
+        last = next((one for one in reversed(self._slices) if node.id in one.topology.by_id), None)
+        return PartitionFigures(
+            id=node.id,
+            partition=node.partition,
+            host=host,
+            container=node.container,
+            process=pid,
+            tuples_in=int(sums[SliceColumn.TUPLES_IN]),
+            tuples_out=int(sums[SliceColumn.TUPLES_OUT]),
+            useful_seconds=useful,
+            compute_seconds=float(sums[SliceColumn.COMPUTE]),
+            cpu_seconds=float(sums[SliceColumn.CPU]),
+            transfer_seconds=float(sums[SliceColumn.TRANSFER]),
+            utilization=min(1.0, busy / there) if there > 0 else 0.0,
+            true_rate=float(worked) / useful if useful > 0 and worked else None,
+            queue=float(sums[SliceColumn.QUEUE]) / windows if windows else None,
+            errors=int(sums[SliceColumn.ERRORS]),
+            late_records=int(sums[SliceColumn.LATE]),
+            state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
+            critical_path_share=float(sums[SliceColumn.ON_PATH]) / self.windows if self.windows else 0.0,
+        )
+
+    def operator(self, name: str) -> OperatorFigures:
+        """A logical operator over the period. Raises KeyError."""
+        topology = self.topology
+        own = [topology.operators[place] for place in topology.rows_of[name]]
+        whole, on_path = np.zeros(SliceColumn.COUNT), 0.0
+        unifying = reported = 0.0
+        for one in self._slices:
+            places = one.topology.rows_of.get(name, [])
+            whole = whole + one.sums[places].sum(axis=0)
+            # one of them at most is in each window
+            on_path += float(one.sums[places, SliceColumn.ON_PATH].sum())
+            behind = one.topology.unifiers_of.get(name, [])
+            unifying += float(one.sums[behind, SliceColumn.TURN].sum())
+            reported += one.step.windows
+        parts = tuple(map(self.partition, own))
+        loads = [one.tuples_out if own[0].kind == "input" else one.tuples_in for one in parts]
+        busiest = max(parts, key=lambda one: one.utilization)
+        seconds = self.seconds
+        return OperatorFigures(
+            application=self,
+            name=name,
+            at=self.at,
+            seconds=seconds,
+            windows=self.windows,
+            partitions=len(parts),
+            is_input=own[0].kind == "input",
+            is_output=own[0].kind == "output",
+            stateful=own[0].stateful,
+            tuples_in=int(whole[SliceColumn.TUPLES_IN]),
+            tuples_out=int(whole[SliceColumn.TUPLES_OUT]),
+            tuples_in_per_second=float(whole[SliceColumn.TUPLES_IN]) / seconds if seconds else 0.0,
+            tuples_out_per_second=float(whole[SliceColumn.TUPLES_OUT]) / seconds if seconds else 0.0,
+            utilization=busiest.utilization,
+            true_rate=None if busiest.true_rate is None else busiest.true_rate * len(parts),
+            imbalance=max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0,
+            record_age=self.ages.get(name, Spread()),
+            queue=float(whole[SliceColumn.QUEUE]) / self.windows if self.windows else None,
+            errors=int(whole[SliceColumn.ERRORS]),
+            late_records=int(whole[SliceColumn.LATE]),
+            critical_path_share=on_path / self.windows if self.windows else 0.0,
+            metrics=self.metrics.get(name, {}),
+            by_partition=parts,
+            unifier_seconds=unifying / reported if reported else 0.0,
+            slots=self.slots,
+        )
+
+    def spreads(self, name: str) -> Sequence[Spread]:
+        """The distributions of an operator's latency, compute, wait, transfer and processor time."""
+        known = [
+            (one.step.greatest[:, place], times[:, :, place])
+            for one, times in zip(self._slices, self._times, strict=True)
+            if (place := one.topology.logical.index.get(name)) is not None
+        ]
+        if not known:
+            return [Spread()] * len(SHOWN)
+        times = np.concatenate([every for _, every in known])
+        times = times[~np.isnan(times[:, 0])]  # without windows in which none has reported
+        greatest = np.max([np.nan_to_num(most) for most, _ in known], axis=0)
+        return [
+            replace(spread(column), max_seconds=float(most)) if len(column) else Spread()
+            for column, most in zip(times.T, greatest, strict=True)
+        ]
+
+
+class _Operators(Mapping[str, OperatorFigures]):
+    """The operators of an application by name, each made when it is asked for."""
+
+    def __init__(self, figures: ApplicationFigures) -> None:
+        self._figures = figures
+        self._names = figures.topology.names
+        self._made: dict[str, OperatorFigures] = {}
+
+    def __getitem__(self, name: str) -> OperatorFigures:
+        if name not in self._made:
+            self._made[name] = self._figures.operator(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def spread(seconds: Floats) -> Spread:
+    """How durations are distributed; NaN: one is not known."""
+    seconds = seconds[~np.isnan(seconds)]
+    if not len(seconds):
+        return Spread()
+    p50, p90, p99 = (float(one) for one in np.quantile(seconds, [0.5, 0.9, 0.99]))
+    return Spread(float(seconds.mean()), p50, p90, p99, float(seconds.max()), len(seconds))

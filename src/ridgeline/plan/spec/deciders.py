@@ -56,12 +56,12 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
     >>> make_promise({"kind": "latency", "operator": "store", "p99": "2s"}).limit
     2.0
     """
-    words = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    words = dict(given)
     kind = words.pop("kind", None)
     make = _PROMISES.get(kind) if isinstance(kind, str) else None  # type: ignore[call-overload]
     if make is None:
         raise ValueFaultError(f"no promise is called {shorten(kind)}", f"give one of {', '.join(_PROMISES)}")
-    known = [*_parameters(make), "on_broken", "on_kept"]
+    known = _parameters(make)
     for name in words:
         if name not in known:
             raise ValueFaultError(f"a promise `{kind}` has no `{name}`", did_you_mean(name, known))
@@ -74,8 +74,7 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
 
 
 def _parameters(make: Callable[..., Promise]) -> list[str]:
-    parameters = inspect.signature(make).parameters
-    return [name for name, one in parameters.items() if one.kind is not one.VAR_KEYWORD]
+    return list(inspect.signature(make).parameters)
 
 
 def write_promise(promise: Promise) -> dict[str, Any]:
@@ -91,7 +90,4 @@ def write_promise(promise: Promise) -> dict[str, Any]:
     limit = next((name for name in takes if name in _LIMITS), f"p{promise.percent}")
     found[limit] = promise.limit
     found |= {name: getattr(promise, name) for name in ("over", "gap") if name in takes}
-    for name in ("on_broken", "on_kept"):
-        if target := getattr(promise, name):
-            found[name] = target if isinstance(target, str) else list(target)
     return found

@@ -57,12 +57,6 @@ class PromiseSpec(_Section):
     gap: float | int | str | None = Field(
         default=None, description='Of `uptime`: how long no window may be committed: `"1m"`.'
     )
-    on_broken: str | list[str] | None = Field(
-        default=None, description="A URL, or a command as a list, that is told when it is broken."
-    )
-    on_kept: str | list[str] | None = Field(
-        default=None, description="A URL, or a command as a list, that is told when it is kept again."
-    )
 
 
 class DeciderSpec(_Section):
