@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ridgeline import Application
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowReport, WindowRequest
-from ridgeline.policies.bounds import LatencyBounds
+from ridgeline.policies.bounds import Bounds
 from ridgeline.sla import caught_up_within, window_latency
 from ridgeline.stram.budget import FIRST_RECORDS, Budgets
 from ridgeline.stram.windows import InFlightWindow
@@ -84,14 +84,20 @@ def test_the_work_of_a_window_is_its_width_or_what_the_attribute_says(window, wi
         ([window_latency(p99="600ms")], 0.2),
         ([window_latency(p99="1ms")], 0.05),
         ([window_latency(p99="10s"), caught_up_within("1ms")], 0.5),
-        ([LatencyBounds(operator="sink", at_most="900ms"), window_latency(p50="1s")], 0.3),
+        (
+            [
+                Bounds(operator="sink", figure="latency_p99_seconds", at_most="900ms"),
+                window_latency(p50="1s"),
+            ],
+            0.3,
+        ),
     ],
 )
 def test_windows_have_less_work_where_results_may_not_be_late(keeps, target):
     app = Application("app", window="5ms")
     app.read("numbers", ListInput(Number, [])).write("sink", CollectorSink())
     for one in keeps:
-        if isinstance(one, LatencyBounds):
+        if isinstance(one, Bounds):
             app.add_policy(one)
         else:
             app.promises.append(one)

@@ -11,21 +11,19 @@ from ridgeline.measure.deciding.figures import (
 )
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.policies.answers import Answer, Decision, Expectation, Repartition, SetAttribute, SetProperty
-from ridgeline.policies.bounds import BacklogBounds, CatchUpTime, LatencyBounds, Schedule, ThroughputBounds
+from ridgeline.policies.bounds import Bounds, Schedule
 from ridgeline.policies.critical_path import CriticalPathPolicy
 from ridgeline.policies.skew import SkewPolicy
 
 __all__ = [
     "Answer",
     "ApplicationFigures",
-    "BacklogBounds",
-    "CatchUpTime",
+    "Bounds",
     "CriticalPathPolicy",
     "Decision",
     "Expectation",
     "HeavyKey",
     "KeyLoad",
-    "LatencyBounds",
     "OperatorFigures",
     "PartitionFigures",
     "Policy",
@@ -38,5 +36,4 @@ __all__ = [
     "SourceFigures",
     "Spread",
     "StatsListener",
-    "ThroughputBounds",
 ]

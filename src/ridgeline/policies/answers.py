@@ -108,12 +108,19 @@ FIGURES: Mapping[str, Any] = {
     "latency_p99_seconds": lambda figures, name: _latency(figures, name, "p99_seconds"),
     "record_age_p99_seconds": lambda figures, name: figures.operators[name].record_age.p99_seconds or None,
     "tuples_per_second": lambda figures, name: _rate(figures.operators[name]),
+    "tuples_per_partition": lambda figures, name: (
+        _rate(figures.operators[name]) / figures.operators[name].partitions
+    ),
     "true_rate": lambda figures, name: figures.operators[name].true_rate,
     "utilization": lambda figures, name: figures.operators[name].utilization,
     "imbalance": lambda figures, name: figures.operators[name].imbalance,
     "critical_path_share": lambda figures, name: figures.operators[name].critical_path_share,
     "late_seconds": lambda figures, _name: figures.late_seconds,
-    "backlog": lambda figures, _name: sum(one.backlog or 0.0 for one in figures.sources),
+    "backlog": lambda figures, _name: (
+        sum(one.backlog or 0.0 for one in figures.sources)
+        if any(one.backlog is not None for one in figures.sources)
+        else None
+    ),
 }
 """The figures that a decision may promise to change, each of an operator or ("") of the application."""
 

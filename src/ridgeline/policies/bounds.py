@@ -1,153 +1,93 @@
-"""Policies with two bounds: tuples a second for each partition, and latency."""
+"""A policy that keeps a figure between two bounds, and one that goes by the time of day."""
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, time
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
+from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.deciding.capacity import arriving_load, busy_share, partitions_enough, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
-from ridgeline.policies.answers import Decision
-from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, wanted_load
+from ridgeline.policies.answers import FIGURES, Decision, shown
+from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency
 from ridgeline.policies.steering import OneOperatorPolicy, Seconds
 
-
-def _in_order(policy: Any) -> Any:
-    """Refuse bounds that leave nothing between them."""
-    if policy.at_least >= policy.at_most:
-        raise ValueError(
-            f"`at_least` is {policy.at_least}, `at_most` {policy.at_most}: give a smaller `at_least`"
-        )
-    return policy
+_LEAST = 1e-9
+_HELPS, _ROOMY = 0.9, 0.75
+"""What a partition more leaves of a figure, at most; how near one fewer may bring it to the upper bound."""
 
 
-class ThroughputBounds(OneOperatorPolicy):
-    """Keeps the tuples a second of each partition between two bounds.
+class Bounds(OneOperatorPolicy):
+    """Keeps a figure between two bounds by the number of partitions of an operator.
 
-    `at_most`: what a partition is to take. `at_least`: below it a partition is taken back, unless that would
-    bring the others above three quarters of `at_most`, or a backlog is worked off.
+    `figure`: one of `FIGURES`, such as `tuples_per_partition`, `latency_p99_seconds`, `backlog`. Above
+    `at_most` the operator gets as many partitions as the model says bring the figure below it, if they are
+    expected to help by a tenth. A backlog or another figure that partitions do not divide gets as many as
+    keep up with what arrives, while the operator is busy. At `at_least` or below, one is taken back: the
+    figure is to stay below three quarters of `at_most`, nothing waits, and the operator has room.
     """
 
-    at_most: float = Field(gt=0)
-    at_least: float = Field(default=0.0, ge=0)
-    _check = model_validator(mode="after")(_in_order)
-
-    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
-        """More partitions above the bound, at once as many as it takes; one fewer below the other bound."""
-        each = operator.tuples_in_per_second or operator.tuples_out_per_second
-        total, each = each, each / operator.partitions
-        if each > self.at_most:
-            why = f"{each:.0f} tuples/s for each partition, {self.at_most:.0f} wanted"
-            return self.step(figures, math.ceil(total / self.at_most), why)
-        fewer = operator.partitions - 1
-        if fewer and each < self.at_least and total / fewer < 0.75 * self.at_most and not behind(figures):
-            if predicted_busy(operator, fewer) > ROOM:
-                return None
-            why = f"{each:.0f} tuples/s for each partition, less than {self.at_least:.0f}"
-            return self.step(figures, fewer, why)
-        return None
-
-
-class LatencyBounds(OneOperatorPolicy):
-    """Keeps an operator's p99 latency between two bounds, if partitions can.
-
-    Above `at_most` it gives one more if the model expects that to help by a tenth. Below `at_least` it takes
-    one back, if the operator is to stay below three quarters of `at_most` and is not busy.
-    """
-
+    figure: str
     at_most: Seconds
     at_least: Seconds = 0.0
-    _check = model_validator(mode="after")(_in_order)
 
-    def latency_limit(self) -> float:
-        """Its upper bound."""
-        return self.at_most
+    @model_validator(mode="after")
+    def _check(self) -> Bounds:
+        if self.figure not in FIGURES:
+            raise ValueError(f"there is no figure `{self.figure}`; {did_you_mean(self.figure, FIGURES)}")
+        if self.at_least >= self.at_most:
+            raise ValueError(
+                f"`at_least` is {self.at_least}, `at_most` {self.at_most}: give a smaller `at_least`"
+            )
+        return self
 
-    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
-        """One partition more or fewer, or nothing."""
-        late, median = operator.latency.p99_seconds, operator.latency.p50_seconds
-        if not median:
-            return None
-        now = operator.partitions
-        if late > self.at_most:
-            after = predicted_latency(operator, now + 1)
-            if after is None or after > 0.9 * median:
-                return None
-            why = f"p99 {late:.3g} s, {self.at_most:.3g} s wanted; expects p50 {median:.3g} -> {after:.3g} s"
-            return self.step(figures, now + 1, why)
-        if now > 1 and late < self.at_least and not behind(figures) and busy_share(operator) < ROOM:
-            after = predicted_latency(operator, now - 1)
-            fits = after is not None and late * after / median < 0.75 * self.at_most
-            if fits and predicted_busy(operator, now - 1) < ROOM:
-                return self.step(figures, now - 1, f"p99 {late:.3g} s, less than {self.at_least:.3g} s")
-        return None
-
-
-_FULL = 0.9
-
-
-class BacklogBounds(OneOperatorPolicy):
-    """More partitions while more than `at_most` records wait at the inputs and do not get fewer.
-
-    It gives as many as keep up with what arrives, one more if that is not known.
-
-    One is taken back once at most `at_least` wait, and only from an operator with room.
-    """
-
-    at_most: float = Field(gt=0)
-    at_least: float = Field(default=0.0, ge=0)
+    def latency_limit(self) -> float | None:
+        """Its upper bound, if it is of a latency."""
+        return float(self.at_most) if self.figure.startswith("latency") else None
 
     def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
-        """One partition more or fewer, or nothing."""
-        known = [one for one in figures.sources if one.backlog is not None]
-        if not known:
+        """Another number of partitions, or nothing."""
+        found = FIGURES[self.figure](figures, self.operator)
+        if found is None:
             return None
-        backlog = sum(one.backlog or 0.0 for one in known)
-        grows = sum(one.grows_per_second or 0.0 for one in known)
-        if backlog > self.at_most and grows >= 0 and busy_share(operator) > MOSTLY:
-            load, wanted = arriving_load(figures, operator.name), operator.partitions + 1
-            if load is not None:
-                wanted = max(wanted, partitions_enough(operator, load) or 0)
-            return self.step(figures, wanted, f"{backlog:.0f} records wait, and not fewer")
-        fewer = operator.partitions - 1
-        if (
-            fewer
-            and backlog <= self.at_least
-            and not behind(figures)
-            and predicted_busy(operator, fewer) < ROOM
-        ):
-            return self.step(figures, fewer, f"only {backlog:.0f} records wait")
-        return None
-
-
-class CatchUpTime(OneOperatorPolicy):
-    """As many partitions as it takes to have caught up `within` a time; it takes none back."""
-
-    within: Seconds = Field(gt=0)
-
-    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
-        """More partitions, as many as the model says, or nothing."""
-        if not behind(figures):
+        why, now = f"{self.figure} is {shown(self.figure, found)}", operator.partitions
+        if found > self.at_most:
+            wanted = self._more(figures, operator, found)
+            why += f", at most {shown(self.figure, self.at_most)} is wanted"
+            return self.step(figures, wanted, why) if self._left(operator, wanted) <= _HELPS else None
+        if now == 1 or found > self.at_least or behind(figures) or predicted_busy(operator, now - 1) >= ROOM:
             return None
-        due = figures.caught_up_in_seconds
-        if (due is not None and due <= self.within) or busy_share(operator) < MOSTLY:
-            return None
-        load, limit, wanted = (
-            wanted_load(figures, self.within),
-            self.limit(figures, self.operator),
-            operator.partitions,
-        )
-        while wanted < limit and predicted_busy(operator, wanted, load) > _FULL:
-            wanted += 1
-        if predicted_busy(operator, wanted) > 0.9 * busy_share(operator):
-            return None
-        return self.step(
-            figures, wanted, f"{load:.2f} times as much must be taken to catch up in {self.within:.0f} s"
-        )
+        stays = found * (self._left(operator, now - 1) if self._divides else 1.0) < _ROOMY * self.at_most
+        return self.step(figures, now - 1, f"{why} only") if stays else None
+
+    @property
+    def _divides(self) -> bool:
+        """Whether partitions divide the figure itself."""
+        return self.figure == "tuples_per_partition" or self.figure.startswith("latency")
+
+    def _more(self, figures: ApplicationFigures, operator: OperatorFigures, found: float) -> int:
+        """How many partitions the operator should have, its own number if none more is due."""
+        wanted, limit = operator.partitions, self.limit(figures, self.operator)
+        if self._divides:
+            while wanted < limit and found * self._left(operator, wanted) > self.at_most:
+                wanted += 1
+            return wanted
+        falls = self.figure == "backlog" and sum(one.grows_per_second or 0.0 for one in figures.sources) < 0
+        if falls or busy_share(operator) <= MOSTLY:
+            return wanted
+        load = arriving_load(figures, operator.name)
+        return max(wanted + 1, 0 if load is None else partitions_enough(operator, load) or 0)
+
+    def _left(self, operator: OperatorFigures, wanted: int) -> float:
+        """What the model expects of the figure with so many partitions, as a share of what it is."""
+        if self.figure == "tuples_per_partition":
+            return operator.partitions / wanted
+        if self.figure.startswith("latency"):
+            after = predicted_latency(operator, wanted)
+            return 1.0 if after is None else after / max(operator.latency.p50_seconds, _LEAST)
+        return predicted_busy(operator, wanted) / max(busy_share(operator), _LEAST)
 
 
 class Schedule(OneOperatorPolicy):
