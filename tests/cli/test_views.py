@@ -370,7 +370,7 @@ def test_all_of_a_critical_path():
     assert drawn(*critical_path_parts(PATH, 100)) == [
         "window 1,234",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
-        "the rest sending time 30 ms, waiting for others 12 ms, commit 9.0 ms",
+        "the rest sending time 30 ms, commit 25 ms, planning 2.0 ms",
         "slack quote[0] 12 ms, sma 36 ms",
         "on average ticks (100%) > quote[1] (96%) > console (100%) = 50 ms",
         "",
@@ -403,7 +403,7 @@ def test_at_100_and_160():
         "at sma and 300 ms at console; a window takes 97 ms, 42% of it quote[1]",
         "window 1,234  latency 97 ms  late 3.0 ms  in/s 4,000  out/s 4,000",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
-        "the rest sending time 30 ms, waiting for others 12 ms, commit 9.0 ms",
+        "the rest sending time 30 ms, commit 25 ms, planning 2.0 ms",
         "operator  partitions  latency     p50     p99  where it goes          in/s  out/s  errors",
         "ticks              1   3.0 ms  2.7 ms  6.0 ms  █                         0  4,000       0",
         "quote              2    60 ms   54 ms  120 ms  █████████████░░░░░▒▒  4,000    0.5       7",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history import fold as history_fold
 from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
-from ridgeline.measure.latency.fold import FoldedWindow
-from ridgeline.measure.latency.window import WindowTimes, counts_of
+from ridgeline.measure.latency.window import WindowTimes, counts_of, entered_and_left
 from support.measure.latency_by_hand import logical_by_hand
 from support.measure.simulated_window import BASE, graph, operator_ended
 
@@ -59,8 +60,10 @@ class Feed:
         began = at - latency
         clock = (began, began, began, began, at, at, at, at)
         times = WindowTimes(self.number, 1, *clock, {}, events)
-        folded = FoldedWindow(topology, figures, (1,), (), ())
-        self.fold.add(times, folded, counts_of(topology, times), self.width)
+        counts = counts_of(topology, times)
+        known = {"figures": figures, "tuples": entered_and_left(topology, counts), "path": (1,)}
+        known |= {"latency_seconds": latency, "late_seconds": times.late_seconds, "phases": (), "held": ()}
+        self.fold.add(times, SimpleNamespace(topology=topology, **known), counts, self.width)
         if age is not None:
             self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)
         self.number += 1

@@ -181,8 +181,7 @@ def test_clocks_that_disagree_are_counted():
     times = run(topology, {"A": 10, "B": 20})
     early = replace(times.operators[2], began=BASE - 1, ended=BASE - 0.9)
     fold = LatencyFold()
-    found = fold.add(topology, replace(times, operators={1: times.operators[1], 2: early}))
-    assert found.of([2])[2].clamped
+    fold.add(topology, replace(times, operators={1: times.operators[1], 2: early}))
     assert (fold.clamps, fold.latency()["clamps"]) == (1, 1)
 
 

@@ -13,7 +13,7 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowRetried,
 )
-from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.latency.window import assemble, counts_of, entered_and_left
 from support.measure.latency_by_hand import OperatorLatency, logical_by_hand
 from support.measure.simulated_window import SEED_MS, graph, ids, operator_latencies, run, seed_graph
 
@@ -158,7 +158,7 @@ def test_the_events_of_a_window_become_its_times():
     second = times.containers[1]
     assert (second.task, second.began, second.written) == ("t1", 4.1, 5.0)
     assert times.operators[2].compute_seconds == 0.5
-    assert times.tuples(two()) == (3, 7)
+    assert entered_and_left(two(), counts_of(two(), times)) == (3, 7)
 
 
 def test_a_window_that_spark_triggered_begins_at_the_trigger():

@@ -21,10 +21,12 @@ from ridgeline.measure.progress.fold import ProgressFold
 from support.measure.partitioned import Plan
 
 RECORDED = Path(__file__).parents[2] / "support" / "measure" / "progress-of-random-plans.json.xz"
-"""By story, the answer after each event. Version aa7528df wrote it, whose formulas were of one operator."""
+"""By story, the answer after each event. Version aa7528df wrote it, whose formulas were of one operator.
+
+It was written anew when a report came to say that those are done that it reads from, and no longer all of
+earlier stages. In 673 of 807 answers no state was another one than before, nor any other figure.
+"""
 STORIES = 40
-COUNTS = {"consumed", "queued", "active", "produced", "secondsSpent"}
-"""Null without a report, where version aa7528df said 0."""
 AMOUNTS = (-1.0, 0.0, math.inf, math.nan)
 
 
@@ -128,8 +130,6 @@ def same(now, then, path=""):
         assert len(now) == len(then), path
         for number, (one, other) in enumerate(zip(now, then, strict=True)):
             same(one, other, f"{path}[{number}]")
-    elif now is None and path.rpartition(".")[2] in COUNTS:
-        assert not then, path
     elif isinstance(now, float) and isinstance(then, float | int):
         assert now == pytest.approx(then, rel=1e-7, abs=1e-7), path
     else:

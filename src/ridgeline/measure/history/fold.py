@@ -19,7 +19,6 @@ from ridgeline.measure.answers.history import (
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history.step import (
     Ages,
-    Committed,
     Floats,
     Kept,
     OpenStep,
@@ -27,7 +26,7 @@ from ridgeline.measure.history.step import (
     Step,
     decode,
 )
-from ridgeline.measure.latency.fold import FoldedWindow
+from ridgeline.measure.latency.fold import KeptWindow
 from ridgeline.measure.latency.window import Count, WindowTimes
 from ridgeline.measure.topology import Topology
 
@@ -83,7 +82,7 @@ class HistoryFold:
         self._slices: deque[Slice] = deque()
         self._present: Slice | None = None
         """The last of them, until it is added to the steps."""
-        self._pending: list[Committed] = []
+        self._pending: list[tuple[KeptWindow, Floats]] = []
         self._last: tuple[int, float] | None = None
         """The last window, and when it was committed."""
         self._places: dict[str, int] = {}
@@ -91,7 +90,7 @@ class HistoryFold:
 
     # Windows in ---------------------------------------------------------------------------------------------
 
-    def add(self, times: WindowTimes, folded: FoldedWindow, counts: Floats, window_seconds: float) -> None:
+    def add(self, times: WindowTimes, folded: KeptWindow, counts: Floats, window_seconds: float) -> None:
         """Take a window in, with what it was found to be; one that came before changes nothing.
 
         `counts`: as `counts_of`.
@@ -111,9 +110,7 @@ class HistoryFold:
         step.at = max(step.at, now)
         # Time in which no window was due, as while the application is paused, is no part of a step.
         step.seconds += max(0.0, now - max(before, times.due - window_seconds))
-        self._pending.append(
-            Committed(times.latency_seconds, times.late_seconds, folded.figures, counts, *folded[2:])
-        )
+        self._pending.append((folded, counts))
         many = len(self._pending)
         if many >= _MOST_PENDING or many * len(folded.topology.operators) >= _MOST_FIGURES:
             self._add_up()

@@ -7,12 +7,12 @@ from array import array
 from collections.abc import Mapping, MutableSequence, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.latency.critical_path import Held
+from ridgeline.measure.latency.fold import KeptWindow
 from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import Count
 from ridgeline.measure.topology import Topology
@@ -282,18 +282,6 @@ _TIMED = [1, 3, 4, 5]
 """The rows of counts and of figures that the columns before `ON_PATH` are sums of."""
 
 
-class Committed(NamedTuple):
-    """A committed window. `figures`: as in `LatencyColumns`; `counts`: as `counts_of`."""
-
-    latency: float
-    late: float
-    figures: Floats
-    counts: Floats
-    path: tuple[int, ...]
-    phases: Sequence[tuple[str, float]]
-    held: Sequence[Held]
-
-
 @dataclass(slots=True)
 class Slice:
     """The windows of one plan that were committed in a second, from `begin` to `end` (STRAM's wall clock).
@@ -319,22 +307,22 @@ class Slice:
         step = OpenStep(second, second + 1, len(topology.logical.names))
         return cls(topology, begin, now, np.zeros((size, SliceColumn.COUNT)), np.zeros(size), step)
 
-    def add(self, windows: Sequence[Committed]) -> None:
-        """Add windows up."""
+    def add(self, windows: Sequence[tuple[KeptWindow, Floats]]) -> None:
+        """Add windows up, each with its counts, as `counts_of`."""
         topology, step = self.topology, self.step
-        figures = np.array([window.figures for window in windows])  # windows, rows, operators
-        counts = np.array([window.counts for window in windows])
+        figures = np.array([window.figures for window, _ in windows])  # windows, rows, operators
+        counts = np.array([own for _, own in windows])
         self.sums[:, : SliceColumn.COMPUTE] += counts[:, _COUNTED].sum(axis=0).T
         self.sums[:, SliceColumn.COMPUTE : SliceColumn.ON_PATH] += np.nansum(figures[:, _TIMED], axis=0).T
         step.add(
             topology.logical.latencies(figures[:, SHOWN]),
             topology.logical.sums(counts[:, : Count.REPORTED]),
-            [(window.latency, window.late) for window in windows],
+            [(window.latency_seconds, window.late_seconds) for window, _ in windows],
         )
-        step.entered += float(counts[:, Count.TUPLES_OUT, _places(topology, topology.inputs)].sum())
-        step.left += float(counts[:, Count.TUPLES_IN, _places(topology, topology.leaves)].sum())
+        step.entered += sum(window.tuples[0] for window, _ in windows)
+        step.left += sum(window.tuples[1] for window, _ in windows)
         places, index = topology.places, topology.logical.index
-        for window in windows:
+        for window, _ in windows:
             for operator in window.path:
                 self.sums[places[operator], SliceColumn.ON_PATH] += 1
             for number in {index[topology.by_id[one].name] for one in window.path}:
@@ -348,7 +336,3 @@ class Slice:
         """The same, which later windows do not change."""
         step, blame, held = self.step.copied(), dict(self.blame), dict(self.held)
         return replace(self, sums=self.sums.copy(), step=step, blame=blame, held=held)
-
-
-def _places(topology: Topology, operators: Sequence[int]) -> list[int]:
-    return [topology.places[one] for one in operators]

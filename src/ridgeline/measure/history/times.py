@@ -100,8 +100,8 @@ class TimesFold:
         events.append(event)
         times = assemble(topology, events, self._clocks)
         behind = self._behind(times.published)
-        self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
-        self._history.add(times, self._latency.last, counts_of(topology, times), window_seconds)
+        kept = self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
+        self._history.add(times, kept, counts_of(kept.topology, times), window_seconds)
         return True
 
     def age(self, operator: str, sample: AgeSample, shift: float) -> None:
@@ -124,9 +124,9 @@ class TimesFold:
     def _fold_next(self) -> None:
         """Fold the oldest window whose latencies are known."""
         (times, _, ages), latencies = self._measured.popleft()
-        self._latency.add_measured(times, latencies)
         counts = counts_of(latencies.topology, times)
-        self._history.add(times, self._latency.last, counts, self._plan[1] if self._plan else 0.0)
+        kept = self._latency.add_measured(times, latencies, counts)
+        self._history.add(times, kept, counts, self._plan[1] if self._plan else 0.0)
         for age in ages:
             self._history.age(*age)
 

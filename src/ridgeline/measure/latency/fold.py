@@ -6,10 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.answers.windows import (
@@ -35,28 +34,24 @@ from ridgeline.measure.latency.critical_path import (
 from ridgeline.measure.latency.operator_latency import (
     ROWS,
     SHOWN,
+    Figures,
     LatencyColumns,
     latency_columns,
 )
 from ridgeline.measure.latency.spreads import Spreads
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
-from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.latency.window import WindowTimes, counts_of, entered_and_left
 from ridgeline.measure.registry.operators import LATENCY_METRICS
 from ridgeline.measure.topology import Topology
 
-LatencyMatrix = npt.NDArray[np.float64]
-"""Seconds; rows: as in `LatencyColumns`; columns: the topology's operators.
-
-NaN: the operator did not report.
-"""
 SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
 _ABSENT = {row.name: 0 if row.type is int else None for row in LATENCY_METRICS}
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptWindow:
-    """One window as it is kept."""
+class KeptWindow:
+    """One window as it is kept. `figures`: as in `LatencyColumns`; `tuples`: entered, and left."""
 
     window_id: int
     topology: Topology
@@ -67,7 +62,7 @@ class _KeptWindow:
     latency_seconds: float
     late_seconds: float
     tuples: tuple[int, int]
-    figures: LatencyMatrix
+    figures: Figures
     estimated: bytes
     path: tuple[int, ...]
     path_names: tuple[str, ...]
@@ -80,16 +75,6 @@ class _KeptWindow:
     def path_titles(self) -> list[str]:
         """The titles of the path's operators."""
         return [self.topology.by_id[operator].title for operator in self.path]
-
-
-class FoldedWindow(NamedTuple):
-    """Findings of a window: figures as in `LatencyColumns`, critical path, blame in sum."""
-
-    topology: Topology
-    figures: LatencyMatrix
-    path: tuple[int, ...]
-    phases: tuple[tuple[str, float], ...]
-    held: tuple[Held, ...] = ()
 
 
 class LatencyFold:
@@ -115,13 +100,13 @@ class LatencyFold:
         """
         self._average_windows = average_windows
         self._history = history
-        self._records: dict[int, _KeptWindow] = {}
+        self._records: dict[int, KeptWindow] = {}
         self._spreads, self._logical = Spreads(), Spreads()
         """Of physical operators, by `_key`, and of logical ones, by name."""
         self._last: Topology | None = None
-        self._mean: tuple[_KeptWindow, LatencyMatrix] | None = None
+        self._mean: tuple[KeptWindow, Figures] | None = None
         """The averages that were asked for last, of the windows up to this one."""
-        self._mean_path: tuple[_KeptWindow, CriticalPath] | None = None
+        self._mean_path: tuple[KeptWindow, CriticalPath] | None = None
         """The critical path of these."""
 
     # Windows in ---------------------------------------------------------------------------------------------
@@ -133,8 +118,8 @@ class LatencyFold:
         *,
         window_seconds: float = 0.0,
         behind: Mapping[int, int] | None = None,
-    ) -> LatencyColumns:
-        """Take a window in; returns the latencies of its operators.
+    ) -> KeptWindow:
+        """Take a window in; returns what is kept of it.
 
         A window that is kept already is replaced and not counted again: Spark's own account of it comes late.
         `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
@@ -144,8 +129,7 @@ class LatencyFold:
         # Spark's account may come when the plan has changed
         topology = self.planned(topology) if known is None else known.topology
         [latencies] = self.latencies(topology, [times], [behind or {}], window_seconds)
-        self.add_measured(times, latencies)
-        return latencies
+        return self.add_measured(times, latencies, counts_of(topology, times))
 
     def latencies(
         self,
@@ -159,10 +143,10 @@ class LatencyFold:
             topology, windows, window_seconds=window_seconds, behind=behind, lag=self._history
         )
 
-    def add_measured(self, times: WindowTimes, latencies: LatencyColumns) -> None:
-        """Take a window in whose latencies are known."""
+    def add_measured(self, times: WindowTimes, latencies: LatencyColumns, counts: Figures) -> KeptWindow:
+        """Take a window in whose latencies are known. `counts`: as `counts_of`."""
         topology, known = latencies.topology, times.window_id in self._records
-        record = self._record(topology, times, latencies)
+        record = self._record(topology, times, latencies, counts)
         last = next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         self._mean = self._mean_path = None
@@ -178,6 +162,7 @@ class LatencyFold:
             self._logical.trim(KEPT)
             if len(self._records) > self._history:
                 del self._records[next(iter(self._records))]
+        return record
 
     def planned(self, topology: Topology) -> Topology:
         """Replace the plan; one that is equal to the last changes nothing, and the last one is returned.
@@ -192,14 +177,16 @@ class LatencyFold:
         self._logical.planned(topology.logical.names)
         return topology
 
-    def _record(self, topology: Topology, times: WindowTimes, latencies: LatencyColumns) -> _KeptWindow:
+    def _record(
+        self, topology: Topology, times: WindowTimes, latencies: LatencyColumns, counts: Figures
+    ) -> KeptWindow:
         """The record that is kept of a window."""
         critical = critical_path_of(topology, latencies.own.tolist())
         chain = blame_chain(topology, times)
         phases: dict[str, float] = {}
         for step in chain:
             phases[step.what] = phases.get(step.what, 0.0) + step.seconds
-        return _KeptWindow(
+        return KeptWindow(
             window_id=times.window_id,
             topology=topology,
             plan_version=times.plan_version,
@@ -208,7 +195,7 @@ class LatencyFold:
             committed=times.committed,
             latency_seconds=times.latency_seconds,
             late_seconds=times.late_seconds,
-            tuples=times.tuples(topology),
+            tuples=entered_and_left(topology, counts),
             figures=latencies.figures,
             estimated=latencies.estimated.tobytes(),
             path=critical.path,
@@ -220,12 +207,6 @@ class LatencyFold:
         )
 
     # Answers out --------------------------------------------------------------------------------------------
-
-    @property
-    def last(self) -> FoldedWindow:
-        """The last window that was taken in; there must be one."""
-        record = self._records[next(reversed(self._records))]
-        return FoldedWindow(record.topology, record.figures, record.path, record.phases, record.held)
 
     def latency(
         self, window_id: int | None = None, metrics: Mapping[int, Mapping[str, object]] | None = None
@@ -302,7 +283,7 @@ class LatencyFold:
         titles = [record.topology.by_id[operator].title for operator in found.path]
         return {"latencyMs": as_ms(found.latency_seconds), "path": titles}
 
-    def _path_of_averages(self, record: _KeptWindow) -> CriticalPath:
+    def _path_of_averages(self, record: KeptWindow) -> CriticalPath:
         known = self._mean_path
         if known is None or known[0] is not record:
             found = critical_path_of(record.topology, _own(self._averages(record)))
@@ -332,7 +313,7 @@ class LatencyFold:
             "operators": operators,
         }
 
-    def _find(self, window_id: int | None) -> _KeptWindow | None:
+    def _find(self, window_id: int | None) -> KeptWindow | None:
         """The record of a window, of the last one, or None before the first."""
         if window_id is None:
             return next(reversed(self._records.values()), None)
@@ -362,7 +343,7 @@ class LatencyFold:
             parts[name] = parts.get(name, 0.0) + seconds / path.latency_seconds
         return parts
 
-    def _averages(self, record: _KeptWindow) -> LatencyMatrix:
+    def _averages(self, record: KeptWindow) -> Figures:
         """The mean over the windows up to a record's, of each operator over those in which it reported."""
         if self._mean is not None and self._mean[0] is record:
             return self._mean[1]
@@ -378,9 +359,9 @@ class LatencyFold:
         self._mean = record, mean
         return mean
 
-    def _until(self, record: _KeptWindow, windows: int) -> list[_KeptWindow]:
+    def _until(self, record: KeptWindow, windows: int) -> list[KeptWindow]:
         """The last windows up to a record, itself the first."""
-        found: list[_KeptWindow] = []
+        found: list[KeptWindow] = []
         for other in reversed(self._records.values()):
             if other is record or found:
                 found.append(other)
@@ -388,7 +369,7 @@ class LatencyFold:
                 break
         return found
 
-    def _shares(self, record: _KeptWindow) -> tuple[dict[int, float], dict[str, float]]:
+    def _shares(self, record: KeptWindow) -> tuple[dict[int, float], dict[str, float]]:
         """In which part of the last windows each operator was on the path: by id, and by name.
 
         By name of any partition or unifier.
@@ -405,7 +386,7 @@ class LatencyFold:
         )
 
     def _operators(
-        self, record: _KeptWindow, averages: LatencyMatrix, metrics: Mapping[int, Mapping[str, object]]
+        self, record: KeptWindow, averages: Figures, metrics: Mapping[int, Mapping[str, object]]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
         columns = zip(
@@ -435,7 +416,7 @@ class LatencyFold:
             rows.append(cast("OperatorLatencyAnswer", {**times, **of_node, "estimated": bool(estimated)}))
         return rows
 
-    def _logical_operators(self, record: _KeptWindow, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
+    def _logical_operators(self, record: KeptWindow, averages: Figures) -> list[LogicalLatencyAnswer]:
         """The latencies of logical operators: in the window, of the averages, and of all windows."""
         topology, logical = record.topology, record.topology.logical
         found = logical.latencies(np.array([record.figures[SHOWN], averages[SHOWN]]))
@@ -463,7 +444,7 @@ class LatencyFold:
         return rows
 
 
-def _blame(record: _KeptWindow) -> list[BlameStepAnswer]:
+def _blame(record: KeptWindow) -> list[BlameStepAnswer]:
     return [
         {"what": step.what, "operator": step.operator, "ms": as_ms(step.seconds)} for step in record.blame
     ]
@@ -485,7 +466,7 @@ def _nothing_yet() -> CriticalPathAnswer:
     }
 
 
-def _summary(record: _KeptWindow) -> WindowSummaryAnswer:
+def _summary(record: KeptWindow) -> WindowSummaryAnswer:
     """A window in short."""
     return {
         "windowId": record.window_id,
@@ -503,7 +484,7 @@ def _summary(record: _KeptWindow) -> WindowSummaryAnswer:
     }
 
 
-def _path_step(record: _KeptWindow, title: str, operator: int) -> PathStepAnswer:
+def _path_step(record: KeptWindow, title: str, operator: int) -> PathStepAnswer:
     """A step of a window's critical path."""
     place = record.topology.places[operator]
     _, compute, _, transfer, _, cpu = record.figures[:, place].tolist()
@@ -530,7 +511,7 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None or math.isnan(seconds) else as_ms(seconds)
 
 
-def _slack(record: _KeptWindow) -> dict[str, float]:
+def _slack(record: KeptWindow) -> dict[str, float]:
     """Milliseconds by which operators off the path may get slower, by title."""
     topology, on_path = record.topology, set(record.path)
     found = slack_of_figures(topology, record.figures)
@@ -538,13 +519,13 @@ def _slack(record: _KeptWindow) -> dict[str, float]:
     return {node.title: of[node.container] for node in topology.operators if node.id not in on_path}
 
 
-def _own(figures: LatencyMatrix) -> list[float]:
+def _own(figures: Figures) -> list[float]:
     """Own latencies of all operators, 0 of those that did not report."""
     own: list[float] = np.fmax(0.0, figures[1] + figures[3]).tolist()
     return own
 
 
-def _aligned(record: _KeptWindow, topology: Topology) -> LatencyMatrix:
+def _aligned(record: KeptWindow, topology: Topology) -> Figures:
     """A record's figures in the columns of another plan."""
     columns = {
         _key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)

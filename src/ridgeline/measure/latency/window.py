@@ -57,19 +57,6 @@ class WindowTimes:
         """How long after its schedule it began: the trigger wait, no part of the latency."""
         return max(0.0, self.began - self.due)
 
-    def tuples(self, topology: Topology) -> tuple[int, int]:
-        """Tuples that entered the application (emitted by its inputs) and that reached its leaves."""
-        reported = corrected_events(self.operators).reported
-        entered = sum(
-            sum(reported[operator].tuples_out.values())
-            for operator in topology.inputs
-            if operator in reported
-        )
-        left = sum(
-            sum(reported[operator].tuples_in.values()) for operator in topology.leaves if operator in reported
-        )
-        return entered, left
-
 
 class Count:
     """The rows of `counts_of`."""
@@ -88,6 +75,12 @@ def counts_of(topology: Topology, times: WindowTimes) -> npt.NDArray[np.float64]
             tuples = sum(one.tuples_in.values()), sum(one.tuples_out.values())
             found[place] = (*tuples, one.queue, one.errors, one.late, one.state_bytes, 1.0)
     return found.T
+
+
+def entered_and_left(topology: Topology, counts: npt.NDArray[np.float64]) -> tuple[int, int]:
+    """Tuples that entered the application (emitted by its inputs) and that reached its leaves."""
+    inputs, leaves = ([topology.places[one] for one in ids] for ids in (topology.inputs, topology.leaves))
+    return int(counts[Count.TUPLES_OUT, inputs].sum()), int(counts[Count.TUPLES_IN, leaves].sum())
 
 
 def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffsets) -> WindowTimes:

@@ -311,7 +311,10 @@ class _Pass:
         """The states of operators, with what follows from reports of containers that read from theirs."""
         shape, reported = self._shape, self._reports.states
         there, topology = reported != _ABSENT, shape.topology
-        begun = np.bincount(shape.containers[there], minlength=len(topology.containers)) > 0
+        begun = (
+            np.bincount(shape.containers[there & (reported != WAITING)], minlength=len(topology.containers))
+            > 0
+        )
         above, below = topology.ranks_of_containers
         over = _any_beyond(begun, below) | np.array(
             [one in finished for one in topology.containers], np.bool_

@@ -20,7 +20,7 @@ from ridgeline.measure.events import (
 from ridgeline.measure.latency.blame import blame_chain, spark_phases
 from ridgeline.measure.latency.critical_path import critical_path_of
 from ridgeline.measure.latency.operator_latency import LatencyColumns, latency_columns
-from ridgeline.measure.latency.window import WindowTimes, assemble
+from ridgeline.measure.latency.window import WindowTimes, assemble, counts_of, entered_and_left
 from ridgeline.measure.topology import OperatorNode, Topology
 from ridgeline.measure.trace_ids import span_id
 from ridgeline.service.export.traces import ChosenWindow
@@ -62,6 +62,7 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
     times = assemble(topology, chosen.events, clocks)
     [latencies] = latency_columns(topology, [times])
     path = critical_path_of(topology, latencies.own.tolist())
+    entered, left = entered_and_left(topology, counts_of(topology, times))
     first = PlainSpan(
         f"window {chosen.plan.application}",
         times.triggered,
@@ -74,7 +75,8 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
             "ridgeline.late_seconds": times.late_seconds,
             "ridgeline.critical_path_seconds": path.latency_seconds,
             "ridgeline.critical_path": " > ".join(topology.by_id[one].title for one in path.path),
-            **dict(zip(("ridgeline.tuples_in", "ridgeline.tuples_out"), times.tuples(topology), strict=True)),
+            "ridgeline.tuples_in": entered,
+            "ridgeline.tuples_out": left,
             **_blame(topology, times),
         },
         "an operator lost its window" if any(one.dropped for one in _reports(chosen)) else None,
