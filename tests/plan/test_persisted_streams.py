@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import pytest
-
 from ridgeline import Application, InputPort, Operator
-from ridgeline.operators import ConsoleOutput, FileOutput, Filter
-from ridgeline.plan import find_faults, plan_application, validate
+from ridgeline.operators import ConsoleOutput, FileOutput
+from ridgeline.plan import plan_application, validate
 from ridgeline.plan.show.to_json import to_dict
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import read_specification
@@ -43,26 +41,6 @@ def test_plans_say_what_only_writes_a_stream_down() -> None:
     assert stream["persisted"] == ["numbers_persisted.input"]
     assert stream["locality"] == "THREAD_LOCAL"
     assert stream["localities"] == ["THREAD_LOCAL", None]
-
-
-@pytest.mark.parametrize(
-    ("persist", "what"),
-    [
-        (5, "what is to write is 5, which takes no tuples"),
-        (FileOutput, "which takes no tuples"),
-        (Pair(), "what is to write is a `Pair`, which has 2 input ports"),
-        (Filter(bool), "whose output port `output` would lead nowhere"),
-        ({5: FileOutput("folder")}, "`persist` is given for 5, which is no sink of the stream"),
-    ],
-)
-def test_what_cannot_write_a_stream_down_is_a_fault(persist: object, what: str) -> None:
-    app = Application("numbers")
-    source = app.add_operator("source", ListInput(Number, [(1,)]))
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", source.output, sink.input, persist=persist)  # type: ignore[arg-type]
-    [fault] = find_faults(app)
-    assert fault.where == "numbers"
-    assert what in fault.what
 
 
 def test_specifications_persist_streams_and_sinks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
@@ -20,8 +21,14 @@ from ridgeline.api.attributes import (
 )
 from ridgeline.api.cells.migrations import Migration
 from ridgeline.api.columns.dead_letter import DeadLetter
-from ridgeline.api.errors import ChangeError, RidgelineError, did_you_mean, shorten
-from ridgeline.api.module import InputProxy, Module, OutputProxy
+from ridgeline.api.errors import (
+    ChangeError,
+    RidgelineError,
+    StructureError,
+    did_you_mean,
+    shorten,
+)
+from ridgeline.api.module import InputProxy, Module, OutputProxy, check_end
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise, StatsListener
@@ -37,81 +44,74 @@ if TYPE_CHECKING:
 
 Persist: TypeAlias = Operator | InputPoint[Any]
 """Writes a stream: an output operator, or one of its input ports."""
+_WITH_ATTRIBUTES = (Operator, Module, InputPoint, OutputPoint, InputProxy, OutputProxy)
+_AN = {"operator": "an operator", "module": "a module"}
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST = 150
+"""The most characters of a name: it goes into those of files."""
 _REMEDY = 'give an output operator, such as `FileOutput("folder")`, or an input port of one'
 
 
-@dataclass(frozen=True, slots=True)
-class Persisting:
-    """The additions of a `persist` to its stream. `added`: new operators by name. `ports`: the new sinks."""
-
-    added: tuple[tuple[str, Operator], ...]
-    ports: tuple[InputPoint[Any], ...]
-    faults: tuple[tuple[str, str], ...]
-
-
-def persisting(
-    app: Application, stream: str, sinks: Sequence[object], persist: object, name: str = ""
-) -> Persisting:
-    """Read the `persist` of a stream. Its faults are reported when the plan is validated.
-
-    `name`: of the operator that is added, if not `STREAM_persisted`.
-    """
-    added: list[tuple[str, Operator]] = []
-    ports: list[InputPoint[Any]] = []
-    faults: list[tuple[str, str]] = []
-    wanted: list[tuple[str, object]] = []
-    if isinstance(persist, Mapping):
-        for sink, operator in persist.items():
-            if any(sink is other for other in sinks):
-                wanted.append((f"{_title(app, sink)}_persisted", operator))
-            else:
-                what = f"`persist` is given for {shorten(sink)}, which is no sink of the stream"
-                faults.append((what, "name one of its sinks"))
-    elif persist is not None:
-        wanted.append((name or f"{stream}_persisted", persist))
-    for title, given in wanted:
-        port = given if isinstance(given, InputPoint) else _port(given, faults)
-        if port is None:
-            continue
-        ports.append(port)
-        known = [one.operator for one in app.operators] + [operator for _, operator in added]
-        if not any(port.operator is operator for operator in known):
-            added.append((title, port.operator))
-    return Persisting(tuple(added), tuple(ports), tuple(faults))
+def check_name(noun: str, name: object) -> None:
+    """Raise StructureError for a name that a `noun` of an application cannot have."""
+    if not isinstance(name, str):
+        raise StructureError(
+            f"the name of the {noun} is {shorten(name)}, which is no text",
+            "give a text of letters, digits, `_` and `-`",
+        )
+    if not name.strip():
+        raise StructureError(f"the name of the {noun} is empty", "give it a name")
+    if not _NAME.fullmatch(name):
+        wrong = sorted({character for character in name if not _NAME.fullmatch(character)})
+        raise StructureError(
+            f"the name of the {noun} `{name}` has {', '.join(map(repr, wrong))} in it",
+            "use letters, digits, `_` and `-` only: names go into files, metrics and addresses",
+        )
+    if len(name) > _LONGEST:
+        what = f"the name of the {noun} has {len(name)} characters"
+        raise StructureError(what, f"use at most {_LONGEST}: names go into those of files")
 
 
-def decoupled_sinks(
-    sinks: Sequence[object], decoupled: object
-) -> tuple[tuple[object, ...], tuple[tuple[str, str], ...]]:
-    """The sinks of a stream that `decoupled` names, and the faults of it."""
+def _among(thing: object, others: Iterable[object]) -> bool:
+    """Whether one of the others is this very thing."""
+    return any(thing is other for other in others)
+
+
+def _decoupled(sinks: Sequence[object], decoupled: object) -> tuple[object, ...]:
+    """The sinks of a stream that `decoupled` names. Raises StructureError for what is none."""
     if isinstance(decoupled, bool):
-        return (tuple(sinks) if decoupled else ()), ()
+        return tuple(sinks) if decoupled else ()
     remedy = "give True, or some of its sinks: `decoupled={slow.data}`"
     if isinstance(decoupled, str) or not isinstance(decoupled, Collection):
-        return (), ((f"`decoupled` is {shorten(decoupled)}", remedy),)
-    others = [one for one in decoupled if not any(one is sink for sink in sinks)]
-    faults = [(f"`decoupled` names {shorten(one)}, which is no sink of the stream", remedy) for one in others]
-    return tuple(sink for sink in sinks if any(sink is one for one in decoupled)), tuple(faults)
+        raise StructureError(f"`decoupled` is {shorten(decoupled)}", remedy)
+    _refuse_others("`decoupled` names", decoupled, sinks, remedy)
+    return tuple(sink for sink in sinks if _among(sink, decoupled))
 
 
-def _port(given: object, faults: list[tuple[str, str]]) -> InputPoint[Any] | None:
-    """The input port of an operator that the stream leads to; None, and a fault, if that is not clear."""
+def _refuse_others(what: str, named: Iterable[object], sinks: Sequence[object], remedy: str) -> None:
+    """Raise StructureError if something is named that is no sink of a stream."""
+    for one in named:
+        if not _among(one, sinks):
+            raise StructureError(f"{what} {shorten(one)}, which is no sink of the stream", remedy)
+
+
+def _port(given: object) -> InputPoint[Any]:
+    """The input port of an operator that a stream leads to. Raises StructureError if that is not clear."""
+    if isinstance(given, InputPoint):
+        return given
     if not isinstance(given, Operator) or isinstance(given, InputOperator):
-        faults.append((f"what is to write is {shorten(given)}, which takes no tuples", _REMEDY))
-        return None
+        raise StructureError(f"what is to write is {shorten(given)}, which takes no tuples", _REMEDY)
     declared, kind = operator_type(type(given)), type(given).__name__
     inputs = [name for name, port in declared.inputs.items() if not port.optional] or list(declared.inputs)
     needed = [name for name, port in declared.outputs.items() if not port.optional and not port.error]
     if len(inputs) != 1:
         what = f"what is to write is a `{kind}`, which has {len(inputs)} input ports"
-        faults.append((what, "name the port: add the operator first, and give `operator.port`"))
-    elif needed:
+        raise StructureError(what, "name the port: add the operator first, and give `operator.port`")
+    if needed:
         what = f"what is to write is a `{kind}`, whose output port `{needed[0]}` would lead nowhere"
-        faults.append((what, "give an output operator; or add it first, and give `operator.port`"))
-    else:
-        port: InputPoint[Any] = getattr(given, inputs[0])
-        return port
-    return None
+        raise StructureError(what, "give an output operator; or add it first, and give `operator.port`")
+    port: InputPoint[Any] = getattr(given, inputs[0])
+    return port
 
 
 def _title(app: Application, sink: Any) -> str:
@@ -161,8 +161,6 @@ class AddedStream:
     """As of `AddedOperator`."""
     persisted: tuple[Any, ...] = ()
     """Those of the `sinks` that only write the stream down."""
-    faults: tuple[tuple[str, str], ...] = ()
-    """Faults of `persist` and `decoupled`: (fault, remedy)."""
     decoupled: tuple[Any, ...] = ()
     """Those of the `sinks` that read it from a durable queue."""
     keep: float | str = KEEP
@@ -205,8 +203,8 @@ class Application:
 
     `window` is the width of a streaming window: a number of seconds or a text such as `"200ms"`, `"1s"`,
     `"5m"`. With `0` each window begins when the one before has ended. Further keyword arguments are
-    application attributes. Nothing is checked here: `ridgeline.plan.validate` finds all faults at once, and
-    every way to run an application calls it first.
+    application attributes. What does not fit together raises StructureError where it is added. All else is
+    checked by `ridgeline.plan.validate`, which every way to run an application calls first.
 
     Example:
         >>> from typing import NamedTuple
@@ -241,10 +239,7 @@ class Application:
         self.promises: list[Promise] = []
         self.dead_letter_port: InputPoint[Any] | None = None
         """Where the dead letters of all operators go."""
-        self.dead_letter_faults: tuple[tuple[str, str], ...] = ()
-        self.dead_letter_sources: tuple[OutputPoint[Any], ...] = ()
-        """Where dead letters of other regions come in."""
-        self.cut: Callable[[Any, Application], Application] | None = None
+        self.cut: Callable[[Any], Any] | None = None
         """Leaves one region of it, while it is planned; see `ridgeline.plan.regional`."""
         self.origins: Mapping[str, str] = {}
         """The files that parts of a specification were included from, by section and name, for errors."""
@@ -261,9 +256,10 @@ class Application:
         """Add an operator under a unique name, with attributes such as `partitions=2`.
 
         `stats_listeners` see its figures, and answer with changes: see `ridgeline.policies.StatsListener`.
-        Returns the operator, for its ports.
+        Returns the operator, for its ports. Raises StructureError for what is no operator, or was added.
         """
         self._refuse_if_running("add_operator")
+        self._check_new(Operator, name, operator)
         given: Any = stats_listeners
         listeners = tuple(given) if isinstance(given, Iterable) else (given,)
         self.operators.append(AddedOperator(name, operator, attributes, "", listeners))
@@ -356,9 +352,10 @@ class Application:
         """Add a module, an operator that is made of operators, under a unique name.
 
         `attributes` are those of its operators that do not say otherwise themselves. Returns the module, for
-        its ports.
+        its ports. Raises StructureError for what is no module, or was added.
         """
         self._refuse_if_running("add_module")
+        self._check_new(Module, name, module)
         self.modules.append(AddedModule(name, module, attributes, len(self.operators)))
         return module
 
@@ -397,23 +394,75 @@ class Application:
         them are in another region of the application then. It has windows and commits of its own, and nothing
         before it waits for it until the queue is full. `keep` says for how long rows stay that were read.
         """
-        given = persisting(self, str(name), sinks, persist)
-        apart, faults = decoupled_sinks(sinks, decoupled)
-        for added, operator in given.added:
-            self.add_operator(added, operator)
         self._refuse_if_running("add_stream")
+        check_name("stream", name)
+        if any(one.name == name for one in self.streams):
+            remedy = "give each stream a name of its own, and all its sinks in one call"
+            raise StructureError(f"there is a stream `{name}` already", remedy)
+        outputs = [sink for sink in sinks if isinstance(sink, (OutputPoint, OutputProxy))]
+        if isinstance(source, (InputPoint, InputProxy)) and sinks and len(outputs) == len(sinks):
+            ends = ", ".join(sink.name for sink in outputs)
+            what = f"the stream goes from input port `{source.name}` to output port {ends}"
+            raise StructureError(what, f'swap them: `add_stream("{name}", {ends}, {source.name})`')
+        check_end("the source of the stream", source, entry=False)
+        for place, sink in enumerate(sinks):
+            check_end("the sink of the stream", sink, entry=True)
+            if _among(sink, sinks[:place]):
+                raise StructureError(f"`{sink.name}` is a sink of the stream twice", "name it once")
+        if isinstance(locality, Mapping):
+            _refuse_others("a locality is given for", locality, sinks, "name one of its sinks")
+        apart = _decoupled(sinks, decoupled)
+        ports = self._persisting(name, sinks, persist)
+        if not sinks and not ports:
+            remedy = "name one or more input ports after its output port"
+            raise StructureError("the stream has no sinks", remedy)
         self.streams.append(
-            AddedStream(
-                name,
-                source,
-                (*sinks, *given.ports),
-                locality,
-                persisted=given.ports,
-                faults=(*given.faults, *faults),
-                decoupled=apart,
-                keep=keep,
-            )
+            AddedStream(name, source, (*sinks, *ports), locality, persisted=ports, decoupled=apart, keep=keep)
         )
+
+    def _persisting(
+        self, stream: str, sinks: Sequence[object], persist: object
+    ) -> tuple[InputPoint[Any], ...]:
+        """The ports that write a stream down; operators that are not there yet are added."""
+        if persist is None:
+            return ()
+        if not isinstance(persist, Mapping):
+            return (self._writing(f"{stream}_persisted", persist),)
+        _refuse_others("`persist` is given for", persist, sinks, "name one of its sinks")
+        return tuple(
+            self._writing(f"{_title(self, sink)}_persisted", given) for sink, given in persist.items()
+        )
+
+    def _writing(self, name: str, given: object) -> InputPoint[Any]:
+        """The port that an operator writes by; it is added under a name unless it is there."""
+        port = _port(given)
+        if not _among(port.operator, (one.operator for one in self.operators)):
+            self.add_operator(name, port.operator)
+        return port
+
+    def _check_new(self, kind: type[Operator | Module], name: object, thing: object) -> None:
+        """Raise StructureError unless an operator, or a module, can be added under a name."""
+        noun, other = ("operator", "module") if kind is Operator else ("module", "operator")
+        check_name(noun, name)
+        if isinstance(thing, type) and issubclass(thing, kind):
+            what = f"the class `{thing.__name__}` was added as `{name}`, not {_AN[noun]}"
+            raise StructureError(what, f"add an instance: `{thing.__name__}(...)`")
+        if isinstance(thing, (Operator, Module)) and not isinstance(thing, kind):
+            what = f"the {other} `{type(thing).__name__}` was added as {_AN[noun]}"
+            raise StructureError(what, f"add it with `add_{other}`")
+        if not isinstance(thing, kind):
+            what = f"{shorten(thing)} was added as `{name}`, which is no {noun}"
+            raise StructureError(what, f"add an instance of a subclass of `{kind.__name__}`")
+        known = {one.name: (one.operator, "operator") for one in self.operators}
+        known |= {one.name: (one.module, "module") for one in self.modules}
+        if name in known:
+            what = f"there is {_AN[known[name][1]]} `{name}` already"
+            raise StructureError(what, "give each a name of its own")
+        for first, (one, _) in known.items():
+            if one is thing:
+                own = type(thing).__name__
+                what = f"the same `{own}` is added twice, as `{first}` and `{name}`"
+                raise StructureError(what, f"make a new `{own}(...)` for each")
 
     def set_region(
         self,
@@ -438,11 +487,7 @@ class Application:
         operators; a stream from `parse.dead_letters` takes those of one operator elsewhere. Each is written
         once, with its window. Where `on_error` is said nowhere, all operators leave tuples out.
         """
-        given = persisting(self, "", (), output, name="dead_letters")
-        for added, operator in given.added:
-            self.add_operator(added, operator)
-        self.dead_letter_port = given.ports[0] if given.ports else None
-        self.dead_letter_faults = given.faults
+        self.dead_letter_port = self._writing("dead_letters", output)
 
     @overload
     def set_attribute(self, target: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> None: ...
@@ -474,10 +519,23 @@ class Application:
         and over what `add_operator` was given. Those of a module hold for its operators that do not say
         otherwise; those of a module's port for the ports that it leads to.
         """
-        stream = next((one for one in self.streams if one.name == target), None)
+        stream = next((one for one in self.streams if isinstance(target, str) and one.name == target), None)
+        if unifier and not isinstance(target, (OutputPoint, OutputProxy)):
+            shown = shorten(target) if stream is None else f"the stream `{stream.name}`"
+            if isinstance(target, (Operator, Module)):
+                shown = f"a `{type(target).__name__}`"
+            what = f"`set_attribute(..., unifier=True)` was given {shown}, which has no unifier"
+            remedy = "give the output port whose partitions it merges, such as `balances.balances`"
+            raise StructureError(what, remedy)
+        if stream is None and not isinstance(target, _WITH_ATTRIBUTES):
+            what = f"`set_attribute` was given {shorten(target)}, which is no operator, port or stream of it"
+            remedy = "give an operator that was added, a port such as `balances.payments`, or a stream's name"
+            if isinstance(target, Application):
+                remedy = "give attributes of the application to it: `Application(name, windows_kept=3)`"
+            raise StructureError(what, remedy)
         if stream is not None:
             target = stream
-            if not unifier and "locality" in attributes:
+            if "locality" in attributes:
                 stream.locality = attributes.pop("locality")
                 if not attributes:
                     return

@@ -67,6 +67,10 @@ class FaultError(Exception):
         self.remedy = remedy
 
 
+class StructureError(FaultError, TypeError):
+    """Parts of an application do not fit together: raised where they are added, at the author's line."""
+
+
 class ValidationError(RidgelineError):
     """The application is not valid; `faults` has all of its faults.
 

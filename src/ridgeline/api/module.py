@@ -8,9 +8,10 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.cells.per_instance import OWN
-from ridgeline.api.operator import no_attribute, set_properties
+from ridgeline.api.errors import StructureError, listed, shorten
+from ridgeline.api.operator import Operator, no_attribute, operator_type, set_properties
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.ports import InputPort, OutputPort
+from ridgeline.api.ports import InputPort, OutputPort, Port
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -43,6 +44,8 @@ class InputProxy(Generic[T_contra]):
 
     def connect(self, *inner: InputPoint[T_contra] | InputProxy[T_contra]) -> None:
         """Lead the tuples to input ports of operators inside, or of modules inside. Call it in `populate`."""
+        for end in inner:
+            check_end(f"the port that `{self.name}` is connected to", end, entry=True)
         self.inner.extend(inner)
 
 
@@ -70,6 +73,7 @@ class OutputProxy(Generic[T]):
 
     def connect(self, inner: OutputPoint[T] | OutputProxy[T]) -> None:
         """Give the tuples of an output port inside to the outside. Call it in `populate`, once."""
+        check_end(f"the port that `{self.name}` is connected to", inner, entry=False)
         self.inner.append(inner)
 
 
@@ -155,3 +159,33 @@ class Module:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+
+
+def check_end(role: str, end: object, *, entry: bool) -> None:
+    """Raise StructureError unless an end of a stream is a port, of the right side.
+
+    `role`: what the end is, for the error. `entry`: tuples enter there.
+    """
+    side = "input" if entry else "output"
+    if isinstance(end, (InputPoint, InputProxy) if entry else (OutputPoint, OutputProxy)):
+        return
+    if isinstance(end, (InputPoint, OutputPoint, InputProxy, OutputProxy)):
+        article = {"input": "an output", "output": "an input"}[side]
+        what = f"{role} is `{end.name}`, {article} port of a `{_owner(end)}`"
+        raise StructureError(what, f"name an {side} port; a stream leads from an output port to input ports")
+    if isinstance(end, (Operator, Module)):
+        ports = listed(getattr(operator_type(type(end)), f"{side}s"))
+        what = f"{role} is a `{type(end).__name__}`, not one of its ports"
+        raise StructureError(what, f"name the port: {ports}" if ports else f"it has no {side} port")
+    remedy = "name a port of an operator that was added, such as `balances.payments`"
+    if isinstance(end, Port):
+        what = f"{role} is the port `{end.name}` of a class, not of an operator"
+        raise StructureError(what, "take the port of the operator that `add_operator` returned")
+    if isinstance(end, (list, tuple, set)):
+        remedy = "give the ports one by one: `add_stream(name, source, sink, sink)`"
+    raise StructureError(f"{role} is {shorten(end)}, which is no port", remedy)
+
+
+def _owner(point: Any) -> str:
+    """The class of the operator or module that has a port."""
+    return type(point.operator if isinstance(point, (InputPoint, OutputPoint)) else point.module).__name__

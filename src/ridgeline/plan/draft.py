@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from ridgeline.api.errors import Fault
 from ridgeline.api.module import Module
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
-from ridgeline.api.policy import Policy, Promise, StatsListener
+from ridgeline.api.policy import StatsListener
+from ridgeline.plan.graph import Graph
 from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import PortRef, Region
@@ -47,8 +48,7 @@ class DraftModule:
 
     `outside`: where it was added; `inside`: what it is made of. `failed`: a fault hides what that is.
     `touched`: ports that a stream outside names. `schemas`: of the ports that declare one. `ends`: the ports
-    inside that each port leads to, by name; none where a fault hides them. `rules`: its affinity rules, with
-    the full names of operators.
+    inside that each port leads to, by name; none where a fault hides them.
     """
 
     name: str
@@ -58,8 +58,7 @@ class DraftModule:
     failed: bool = False
     touched: set[str] = field(default_factory=set)
     schemas: dict[str, Schema] = field(default_factory=dict)
-    ends: dict[str, list[Any]] = field(default_factory=dict)
-    rules: list[Any] = field(default_factory=list)
+    ends: dict[str, list[PortRef]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -75,26 +74,15 @@ class DraftModule:
         """A port or property as errors name it."""
         return f"{self.name}.{name}"
 
-    def reached(self, port: str) -> list[Any]:
-        """The ports inside that a stream reaches which names one of its ports."""
-        self.touched.add(port)
-        own = ((self.name, port),)
-        entering = port in self.declared.inputs
-        return [
-            replace(end, through=(*own, *end.through) if entering else (*end.through, *own))
-            for end in self.ends[port]
-        ]
-
 
 @dataclass(slots=True, eq=False)
 class DraftOperator:
     """An operator under validation; `operator` is a copy of the author's instance.
 
-    `touched`: ports that a stream names, even a faulty one. `entered`: the streams of the connected input
-    ports. `doubtful`: attributes with faulty values. `given`: attributes that the author or the command line
-    set. `ports`: the attributes of all ports; `ports_given`: the names of those that were set; `unifiers`:
-    the attributes of unifiers, by output port. `vague`: a stream names the operator, not one of its ports.
-    `excused`: ports that need no stream, since a module's port stands for them.
+    `touched`: its connected ports. `entered`: the streams of the connected input ports. `doubtful`:
+    attributes with faulty values. `given`: attributes that the author or the command line set. `ports`: the
+    attributes of all ports; `ports_given`: the names of those that were set; `unifiers`: the attributes of
+    unifiers, by output port. `exempt`: ports that need no stream, since a module's port stands for them.
     """
 
     index: int
@@ -108,8 +96,7 @@ class DraftOperator:
     unifiers: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     entered: dict[str, DraftStream] = field(default_factory=dict)
-    vague: bool = False
-    excused: set[str] = field(default_factory=set)
+    exempt: Collection[str] = ()
     sound: bool = True
     """Its properties have no fault."""
     unread: str = ""
@@ -204,33 +191,25 @@ class Faults:
 class Draft:
     """The application, as far as it is understood: later steps use what is read, and may change it."""
 
-    application: str
+    graph: Graph
     window_seconds: float = 0.0
     attributes: dict[str, Any] = field(default_factory=dict)
     operators: list[DraftOperator] = field(default_factory=list)
     streams: list[DraftStream] = field(default_factory=list)
-    modules: list[DraftModule] = field(default_factory=list)
     owners: dict[str, DraftOperator] = field(default_factory=dict)
     """The operators by name."""
-    touched: set[tuple[str, str]] = field(default_factory=set)
-    """Ports of operators that faulty ends of streams name."""
-    vague: set[str] = field(default_factory=set)
-    """Operators that streams name in the place of their ports."""
     affinity: list[PlacementRule] = field(default_factory=list)
     given_up: list[tuple[PlacementRule, str]] = field(default_factory=list)
     """Relaxed rules that cannot be kept, each with the reason."""
     listeners: Mapping[str, tuple[StatsListener | Operator, ...]] = field(default_factory=dict)
     """By operator, which may listen to itself."""
-    policies: tuple[Policy, ...] = ()
-    promises: tuple[Promise, ...] = ()
-    excused: set[tuple[str, str]] = field(default_factory=set)
-    """Ports of operators: see `DraftOperator.excused`."""
     regions: tuple[Region, ...] = ()
     """The parts that decoupled streams make; none if all is one."""
-    region: str = ""
-    """The region that this is, of an application that has several."""
-    elsewhere: frozenset[str] = frozenset()
-    """The operators of other regions, of which options may be."""
+
+    @property
+    def application(self) -> str:
+        """The name of the application."""
+        return self.graph.name
 
     def edges(self) -> Iterator[tuple[DraftStream, End, End, Locality | None]]:
         """Every (stream, source, sink, locality) with two valid ends."""

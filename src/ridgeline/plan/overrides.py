@@ -3,48 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any
 
-from ridgeline.api.application import Application
 from ridgeline.api.errors import did_you_mean
 from ridgeline.plan.draft import Faults
+from ridgeline.plan.graph import Graph, Kind
 
 WINDOW = "window"
-
-
-Kind = Literal["property", "attribute", "port", "unifier"]
+_PROPERTY = "write `-D operator.property=value`"
 
 
 class Overrides:
     """Properties and attributes from outside, each in a mapping of what they are of.
 
-    `port`: attributes of a port; `unifier`: those of the unifiers of an output port. Attributes of "" are the
-    application's.
+    Attributes of "" are the application's.
     """
 
     def __init__(self) -> None:
-        self._values: dict[tuple[Kind, str], dict[str, dict[str, Any]]] = {}
+        self._values: dict[tuple[Kind, str, str], dict[str, Any]] = {}
         self.streams: dict[str, dict[str, Any]] = {}
         """Attributes of streams, by name."""
 
     def of(self, kind: Kind, operator: str = "", port: str = "") -> dict[str, Any]:
         """The values of this kind of an operator, or of a port of it; they may be changed."""
-        return self._values.setdefault((kind, operator), {}).setdefault(port, {})
-
-    def ports(self, kind: Kind, operator: str) -> Mapping[str, dict[str, Any]]:
-        """The values of this kind of all ports of an operator."""
-        return self._values.get((kind, operator), {})
+        return self._values.setdefault((kind, operator, port), {})
 
     def items(self) -> Iterator[tuple[tuple[Kind, str, str], dict[str, Any]]]:
         """All values, each mapping with what it is of."""
-        for (kind, operator), ports in self._values.items():
-            for port, values in ports.items():
-                yield (kind, operator, port), values
-
-    def add(self, given: Overrides) -> None:
-        """Add what is given later, which wins."""
-        for owner, values in given.items():
-            self.of(*owner).update(values)
+        yield from self._values.items()
 
     def move(self, operator: str, new: str | None) -> None:
         """Let what is given to an operator be given to another one, too, or (None) drop it."""
@@ -55,24 +42,41 @@ class Overrides:
 
     def taken(self, operators: Iterable[str]) -> Overrides:
         """What is given to these operators; it is taken away."""
-        found = Overrides()
-        keys: list[tuple[Kind, str]] = [(kind, one) for one in operators for kind in get_args(Kind)]
-        found._values = {key: self._values.pop(key) for key in keys if key in self._values}
+        found, names = Overrides(), set(operators)
+        found._values = {owner: values for owner, values in self._values.items() if owner[1] in names}
+        self._values = {owner: values for owner, values in self._values.items() if owner[1] not in names}
         return found
 
+    def set(self, faults: Faults, graph: Graph) -> Graph:
+        """The graph with all values set; adds a fault for each that is of an operator that there is not.
 
-def with_attributes_set(app: Application, overrides: Overrides) -> Overrides:
-    """What `set_attribute` was given in an application by name; what is given from outside wins."""
-    found = Overrides()
-    for given in app.attributes_set:
-        target = given.target
-        if isinstance(target, str):
-            found.of("attribute", target).update(given.attributes)
+        What is given to a module has been given to the operators inside.
+        """
+        nodes, attributes = dict(graph.nodes), dict(graph.attributes)
+        for (kind, owner, port), values in self.items():
+            if kind == "property" and values.pop("", None) is not None:
+                faults.add(owner, f"property `{owner}` names no operator and property", _PROPERTY)
+            if owner in nodes:
+                nodes[owner] = nodes[owner].given(kind, port, values)
+            elif kind == "attribute" and not owner:
+                attributes |= values
+            elif owner not in graph.parts:
+                _refuse(faults, (kind, owner, port), values, graph.names)
+        return replace(graph, nodes=nodes, attributes=attributes)
+
+
+def _refuse(
+    faults: Faults, of: tuple[Kind, str, str], values: Mapping[str, Any], names: Collection[str]
+) -> None:
+    """Add a fault for each value that is given to an operator that there is not."""
+    kind, owner, port = of
+    for name in values:
+        key = ".".join(part for part in (owner, kind if port else "", port, name) if part)
+        if kind == "property" and not (owner and name):
+            faults.add(key, f"property `{key}` names no operator and property", _PROPERTY)
         else:
-            kind: Kind = "unifier" if given.unifier else "port"
-            found.of(kind, target.operator, target.port).update(given.attributes)
-    found.add(overrides)
-    return found
+            noun = "a property" if kind == "property" else "an attribute"
+            faults.add(key, f"there is no operator `{owner}` to set {noun} of", did_you_mean(owner, names))
 
 
 def read_options(
@@ -101,20 +105,6 @@ def read_options(
         else:  # a path of neither form is an attribute that no operator has
             found.of("attribute", owner)[path] = value
     return found
-
-
-def check_owners(faults: Faults, given: Overrides, names: Collection[str]) -> None:
-    """Add a fault for each value that is given to an operator that there is not."""
-    for (kind, owner, port), values in given.items():
-        for name in values:
-            key = ".".join(part for part in (owner, kind if port else "", port, name) if part)
-            if kind == "property" and not (owner and name):
-                what = f"property `{key}` names no operator and property"
-                faults.add(key, what, "write `-D operator.property=value`")
-            elif owner and owner not in names:
-                noun = "a property" if kind == "property" else "an attribute"
-                what = f"there is no operator `{owner}` to set {noun} of"
-                faults.add(key, what, did_you_mean(owner, names))
 
 
 def key_splitter(names: Collection[str]) -> Callable[[str], tuple[str, str]]:

@@ -10,8 +10,7 @@ from ridgeline.plan.build.physical import build_physical
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
-from ridgeline.plan.references import Rewrite
-from ridgeline.plan.validation import validate
+from ridgeline.plan.validation import Rewrite, validate
 
 _NONE: Mapping[str, object] = {}
 

@@ -9,14 +9,13 @@ from functools import partial
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
-from ridgeline.api.application import AddedAttributes, AddedOperator, AddedStream, Application
+from ridgeline.api.application import Application
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.graph import Graph, Node, Sink, Stream
 from ridgeline.plan.logical import LogicalPlan, module_of
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.plan.references import moved_stream
 from ridgeline.plan.region import PortRef, QueueEdge, Region
 
 
@@ -47,106 +46,96 @@ class RegionPlans:
         made.cut = partial(self._cut, region)
         return made
 
-    def _cut(self, region: Region, draft: Draft, app: Application) -> Application:
+    def _cut(self, region: Region, graph: Graph) -> Graph:
         """The application by name as far as it is in the region, with the ends of its queues."""
-        cutter = _Cutter(region, app)
-        made = copy.copy(app)
-        streams = {stream.name: stream for stream in self.whole.streams}
-        made.operators = [one for one in app.operators if one.name in cutter.inside]
-        made.streams = [part for one in app.streams if (part := cutter.stream(one)) is not None]
-        dead_letters: list[Any] = []
+        inside = frozenset(region.operators)
+        nodes = {name: node for name, node in graph.nodes.items() if name in inside}
+        elsewhere = frozenset(graph.nodes.keys() - inside)
+        streams = {one.name: part for one in graph.streams.values() if (part := _within(one, inside))}
+        schemas = {stream.name: stream.schema for stream in self.whole.streams}
+        ends = {end: end for stream in graph.streams.values() for end in stream.sinks}  # with modules' ports
+        letters: list[PortRef] = []
         for edge in region.reads:
-            schema = Schema(DeadLetter) if edge.letters else streams[edge.stream].schema
+            schema = Schema(DeadLetter) if edge.letters else schemas[edge.stream]
             reader = self._ends.reader(edge, schema)
             count = 1 if edge.letters else self._partitions[edge.source.operator]
-            made.operators.append(AddedOperator(edge.reader, reader, {"partitions": count}))
+            nodes[edge.reader] = Node(edge.reader, reader, {"partitions": count})
             begin = PortRef(edge.reader, "output")
             if edge.letters:
-                dead_letters.append(begin)
+                letters.append(begin)
             else:
-                sinks = tuple(map(cutter.ends.__getitem__, edge.sinks))
-                made.streams.append(AddedStream(edge.stream, begin, sinks, module=module_of(edge.stream)))
-        made.attributes_set = [one for one in app.attributes_set if cutter.holds(one.target)]
-        letters: Any = app.dead_letter_port
-        made.dead_letter_port = letters if letters is not None and cutter.holds(letters) else None
+                sinks = {ends[sink]: Sink() for sink in edge.sinks}
+                streams[edge.stream] = Stream(edge.stream, begin, sinks)
+        taker = graph.dead_letters
+        if taker is not None and taker.operator in elsewhere:
+            taker = None
         for name in dict.fromkeys(edge.writer for edge in region.writes):
             edges = [edge for edge in region.writes if edge.writer == name]
-            made.operators.append(AddedOperator(name, self._ends.writer(edges), {}))
-            _write(made, edges[0])
-        made.affinity = [kept for rule in self.whole.affinity if (kept := cutter.rule(rule)) is not None]
-        made.promises = [one for one in app.promises if not one.operator or one.operator in cutter.inside]
-        made.policies = [copy.deepcopy(one) for one in app.policies if cutter.decides(one)]
-        draft.policies, draft.promises = tuple(made.policies), tuple(made.promises)
-        made.regions, made.cut = [], None
-        made.dead_letter_sources = tuple(dead_letters)
-        made.window = app.window if region.window is None else region.window
-        attributes: Any = {**app.attributes, **region.attributes}
-        made.attributes = attributes
-        draft.region, draft.elsewhere = region.name, cutter.elsewhere
-        draft.modules = [module for module in draft.modules if cutter.whole(module.name)]
-        return made
+            nodes[name] = Node(name, self._ends.writer(edges))
+            entry, first = PortRef(name, "input"), edges[0]
+            if first.letters:
+                # it follows the partitions of no operator
+                nodes[name] = nodes[name].given("port", entry.port, {"partition_parallel": False})
+                taker = entry
+            else:  # beside the sinks that the stream has here
+                stream = streams.get(first.stream, Stream(first.stream, first.source, {}))
+                streams[first.stream] = replace(stream, sinks={**stream.sinks, entry: Sink()})
+        parts = {name: part for name, part in graph.parts.items() if _is_whole(name, inside, elsewhere)}
+        rules = [self._rule(rule, inside, parts) for rule in self.whole.affinity]
+        return replace(
+            graph,
+            window=graph.window if region.window is None else region.window,
+            attributes={**graph.attributes, **region.attributes},
+            nodes=nodes,
+            streams=streams,
+            parts=parts,
+            rules=(
+                *(("", one) for one in rules if one is not None),
+                *((name, one) for name, one in graph.rules if name in parts),
+            ),
+            regions=(),
+            policies=tuple(copy.deepcopy(one) for one in graph.policies if _decides(one, inside)),
+            promises=tuple(one for one in graph.promises if not one.operator or one.operator in inside),
+            dead_letters=taker,
+            letters_of_others=tuple(letters),
+            region=region.name,
+            elsewhere=elsewhere,
+        )
 
-
-def _write(made: Application, edge: QueueEdge) -> None:
-    """Let a stream lead into the writer of its queue, beside the sinks that it has here."""
-    entry: Any = PortRef(edge.writer, "input")
-    if edge.letters:
-        made.dead_letter_port = entry
-        several = {"partition_parallel": False}  # it follows the partitions of no operator
-        made.attributes_set.append(AddedAttributes(entry, several))
-        return
-    for number, stream in enumerate(made.streams):
-        if stream.name == edge.stream:
-            made.streams[number] = replace(stream, sinks=(*stream.sinks, entry))
-            return
-    made.streams.append(AddedStream(edge.stream, edge.source, (entry,), module=module_of(edge.stream)))
-
-
-class _Cutter:
-    """Cuts a region out of an application by name, without modules."""
-
-    def __init__(self, region: Region, app: Application) -> None:
-        names = frozenset(str(one.name) for one in app.operators)
-        self.inside = frozenset(region.operators)
-        self.elsewhere = names - self.inside
-        self.ends = {end: end for stream in app.streams for end in stream.sinks}
-        """The sinks with the ports of modules that lead there."""
-
-    def holds(self, target: PortRef | str) -> bool:
-        """Whether an operator, or a port of one, is in the region."""
-        return (target if isinstance(target, str) else target.operator) in self.inside
-
-    def stream(self, added: AddedStream) -> AddedStream | None:
-        """The part of a stream that is not decoupled, if its source is here; None if nothing is left of it.
-
-        A stream that only a queue reads is made by `_write`.
-        """
-        if not self.holds(added.source):
-            return None
-        left = moved_stream(added, lambda end: None if end in added.decoupled else end)
-        return left if left.sinks else None
-
-    def rule(self, rule: PlacementRule) -> AffinityRule | None:
+    def _rule(
+        self, rule: PlacementRule, inside: Collection[str], parts: Collection[str]
+    ) -> AffinityRule | None:
         """A rule of the whole application, as far as it is of operators here; None if nothing is left of it.
 
         Rules of modules that are wholly here, and those that attributes say, are read from there again.
         """
-        if rule.declared or self.whole(module_of(rule.name)):
-            return None
-        names = [name for name in rule.operators if name in self.inside]
-        if len(names) < (1 if rule.hosts else 2):
+        names = [name for name in rule.operators if name in inside]
+        is_read_again = rule.declared or module_of(rule.name) in parts
+        if is_read_again or len(names) < (1 if rule.hosts else 2):
             return None
         kind = AffinityType.ANTI_AFFINITY if rule.apart else AffinityType.AFFINITY
         return AffinityRule(kind, names, None, rule.locality, rule.relax, rule.hosts)
 
-    def decides(self, policy: Any) -> bool:
-        """Whether a policy is of operators of the region, or of none in particular."""
-        named = getattr(policy, "operators", None) or getattr(policy, "operator", None) or ()
-        names: Collection[str] = [named] if isinstance(named, str) else named
-        return not names or any(name in self.inside for name in names)
 
-    def whole(self, module: str) -> bool:
-        """Whether all operators of a module are in the region."""
-        inside = f"{module}."
-        own = [name for name in (*self.inside, *self.elsewhere) if name.startswith(inside)]
-        return bool(own) and self.inside.issuperset(own)
+def _within(stream: Stream, inside: Collection[str]) -> Stream | None:
+    """The part of a stream that is not decoupled, if its source is here; None if nothing is left of it.
+
+    A stream that only a queue reads is made with the queue's writer.
+    """
+    if stream.source is None or stream.source.operator not in inside:
+        return None
+    sinks = {end: sink for end, sink in stream.sinks.items() if not sink.decoupled}
+    return replace(stream, sinks=sinks) if sinks else None
+
+
+def _decides(policy: Any, inside: Collection[str]) -> bool:
+    """Whether a policy is of operators of the region, or of none in particular."""
+    named = getattr(policy, "operators", None) or getattr(policy, "operator", None) or ()
+    names: Collection[str] = [named] if isinstance(named, str) else named
+    return not names or any(name in inside for name in names)
+
+
+def _is_whole(module: str, inside: Collection[str], elsewhere: Collection[str]) -> bool:
+    """Whether all operators of a module are in the region."""
+    own = [name for name in (*inside, *elsewhere) if name.startswith(f"{module}.")]
+    return bool(own) and all(name in inside for name in own)

@@ -8,19 +8,19 @@ from dataclasses import replace
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.build.key_agreement import check_sharing
-from ridgeline.plan.change.editing import make_edits, names_made, of_modules
+from ridgeline.plan.change.editing import edited, names_made, of_modules
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
+from ridgeline.plan.graph import Graph
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.overrides import read_options, with_attributes_set
-from ridgeline.plan.references import Rewrite
+from ridgeline.plan.overrides import read_options
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import (
+    check_deciders,
     check_name,
     read_application,
-    read_deciders,
     read_listeners,
 )
 from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes
@@ -34,6 +34,8 @@ from ridgeline.plan.validate.streams import connect_dead_letters, read_streams, 
 from ridgeline.plan.validate.times import check_slides, check_times
 
 _NONE: Mapping[str, object] = {}
+Rewrite = Callable[[Graph], Graph]
+"""Gets an application by name, without modules, before it is checked; returns it, or another one."""
 
 
 def validate(
@@ -106,32 +108,27 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     matters. Checks, which `_check` calls, write faults only. So a check may be added wherever all is written
     that it reads; its place decides only where its faults stand among the others.
     """
-    draft, faults = Draft(str(app.name)), Faults()
+    faults = Faults()
     check_name(faults, "application", app.name)
-    read_deciders(draft, faults, app)
+    check_deciders(faults, app)
     given = of_modules(app, given)  # before modules are expanded, after which they are not there to be set
     expanded = expand(faults, app, given.properties)
-    draft.modules = list(dict.fromkeys(expanded.modules.values()))
     names = expanded.named | names_made((*given.kept, *given.edits))
     options = read_options(expanded.properties, given.attributes, names)
-    app = flatten(draft, faults, app, expanded, options)
-    skip_for_dead_letters(app, given.attributes)
-    if app.cut is not None:
-        app = app.cut(draft, app)
-    if rewrite is not None:
-        app = rewrite(draft, app)
-    options.taken(draft.elsewhere)
-    written = {str(added.name) for added in app.operators}  # a promise may be of one that edits remove
-    app, outside = make_edits(draft, faults, app, given, options)
-    overrides = with_attributes_set(app, outside)
-    read_application(draft, faults, app, overrides)
-    read_operators(draft, faults, app, overrides)
-    read_listeners(draft, faults, app, written)
-    read_port_attributes(draft, faults, overrides)
-    read_streams(draft, faults, app)
-    connect_dead_letters(draft, faults, app)
-    draft.affinity = read_affinity(draft, faults, app)
-    draft.regions = divide(draft, faults, app)
+    graph = skip_for_dead_letters(flatten(faults, app, expanded, options), given.attributes)
+    for rewritten in (app.cut, rewrite):
+        graph = graph if rewritten is None else rewritten(graph)
+    options.taken(graph.elsewhere)
+    written = set(graph.nodes)  # a promise may be of one that edits remove
+    draft = Draft(edited(faults, graph, given, options))
+    read_application(draft, faults)
+    read_operators(draft, faults)
+    read_listeners(draft, faults, written)
+    read_port_attributes(draft, faults)
+    read_streams(draft, faults)
+    connect_dead_letters(draft, faults)
+    draft.affinity = read_affinity(draft, faults)
+    draft.regions = divide(draft, faults)
     _check(draft, faults, check_connections, check_cycles)
     resolve_schemas(draft, faults)
     _check(draft, faults, check_declarations, check_slides, check_speculation, check_modes)
@@ -165,14 +162,14 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.attributes,
         operators,
         tuple(streams),
-        logical_modules(draft),
+        logical_modules(draft.graph.parts.values()),
         tuple(draft.affinity),
         tuple(draft.given_up),
         draft.listeners,
-        draft.policies,
-        draft.promises,
+        draft.graph.policies,
+        draft.graph.promises,
         draft.regions,
-        draft.region,
+        draft.graph.region,
     )
 
 

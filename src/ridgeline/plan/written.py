@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.application import AddedAttributes, AddedModule, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
-from ridgeline.plan.change.editing import make_edits, names_made, of_modules
-from ridgeline.plan.draft import Draft, Faults
-from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.change.editing import edited, names_made, of_modules
+from ridgeline.plan.draft import Faults
+from ridgeline.plan.graph import Graph, Node, Part, graph_of
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.modules.expanding import copied
 from ridgeline.plan.overrides import WINDOW, Overrides, read_options
-from ridgeline.plan.references import named
-from ridgeline.plan.region import PortRef
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import edits_between, read_specification
@@ -30,7 +28,7 @@ def specification_of_plan(logical: LogicalPlan) -> Document:
     It is read back, so its classes must be found by name, and a difference from the plan is a
     fault. Raises ValidationError with a fault for each thing that a specification cannot say.
     """
-    document = specification_of(application_of(logical))
+    document = specification_of(written(logical))
     left = edits_between(logical, read_specification(document, logical.application))
     if left:
         what = "a specification cannot say what runs: read back, it would"
@@ -41,75 +39,76 @@ def specification_of_plan(logical: LogicalPlan) -> Document:
     return document
 
 
-def application_of(logical: LogicalPlan) -> Application:
+def written(logical: LogicalPlan) -> Graph:
     """The application of a plan by name, as if its author had written what options and edits say.
 
     Raises ValidationError for what was said of operators inside of modules: outside, nothing says it.
     """
     if logical.source is None:
         raise LookupError(f"the plan of `{logical.application}` does not know what it was made of")
-    draft, faults = Draft(logical.application), Faults()
     app, given = logical.source
-    given = of_modules(app, given)
-    app = named(app)
-    names = {str(added.name) for added in app.operators} | {str(added.name) for added in app.modules}
-    names |= names_made((*given.kept, *given.edits))
+    faults, given, graph = Faults(), of_modules(app, given), graph_of(app)
+    names = {*graph.names, *names_made((*given.kept, *given.edits))}
     options = read_options(given.properties, given.attributes, names)
-    app.streams = [
-        replace(one, locality=options.streams.get(one.name, {}).get("locality", one.locality))
-        for one in app.streams
-    ]
-    made, overrides = make_edits(draft, faults, app, given, options)
-    _take_values(overrides, logical)
-    _settle(faults, made, overrides)
+    for name in options.streams.keys() & graph.streams.keys():
+        graph = graph.put_stream(graph.streams[name].placed(options.streams[name].get("locality")))
+    made = edited(faults, graph, given, options)
+    parts = {name: _with_options(faults, part, options) for name, part in made.parts.items()}
+    planned = {one.name: one for one in logical.operators}
+    nodes = {name: _settled(faults, one, graph.nodes.get(name), planned) for name, one in made.nodes.items()}
+    attributes = _planned(made.attributes, graph.attributes, logical.attributes)
+    window = attributes.pop(WINDOW, made.window)
     if faults.found:
         raise ValidationError(logical.application, faults.found)
-    return made
+    return replace(made, nodes=nodes, parts=parts, attributes=attributes, window=window)
 
 
-def _take_values(overrides: Overrides, logical: LogicalPlan) -> None:
-    """Attributes as the plan has them, in the place of texts."""
-    planned = Overrides()
-    planned.of("attribute").update(logical.attributes)
-    for one in logical.operators:
-        planned.of("attribute", one.name).update(one.attributes)
-        for kind, ports in (("port", one.ports), ("unifier", one.unifier_attributes)):
-            for port, values in ports.items():
-                planned.of(kind, one.name, port).update(values)  # type: ignore[arg-type]
-    for owner, given in overrides.items():
-        known = planned.of(*owner)
-        given.update({name: known[name] for name in given if name in known})
+def _planned(given: Any, before: Any, planned: Any) -> dict[str, Any]:
+    """Attributes; those that were not the author's as the plan has them, in the place of texts."""
+    return {
+        name: value if name in before and before[name] is value else planned.get(name, value)
+        for name, value in given.items()
+    }
 
 
-def _settle(faults: Faults, app: Application, overrides: Overrides) -> None:
-    """Give an application by name, and its modules, what was set from outside."""
-    given: Any = {**app.attributes, **overrides.of("attribute")}
-    app.window = given.pop(WINDOW, app.window)
-    app.attributes, app.operators, app.modules = given, list(app.operators), list(app.modules)
-    for module in app.modules:
-        _refuse_inside(faults, module, overrides)
-    parts: tuple[tuple[list[Any], str], ...] = ((app.operators, "operator"), (app.modules, "module"))
-    for of_kind, kind in parts:
-        for place, added in enumerate(of_kind):
-            if values := overrides.of("property", str(added.name)):
-                own = copied(getattr(added, kind))
-                set_properties(faults, str(added.name), own, values)
-                of_kind[place] = replace(added, **{kind: own})
-    app.attributes_set += [
-        AddedAttributes(PortRef(name, port) if port else name, values, unifier=kind == "unifier")
-        for (kind, name, port), values in overrides.items()
-        if kind != "property" and name and values
-    ]
+def _settled(faults: Faults, node: Node, author: Node | None, planned: dict[str, LogicalOperator]) -> Node:
+    """An operator with the properties and attributes that were set from outside."""
+    before, now = author or replace(node, attributes={}, ports={}, unifiers={}), planned[node.name]
+    own = node.operator
+    if node.properties:
+        own = copied(own)
+        set_properties(faults, node.name, own, node.properties)
+    sections = {
+        "ports": (node.ports, before.ports, now.ports),
+        "unifiers": (node.unifiers, before.unifiers, now.unifier_attributes),
+    }
+    of_ports: Any = {
+        section: {
+            port: _planned(values, earlier.get(port, {}), plan.get(port, {}))
+            for port, values in given.items()
+        }
+        for section, (given, earlier, plan) in sections.items()
+    }
+    attributes = _planned(node.attributes, before.attributes, now.attributes)
+    return replace(node, operator=own, attributes=attributes, **of_ports)
 
 
-def _refuse_inside(faults: Faults, module: AddedModule, overrides: Overrides) -> None:
-    """Refuse values of what is inside of a module; they are taken away."""
-    known = operator_type(type(module.module)).properties
-    for (kind, name, port), values in overrides.items():
-        for key in list(values) if name == module.name else ():
+def _with_options(faults: Faults, part: Part, options: Overrides) -> Part:
+    """A module with what options say of it; adds faults for what they say of what is inside."""
+    known = operator_type(type(part.module)).properties
+    own, attributes = {}, dict(part.attributes)
+    for (kind, name, port), values in options.items():
+        for key, value in values.items() if name == part.name else ():
             path = f"{kind}.{port}.{key}" if port else key
-            own = key.partition(".")[0] in known if kind == "property" else "." not in path
-            if not own:
-                del values[key]
+            if kind == "property" and key.partition(".")[0] in known:
+                own[key] = value
+            elif kind == "attribute" and "." not in path:
+                attributes[key] = value
+            else:
                 what = f"it is set from outside, inside of module `{name}`, which no specification says"
                 faults.add(f"{name}.{path}", what, _REMEDY)
+    if not own:
+        return replace(part, attributes=attributes)
+    module = copied(part.module)
+    set_properties(faults, part.name, module, own)
+    return replace(part, module=module, attributes=attributes)

@@ -167,9 +167,7 @@ def leading_to(app: Application, source: Source) -> Application:
         if not sinks:  # the port may have to be connected
             probe = found.add_operator(new_name(found, "unread"), Unread())
             sinks = (probe.input,)
-        found.streams.append(
-            replace(added, sinks=sinks, locality=None, persisted=(), faults=(), decoupled=())
-        )
+        found.streams.append(replace(added, sinks=sinks, locality=None, persisted=(), decoupled=()))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,14 +10,12 @@ from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
-from ridgeline.api.application import AddedOperator, Application
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher
 from ridgeline.operators.queue_output import QueueOutput
-from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.references import localities_of
+from ridgeline.plan.graph import Graph, Node, Sink
 from ridgeline.plan.region import PortRef
 from ridgeline.testing.matching import Row, row_of
 from ridgeline.testing.sinks import Collector, CollectorSink
@@ -109,20 +106,16 @@ def is_tap(plan: Plan, operator: str) -> bool:
     return isinstance(plan.logical.operator(operator).operator, Tap)
 
 
-def tap(_draft: Draft, app: Application) -> Application:
-    """A copy of an application by name, without modules, in which every stream has one more sink."""
-    taken = {str(added.name) for added in app.operators}
-    tapped = copy.copy(app)
-    tapped.operators = list(app.operators)
-    tapped.streams = []
-    for number, added in enumerate(app.streams, 1):
+def tap(graph: Graph) -> Graph:
+    """An application by name, without modules, in which every stream has one more sink."""
+    for number, stream in enumerate(graph.streams.values(), 1):
         name = f"tap-{number}"
-        while name in taken:
+        while name in graph.nodes:
             name += "-"
-        tapped.operators.append(AddedOperator(name, Tap(), {"partitions": 1}))
-        sinks = (*added.sinks, PortRef(name, "input"))  # which the stream's locality is not for
-        tapped.streams.append(replace(added, sinks=sinks, locality=localities_of(added) or None))
-    return tapped
+        sinks = {**stream.sinks, PortRef(name, "input"): Sink()}
+        tapped = graph.put(Node(name, Tap(), {"partitions": 1}))
+        graph = tapped.put_stream(replace(stream, sinks=sinks))
+    return graph
 
 
 def _in_order(plan: Plan, upstream: Mapping[str, Sequence[Port]]) -> set[str]:

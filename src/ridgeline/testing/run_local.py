@@ -14,7 +14,7 @@ from rich.console import Console
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError, ValidationError
-from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
+from ridgeline.api.operator import InputOperator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.support.files import is_local
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
@@ -35,11 +35,11 @@ from ridgeline.observe.identity import run_info
 from ridgeline.observe.judging import Judge
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.plan.change.succession import succeed
-from ridgeline.plan.draft import Draft
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.graph import Graph
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.references import Replace, replace_operators
+from ridgeline.plan.validation import Rewrite
 from ridgeline.policies.deciding import Deciders
 from ridgeline.regions.planning import WHOLE, PlannedRegion, Scope, resume_of
 from ridgeline.stram.changes import EditPlan
@@ -489,25 +489,24 @@ def _planned(
     app: Application,
     properties: Mapping[str, object],
     attributes: Mapping[str, object],
-    by_lists: Replace | None,
+    by_lists: Rewrite | None,
     kept: Sequence[Edit],
     edits: Sequence[Edit],
     *,
     capture: bool,
 ) -> Plan:
     """The plan of an application. `capture`: with taps, and with outputs that publish nothing."""
-    replacing = None if by_lists is None else partial(replace_operators, by_lists)
     if not capture:
-        return plan_application(app, properties, attributes, replacing, edits=edits, kept=kept)
+        return plan_application(app, properties, attributes, by_lists, edits=edits, kept=kept)
 
-    def tapping(draft: Draft, app: Application) -> Application:
-        return tap(draft, app if replacing is None else replacing(draft, app))
+    def tapping(graph: Graph) -> Graph:
+        return tap(graph if by_lists is None else by_lists(graph))
 
     try:
         return silence(plan_application(app, properties, attributes, tapping, edits=edits, kept=kept))
     except ValidationError:
         plan_application(
-            app, properties, attributes, replacing, edits=edits, kept=kept
+            app, properties, attributes, by_lists, edits=edits, kept=kept
         )  # raises it without a word about taps
         raise
 
@@ -535,21 +534,23 @@ def _no_spark() -> Any:
     raise RidgelineError("there is no Spark in process; run this application with `ridgeline run`")
 
 
-def _by_lists(name: str, inputs: Mapping[str, Iterable[object]]) -> Replace:
+def _by_lists(name: str, inputs: Mapping[str, Iterable[object]]) -> Rewrite:
     """A function that replaces each named operator by a ListInput.
 
     It raises RidgelineError for unknown names. `name`: of the application.
     """
 
-    def replaced(operators: Mapping[str, Operator]) -> Mapping[str, Operator]:
-        unknown = sorted(set(inputs) - set(operators))
+    def replaced(graph: Graph) -> Graph:
+        unknown = sorted(inputs.keys() - graph.nodes)
         if unknown:
             what = f"`inputs` names `{unknown[0]}`, which is not an operator of `{name}`"
-            raise RidgelineError(f"{what}; there are {sorted(operators)}")
-        found = {}
+            raise RidgelineError(f"{what}; there are {sorted(graph.nodes)}")
         for one, tuples in inputs.items():
-            found[one] = _played_by_list(one, operators[one], tuples)
-        return found
+            before = graph.nodes[one].operator
+            played = _played_by_list(one, before, tuples)
+            ports = dict(zip(*(operator_type(type(of)).outputs for of in (before, played)), strict=True))
+            graph, _ = graph.replaced(one, played, ports)
+        return graph
 
     return replaced
 

@@ -85,8 +85,6 @@ def test_what_is_left_makes_the_same_plan(app: Application, data: st.DataObject)
 
 QUERY = [AddOperator("q", {}), AddSink("prices", "q.first")]
 OTHER = [AddOperator("r", {}), AddSink("prices", "r.first")]
-AGAIN = [RemoveSink("s", "b.input"), AddSink("s", "b.input")]
-STREAM = AddStream("s", "a.out", ("b.input",))
 CHAIN = [AddOperator("q", {}), AddStream("more", "a.out", ("q.input",))]
 
 
@@ -97,8 +95,6 @@ CHAIN = [AddOperator("q", {}), AddStream("more", "a.out", ("q.input",))]
         ([*QUERY, *OTHER, RemoveOperator("q")], OTHER),
         ([*QUERY, SetProperty("q", "x", 1), Repartition("q", 2), RemoveOperator("q")], []),
         ([*CHAIN, RemoveOperator("q"), *CHAIN, RemoveOperator("q")], []),
-        ([*AGAIN, *AGAIN, *AGAIN], AGAIN),
-        ([STREAM, SetAttribute("stream.s", "locality", "x"), RemoveStream("s")], []),
         ([Repartition("a", 2), *QUERY, RemoveOperator("q"), Repartition("a", 3)], [Repartition("a", 3)]),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from ridgeline.api import Application, InputPort, Operator, OutputPort
 from support.plan.faulty import Listing
@@ -29,31 +29,9 @@ def empty_application() -> Application:
     return Application("empty")
 
 
-@faulty(
-    "`application`: the name of the application is empty; give it a name",
-    "`operator 1`: the name of the operator is empty; give it a name",
-    "`stream 1`: the name of the stream is empty; give it a name",
-)
-def empty_names() -> Application:
-    app = Application("")
-    source = app.add_operator("", Source())
-    store = app.add_operator("store", Store())
-    app.add_stream("  ", source.payments, store.input)
-    return app
-
-
-@faulty(
-    "`my app`: the name of the application has ' ' ... into files, metrics and addresses",
-    "`source.one`: the name of the operator has '.' ... into files, metrics and addresses",
-    "`operator 2`: the name of the operator is 7, ... of letters, digits, `_` and `-`",
-    "`a/b`: the name of the stream has '/' in it; ... into files, metrics and addresses",
-)
-def names_with_other_letters() -> Application:
-    app = Application("my app")
-    source = app.add_operator("source.one", Source())
-    store = app.add_operator(cast("str", 7), Store())
-    app.add_stream("a/b", source.payments, store.input)
-    return app
+@faulty("`my app`: the name of the application `my app` ... into files, metrics and addresses")
+def name_of_the_application() -> Application:
+    return chain(Application("my app"))
 
 
 @faulty("`window`: the window of the application: -1 is ... runs windows as fast as they get")
@@ -69,44 +47,6 @@ def negative_window() -> Application:
 )
 def application_attributes() -> Application:
     return chain(Application("test", snapshot_intervall=3, windows_kept=0, partitions=2, gpus=5))
-
-
-@faulty("`check`: the class `Check` was added, not an operator; add an instance: `Check(...)`")
-def class_instead_of_an_operator() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    check = app.add_operator("check", cast("Check", Check))
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, check.payments)
-    app.add_stream("valid", check.valid, store.input)
-    return app
-
-
-@faulty("`nothing`: None was added, which is no operator; add an instance of a subclass of `Operator`")
-def no_operator_at_all() -> Application:
-    app = chain(Application("test"))
-    app.add_operator("nothing", cast("Operator", None))
-    return app
-
-
-@faulty("`step`: 2 operators have the name `step`; give each operator a name of its own")
-def two_operators_of_one_name() -> Application:
-    app = Application("test")
-    source = app.add_operator("step", Source())
-    store = app.add_operator("step", Store())
-    app.add_stream("payments", source.payments, store.input)
-    return app
-
-
-@faulty("`source`: the same `Source` is added 2 times, ... make a new `Source(...)` for each")
-def one_operator_twice() -> Application:
-    app = Application("test")
-    source = Source()
-    app.add_operator("source", source)
-    app.add_operator("again", source)
-    store = app.add_operator("store", Store())
-    app.add_stream("payments", source.payments, store.input)
-    return app
 
 
 @faulty("`store`: `Careless.__init__` does not call the ... in it")

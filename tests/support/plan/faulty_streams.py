@@ -45,17 +45,6 @@ def required_output_not_connected() -> Application:
     return app
 
 
-@faulty("`payments`: 2 streams have the name `payments`; ... and all its sinks in one call")
-def two_streams_of_one_name() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    one = app.add_operator("one", Store())
-    two = app.add_operator("two", Store())
-    app.add_stream("payments", source.payments, one.input)
-    app.add_stream("payments", source.payments, two.input)
-    return app
-
-
 @faulty(
     "`source.payments`: 2 streams begin at this ... source.payments, ...)`",
     "`store.input`: 2 streams end at this input ... them in an operator before it",
@@ -82,56 +71,6 @@ def operator_that_was_not_added() -> Application:
     app.add_stream("payments", source.payments, check.payments)
     app.add_stream("valid", check.valid, store.input)
     app.add_stream("rejected", check.rejected, rejected.input)
-    return app
-
-
-@faulty(
-    "`operator`: the source of the stream is the ... name the port: `source.payments`",
-    "`class`: the source of the stream is the port ... that `add_operator` returned",
-    "`list`: the sink of the stream is a list, not a ... source, sink, sink)`",
-    "`text`: the sink of the stream is ... such as `balances.payments`",
-)
-def things_that_are_no_ports() -> Application:
-    app = Application("test")
-    source: Any = app.add_operator("source", Source())
-    check: Any = app.add_operator("check", Check())
-    balances: Any = app.add_operator("balances", Balances())
-    stores: Any = [app.add_operator(name, Store()) for name in ("one", "two", "three")]
-    app.add_stream("operator", source, check.payments)
-    app.add_stream("class", Check.valid, balances.payments)
-    app.add_stream("list", balances.balances, [store.input for store in stores[:2]])
-    app.add_stream("text", check.valid, "three.input", stores[2].input)
-    return app
-
-
-@faulty("`payments`: the stream goes from input port ... source.payments, check.payments)`")
-def source_and_sink_swapped() -> Application:
-    app = in_a_row(Application("test"), source=Source(), check=Check(), store=Store())
-    swapped = app.streams[0]
-    swapped.name, swapped.source, swapped.sinks = "payments", *swapped.sinks, (swapped.source,)
-    return app
-
-
-@faulty(
-    "`payments`: the sink of the stream, ... port; name an input port there",
-    "`wrong`: the source of the stream, ... port; name an output port there",
-)
-def ends_of_the_wrong_kind() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    check = app.add_operator("check", Check())
-    store = app.add_operator("store", Store())
-    other = app.add_operator("other", Store())
-    app.add_stream("payments", source.payments, check.payments, check.rejected)
-    app.add_stream("valid", check.valid, store.input)
-    app.add_stream("wrong", check.payments, other.input)
-    return app
-
-
-@faulty("`payments`: `store.input` is a sink of the stream twice; name it once")
-def sink_twice() -> Application:
-    app = in_a_row(Application("test"), payments=Source(), store=Store())
-    app.streams[0].sinks *= 2
     return app
 
 

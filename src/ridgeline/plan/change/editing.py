@@ -1,4 +1,4 @@
-"""Apply edits to an application by name: it is changed as if its author had written it so."""
+"""Apply edits to an application by name: the graph is as if its author had written it so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ridgeline.api.application import Application
 from ridgeline.api.operator import Operator
 from ridgeline.plan.change.editor import Editor
 from ridgeline.plan.change.kinds import kind_of, make_all
-from ridgeline.plan.draft import Draft, Faults
+from ridgeline.plan.draft import Faults
 from ridgeline.plan.edits import (
     AddOperator,
     Edit,
@@ -17,8 +17,9 @@ from ridgeline.plan.edits import (
     RemoveOperator,
     RenameOperator,
 )
+from ridgeline.plan.graph import Graph
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.overrides import Overrides, check_owners
+from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.spec.writer import operator_spec
 
 _NOTHING: Mapping[str, Any] = {}
@@ -69,33 +70,22 @@ def names_made(edits: Iterable[Edit]) -> set[str]:
     return made | {edit.new for edit in edits if isinstance(edit, RenameOperator)}
 
 
-def make_edits(
-    draft: Draft, faults: Faults, app: Application, given: Given, options: Overrides
-) -> tuple[Application, Overrides]:
-    """An application by name with all edits made, and what is given from outside; adds faults.
+def edited(faults: Faults, graph: Graph, given: Given, options: Overrides) -> Graph:
+    """A graph with all edits made, and with what is given from outside set; adds faults.
 
     Options name operators as they are called before or after the kept edits, or after all edits.
     """
-    modules = {str(added.name) for added in app.modules}
-    names = {str(added.name) for added in app.operators}
     if not given.edits and not given.kept:
-        check_owners(faults, options, names | modules)
-        return app, options
-    overrides = Overrides()
-    editor = Editor(draft, faults, app, overrides)
+        return options.set(faults, graph)
+    editor = Editor(faults, graph)
     make_all(editor, given.kept)
-    now = editor.names.keys()
     renamed, _ = names_after(given.kept)
-    for name in names - now:  # what is given to one that kept edits remove is dropped
-        options.move(name, renamed.get(name))
-    late = options.taken(names_made(given.edits) - now)
-    check_owners(faults, options, now | modules)
-    overrides.add(options)
+    for name in graph.nodes.keys() - editor.graph.nodes.keys():
+        options.move(name, renamed.get(name))  # what is given to one that kept edits remove is dropped
+    late = options.taken(names_made(given.edits) - editor.graph.nodes.keys())
+    editor.graph = options.set(faults, editor.graph)
     make_all(editor, given.edits)
-    made = editor.finished()
-    check_owners(faults, late, editor.names)
-    overrides.add(late)
-    return made, overrides
+    return late.set(faults, editor.finished())
 
 
 def names_after(edits: Sequence[Edit]) -> tuple[dict[str, str], set[str]]:

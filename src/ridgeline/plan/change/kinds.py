@@ -29,8 +29,8 @@ from ridgeline.plan.edits import (
     RenameOperator,
     ReplaceOperator,
 )
+from ridgeline.plan.graph import Kind
 from ridgeline.plan.logical import module_of
-from ridgeline.plan.references import put_in_place, rename_operator
 
 
 def _add(editor: Editor, edit: AddOperator) -> None:
@@ -38,8 +38,7 @@ def _add(editor: Editor, edit: AddOperator) -> None:
         return
     made = editor.made(edit.name, edit.spec)
     if made is not None:
-        editor.app.operators.append(made.operators[0])
-        editor.app.attributes_set += made.attributes_set
+        editor.graph = editor.graph.put(made)
 
 
 def _added(pair: PlanPair) -> Iterator[Edit]:
@@ -69,8 +68,8 @@ ADD_OPERATOR = EditKind(
 
 def _remove(editor: Editor, edit: RemoveOperator) -> None:
     """Remove an operator, or all of a module, with all that is said of it."""
-    if edit.name in editor.modules:
-        editor.forget([name for name in editor.names if name.startswith(f"{edit.name}.")])
+    if edit.name in editor.graph.parts:
+        editor.forget([name for name in editor.graph.nodes if name.startswith(f"{edit.name}.")])
     elif editor.find(edit.name) is not None and not editor.is_end_of_delay(edit.name):
         editor.forget([edit.name])
 
@@ -103,37 +102,28 @@ REMOVE_OPERATOR = EditKind(
 
 def _replace(editor: Editor, edit: ReplaceOperator) -> None:
     """Put another operator in the place of one, with the attributes that are not given again."""
-    added = editor.find(edit.name)
-    if added is not None and editor.is_end_of_delay(edit.name):
+    node = editor.find(edit.name)
+    if node is not None and editor.is_end_of_delay(edit.name):
         return
-    made = None if added is None else editor.made(edit.name, edit.spec)
-    if added is None or made is None:
+    made = None if node is None else editor.made(edit.name, edit.spec)
+    if made is None:
         editor.spoilt.discard(edit.name)
         return
-    (new,) = made.operators
-    overrides = editor.overrides
-    overrides.of("property", edit.name).clear()
-    lost = put_in_place(editor.draft, editor.app, edit.name, new.operator)
+    editor.graph, lost = editor.graph.replaced(edit.name, made.operator)
     for stream, port in lost:
-        kind = type(new.operator).__name__
+        kind = type(made.operator).__name__
         what = f"`{kind}` has no port `{port}`, where stream `{stream}` {'ends or begins'}"
         remedy = "remove the stream, or this sink of it, in the same change"
         editor.faults.add(f"{edit.name}.{port}", what, remedy)
-    attributes: Any = {**added.attributes, **new.attributes}
-    given = overrides.of("attribute", edit.name)
-    for name in new.attributes:
-        given.pop(name, None)
-        other = ONE_OF_TWO.get(name, "")
-        given.pop(other, None)
-        if other not in new.attributes:
-            attributes.pop(other, None)
-    placed = editor.names[edit.name]
-    editor.put(placed, replace(placed, attributes=attributes))
-    editor.app.attributes_set += made.attributes_set
-    for one in made.attributes_set:
-        kept = overrides.of("unifier" if one.unifier else "port", edit.name, one.target.port)
-        for name in one.attributes:
-            kept.pop(name, None)
+    new = replace(editor.graph.nodes[edit.name], properties={})
+    for name in made.attributes:
+        new = new.without(ONE_OF_TWO.get(name, ""))
+    new = new.given("attribute", "", made.attributes)
+    sections: tuple[tuple[Kind, Mapping[str, Any]], ...] = (("port", made.ports), ("unifier", made.unifiers))
+    for of, ports in sections:
+        for port, values in ports.items():
+            new = new.given(of, port, values)
+    editor.graph = editor.graph.put(new)
 
 
 def _replaced(pair: PlanPair) -> Iterator[Edit]:
@@ -162,18 +152,14 @@ REPLACE_OPERATOR = EditKind(
 
 def _rename(editor: Editor, edit: RenameOperator) -> None:
     """Give an operator another name; all that is said of it is said of that name."""
-    inside = module_of(edit.name) if edit.name in editor.names else ""
-    if inside or edit.name in editor.modules:
+    inside = module_of(edit.name) if edit.name in editor.graph.nodes else ""
+    if inside or edit.name in editor.graph.parts:
         what = f"it is inside of module `{inside}`" if inside else "it is a module"
         remedy = "give it another name where the module is written"
         editor.faults.add(edit.name, f"{what}, whose names are its own", remedy)
         return
-    added = editor.find(edit.name)
-    if added is None or edit.new == edit.name or not editor.is_free(edit.new):
-        return
-    editor.put(added, replace(added, name=edit.new))
-    rename_operator(editor.app, edit.name, edit.new)
-    editor.overrides.move(edit.name, edit.new)
+    if editor.find(edit.name) is not None and edit.new != edit.name and editor.is_free(edit.new):
+        editor.graph = editor.graph.renamed(edit.name, edit.new)
 
 
 RENAME_OPERATOR = EditKind(

@@ -21,7 +21,9 @@ from ridgeline.plan.edits import (
 
 
 def shortened(edits: Sequence[Edit]) -> list[Edit]:
-    """Edits that make the same application, without those that later ones undo or make superfluous.
+    """Edits that make the same application, without those that later ones make superfluous.
+
+    So are all edits of an operator that was added and removed, as queries are.
 
     >>> query = AddOperator("query", {}), AddSink("prices", "query.first")
     >>> shortened([Repartition("a", 2), *query, RemoveOperator("query"), Repartition("a", 3)])
@@ -52,32 +54,17 @@ def _without_older(edits: Sequence[Edit]) -> list[Edit]:
 
 
 def _undone(edits: Sequence[Edit], place: int) -> Collection[int]:
-    """If an edit takes away what one before it added: the numbers of all edits that were about that."""
-    match edits[place]:
-        case RemoveOperator(name):
-            added = [number for number in range(place) if _adds_operator(edits[number], name)]
-            found = _of_operator(edits, added[-1], place, name) if added else ()
-        case RemoveStream(name):
-            added = [number for number in range(place) if _adds_stream(edits[number], name)]
-            found = _of_stream(edits, added[-1], place, name) if added else ()
-        case RemoveSink(stream, sink):
-            about = [number for number in range(place) if _is_sink(edits[number], stream, sink)]
-            found = _of_sink(edits, about, place)
-        case _:
-            return ()
-    return found
-
-
-def _adds_operator(edit: Edit, name: str) -> bool:
-    return isinstance(edit, AddOperator) and edit.name == name
+    """If an edit takes away an operator that one before it added: the numbers of all edits about that."""
+    edit = edits[place]
+    if not isinstance(edit, RemoveOperator):
+        return ()
+    name = edit.name
+    added = [at for at, one in enumerate(edits[:place]) if isinstance(one, AddOperator) and one.name == name]
+    return _of_operator(edits, added[-1], place, name) if added else ()
 
 
 def _adds_stream(edit: Edit, name: str) -> bool:
     return isinstance(edit, AddStream) and edit.name == name
-
-
-def _is_sink(edit: Edit, stream: str, sink: str) -> bool:
-    return isinstance(edit, AddSink | RemoveSink) and (edit.stream, edit.sink) == (stream, sink)
 
 
 def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collection[int]:
@@ -107,31 +94,6 @@ def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Coll
             if _is_about(edit, stream):
                 return ()
     return own
-
-
-def _of_stream(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collection[int]:
-    """The edits from a stream's addition to its removal that were about it; none if others need them."""
-    own = {begin, end}
-    for number in range(begin + 1, end):
-        edit = edits[number]
-        if _is_about(edit, name):
-            own.add(number)
-        elif not kind_of(edit).keeps_all:
-            return ()
-    return own
-
-
-def _of_sink(edits: Sequence[Edit], about: Sequence[int], end: int) -> Collection[int]:
-    """A sink's addition and its removal; none if others may need them.
-
-    Nor if it may have been there before, by the application itself: then a removal takes that away, too.
-    `about`: the edits of this sink before the removal.
-    """
-    if len(about) < 2 or not isinstance(edits[about[-1]], AddSink):  # noqa: PLR2004  a removal, an addition
-        return ()
-    absent = isinstance(edits[about[-2]], RemoveSink)
-    between = edits[about[-1] + 1 : end]
-    return {about[-1], end} if absent and all(kind_of(edit).keeps_all for edit in between) else ()
 
 
 def _owner(port: str) -> str:

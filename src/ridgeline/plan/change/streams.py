@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-from ridgeline.api.application import AddedStream
 from ridgeline.api.errors import listed
 from ridgeline.plan.change.editor import Editor
 from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
 from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
 from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
+from ridgeline.plan.graph import Sink, Stream
 from ridgeline.plan.logical import locality_name
-from ridgeline.plan.references import localities_of, moved_stream
 from ridgeline.plan.validate.application import check_name
 
 
 def _add(editor: Editor, edit: AddStream) -> None:
     """Add a stream from a port where none begins yet."""
     check_name(editor.faults, "stream", edit.name)
-    if any(one.name == edit.name and editor.is_stream(one) for one in editor.app.streams):
+    if edit.name in editor.graph.streams and editor.graph.streams[edit.name].sinks:
         remedy = "give another name, or add sinks to that stream"
         editor.faults.add(edit.name, f"there is a stream `{edit.name}` already", remedy)
         return
@@ -29,20 +27,17 @@ def _add(editor: Editor, edit: AddStream) -> None:
     if not source or not sinks:
         return
     (begin,) = source
-    begun = [one for one in editor.app.streams if one.source == begin and editor.is_stream(one)]
+    standing = [one for one in editor.graph.streams.values() if one.sinks]
+    begun = [one for one in standing if one.source == begin]
     if begun:
         what = f"stream `{begun[0].name}` begins at `{edit.source}` already"
         editor.faults.add(edit.name, what, f"add the sinks to `{begun[0].name}`")
         return
-    ends = tuple(replace(sink, through=(*begin.through, *sink.through)) for sink in sinks)
-    locality: Any = edit.locality
-    editor.app.streams = [
-        one
-        for one in editor.app.streams
-        if editor.is_stream(one) or (one.name != edit.name and one.source != begin)
-    ]
-    editor.full.add(edit.name)
-    editor.app.streams.append(AddedStream(edit.name, begin, ends, locality))
+    ends = [replace(sink, through=(*begin.through, *sink.through)) for sink in sinks]
+    made = Stream(edit.name, begin, dict.fromkeys(ends, Sink(edit.locality)))
+    streams = {one.name: one for one in editor.graph.streams.values() if one.sinks or one.source != begin}
+    streams.pop(edit.name, None)
+    editor.graph = replace(editor.graph, streams={**streams, edit.name: made})
 
 
 def _added(pair: PlanPair) -> Iterator[Edit]:
@@ -80,9 +75,8 @@ ADD_STREAM = EditKind(
 
 
 def _remove(editor: Editor, edit: RemoveStream) -> None:
-    found = editor.stream(edit.name, edit.name)
-    if found is not None:
-        editor.app.streams = [one for one in editor.app.streams if one is not found]
+    if editor.stream(edit.name, edit.name) is not None:
+        editor.graph = editor.graph.without_streams([edit.name])
 
 
 def _removed(pair: PlanPair) -> Iterator[Edit]:
@@ -105,10 +99,10 @@ def _add_sink(editor: Editor, edit: AddSink) -> None:
     sinks = editor.end(edit.stream, edit.sink, "input")
     if stream is None or sinks is None:
         return
-    localities = localities_of(stream)
-    if edit.locality is not None:
-        localities |= dict.fromkeys(sinks, edit.locality)
-    editor.put_stream(stream, replace(stream, sinks=(*stream.sinks, *sinks), locality=localities or None))
+    for end in stream.sinks.keys() & sinks:
+        editor.faults.add(edit.stream, f"`{end}` is a sink of the stream twice", "name it once")
+    added = dict.fromkeys(sinks, Sink(edit.locality))
+    editor.graph = editor.graph.put_stream(replace(stream, sinks={**stream.sinks, **added}))
 
 
 def _sinks_added(pair: PlanPair) -> Iterator[Edit]:
@@ -144,12 +138,12 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
     ends = editor.end(edit.stream, edit.sink, "input")
     if stream is None or ends is None:
         return
-    left = moved_stream(stream, lambda end: None if end in ends else end)
-    if left is stream:
+    left = {end: sink for end, sink in stream.sinks.items() if end not in ends}
+    if len(left) == len(stream.sinks):
         what = f"`{edit.sink}` is no sink of stream `{edit.stream}`"
         editor.faults.add(edit.stream, what, f"its sinks are {listed(map(str, stream.sinks))}")
         return
-    editor.put_stream(stream, left)
+    editor.graph = editor.graph.put_stream(replace(stream, sinks=left))
 
 
 def _sinks_removed(pair: PlanPair) -> Iterator[Edit]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from ridgeline.api.application import AddedOperator
 from ridgeline.api.errors import ChangeError, did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask
@@ -34,6 +33,7 @@ from ridgeline.plan.change.kind import (
 )
 from ridgeline.plan.change.plan_pair import PlanPair
 from ridgeline.plan.edits import Edit, Repartition, SetAttribute, SetProperty
+from ridgeline.plan.graph import Kind
 from ridgeline.plan.logical import LogicalOperator
 from ridgeline.plan.same_values import altered_properties, same_value
 
@@ -67,7 +67,8 @@ def _masked_property(edit: SetProperty, is_secret: IsSecret) -> SetProperty:
 
 def _set_property(editor: Editor, edit: SetProperty) -> None:
     """Set a property, or an entry of one. Raises ChangeError for a value that would run as code."""
-    if editor.find(edit.operator, edit.property) is None:
+    node = editor.find(edit.operator, edit.property)
+    if node is None:
         return
     if named_by_command(edit.value):
         raise ChangeError(
@@ -75,11 +76,10 @@ def _set_property(editor: Editor, edit: SetProperty) -> None:
             "would run as code; give it at the start (`-D`, a configuration file), or name `env:` or `file:`"
         )
     value = editor.value(f"{edit.operator}.{edit.property}", edit.value)
-    given = editor.overrides.of("property", edit.operator)
-    for name in [name for name in given if name.startswith(f"{edit.property}.")]:
-        del given[name]  # what was set of an entry, before the whole
-    given.pop(edit.property, None)  # it is set after entries of it that were given before, so it moves last
-    given[edit.property] = value
+    # not what was set before of it or of an entry; it is set after entries of it that were given before
+    name, entries = edit.property, f"{edit.property}."
+    left = {key: one for key, one in node.properties.items() if key != name and not key.startswith(entries)}
+    editor.graph = editor.graph.put(replace(node, properties={**left, name: value}))
 
 
 def _property_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
@@ -145,48 +145,28 @@ def _set_attribute(editor: Editor, edit: SetAttribute) -> None:
     where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
     value = editor.value(where, edit.value)
     if not edit.operator:
-        editor.overrides.of("attribute")[edit.attribute] = value
+        given = {**editor.graph.attributes, edit.attribute: value}
+        editor.graph = replace(editor.graph, attributes=given)
         return
     kind, _, stream = edit.operator.partition(".")
-    if kind == "stream" and stream and kind not in editor.names:
+    if kind == "stream" and stream and kind not in editor.graph.nodes:
         _set_of_stream(editor, stream, edit.attribute, value)
         return
-    added = editor.find(edit.operator, edit.attribute)
-    if added is None:
+    node = editor.find(edit.operator, edit.attribute)
+    if node is None:
         return
     if edit.attribute == "partitioner" and isinstance(value, Mapping):
         value = editor.partitioner(where, value)
-    if edit.port:
-        given = editor.overrides.of("unifier" if edit.unifier else "port", edit.operator, edit.port)
-    elif edit.unifier:
+    if edit.unifier and not edit.port:
         what = "an attribute of unifiers is given without the output port that they merge"
         editor.faults.add(where, what, "name the `port`")
         return
-    else:
-        given = editor.overrides.of("attribute", edit.operator)
-        _leave_out(editor, added, ONE_OF_TWO.get(edit.attribute))
-        if value is None:
-            _leave_out(editor, added, edit.attribute)
-            given.pop(edit.attribute, None)
-            return
-    given.pop(ONE_OF_TWO.get(edit.attribute, ""), None)
-    given[edit.attribute] = value
-
-
-def _leave_out(editor: Editor, added: AddedOperator, attribute: str | None) -> None:
-    """Take an attribute of an operator away, wherever its author gave it."""
-    if attribute is None:
-        return
-    added = editor.names[str(added.name)]  # as edits before have left it
-
-    def others(given: Mapping[str, Any]) -> Any:
-        return {name: value for name, value in given.items() if name != attribute}
-
-    editor.put(added, replace(added, attributes=others(added.attributes)))
-    editor.app.attributes_set = [
-        replace(one, attributes=others(one.attributes)) if one.target == str(added.name) else one
-        for one in editor.app.attributes_set
-    ]
+    if not edit.port:
+        node = node.without(edit.attribute).without(ONE_OF_TWO.get(edit.attribute, ""))
+    if edit.port or value is not None:
+        section: Kind = "attribute" if not edit.port else "unifier" if edit.unifier else "port"
+        node = node.given(section, edit.port, {edit.attribute: value})
+    editor.graph = editor.graph.put(node)
 
 
 def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> None:
@@ -199,7 +179,7 @@ def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> Non
         what = f"there is no attribute `{attribute}` of streams"
         editor.faults.add(where, what, did_you_mean(attribute, ["locality"]))
         return
-    editor.put_stream(found, replace(found, locality=value))
+    editor.graph = editor.graph.put_stream(found.placed(value))
 
 
 def _application_differences(pair: PlanPair) -> Iterator[Edit]:
@@ -345,9 +325,10 @@ def _repartition_text(edit: Repartition) -> str:
 
 def _repartition(editor: Editor, edit: Repartition) -> None:
     """Set the attributes `partitions` and `partitioner` of an operator."""
-    if editor.find(edit.operator, "partitions") is None:
+    node = editor.find(edit.operator, "partitions")
+    if node is None:
         return
-    given = editor.overrides.of("attribute", edit.operator)
+    given: dict[str, Any] = {}
     if edit.partitions is None and edit.partitioner is None:
         what = "it is to be repartitioned, but neither `partitions` nor `partitioner` is given"
         editor.faults.add(f"{edit.operator}.partitions", what, "say how many partitions it is to have")
@@ -357,6 +338,7 @@ def _repartition(editor: Editor, edit: Repartition) -> None:
         made = editor.partitioner(f"{edit.operator}.partitioner", edit.partitioner)
         if made is not None:
             given["partitioner"] = made
+    editor.graph = editor.graph.put(node.given("attribute", "", given))
 
 
 def _partition_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:

@@ -6,23 +6,23 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import traceback
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ridgeline.api.application import AddedModule, AddedOperator, Application
 from ridgeline.api.attributes import OperatorAttributes
-from ridgeline.api.errors import described, did_you_mean, listed, shorten
+from ridgeline.api.errors import described, did_you_mean, listed
 from ridgeline.api.module import Module
-from ridgeline.api.operator import Operator
 from ridgeline.plan.draft import DraftModule, Faults, ModuleScope
 from ridgeline.plan.overrides import key_splitter
-from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.operators import set_properties
 from ridgeline.plan.validate.ports import declared_schema
 
+_API = str(Path(inspect.getfile(Application)).parent)
 _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""
 
@@ -68,34 +68,34 @@ class _Expander:
         self.operators: list[AddedOperator] = []
         self.scopes: list[ModuleScope] = []
         self.modules: dict[int, DraftModule] = {}
+        self.homes: dict[int, str] = {}
+        """The full names of operators, by the `id` of the author's instance."""
         self.used: set[str] = set()
         self.endless = False
 
     def walk(self, scope: ModuleScope, defaults: OperatorAttributes, above: list[Module]) -> None:
         """Take what a scope holds; `above`: the modules that it is in, the outermost first."""
         self.scopes.append(scope)
-        self.names(scope)
         modules = list(scope.app.modules)
         for position, added in enumerate([*scope.app.operators, None]):
             # a module stands among the operators where it was added: ids and states follow that order
             for module in [module for module in modules if module.position == position]:
                 self.module(scope, module, defaults, above)
             if added is not None:
+                name = scope.inner(added.name)
+                if (first := self.homes.setdefault(id(added.operator), name)) != name:
+                    self.twice(first, name, added.operator)
+                    continue
                 scope.operators.add(id(added.operator))
-                name = check_name(self.faults, "operator", added.name, position + 1, scope.name)
-                self.distinct(scope, str(added.name))
+                self.distinct(scope, added.name)
                 given: Any = {**defaults, **added.attributes}
                 self.operators.append(replace(added, name=name, attributes=given, module=scope.name))
 
-    def names(self, scope: ModuleScope) -> None:
-        """Refuse names that a module shares with another one, or with an operator."""
-        modules = Counter(str(added.name) for added in scope.app.modules)
-        operators = {str(added.name) for added in scope.app.operators}
-        for name, uses in modules.items():
-            if name in operators or uses > 1:
-                both = f"{uses} modules have" if uses > 1 else "an operator and a module have"
-                what = f"{both} the name `{name}`"
-                self.faults.add(scope.inner(name), what, "give each a name of its own")
+    def twice(self, first: str, name: str, thing: object) -> None:
+        """Refuse an operator or a module that is at two places."""
+        kind = type(thing).__name__
+        what = f"the same `{kind}` is added twice, as `{first}` and `{name}`"
+        self.faults.add(name, what, f"make a new `{kind}(...)` for each")
 
     def distinct(self, scope: ModuleScope, name: str) -> None:
         """Refuse an operator or a module inside that has the name of a property of its module."""
@@ -108,15 +108,13 @@ class _Expander:
         self, scope: ModuleScope, added: AddedModule, defaults: OperatorAttributes, above: list[Module]
     ) -> None:
         """Expand one module. Nothing is expanded after one that seems to contain itself."""
-        position = scope.app.modules.index(added) + 1
-        where = check_name(self.faults, "module", added.name, position, scope.name)
+        where = scope.inner(added.name)
         if self.endless or self.refuse(where, added.module, above):
-            if isinstance(added.module, Module):
-                nothing = ModuleScope(where, Application(self.root.name))
-                failed = DraftModule(where, added.module, scope, nothing, failed=True)
-                self.modules.setdefault(id(added.module), failed)
+            nothing = ModuleScope(where, Application(self.root.name))
+            failed = DraftModule(where, added.module, scope, nothing, failed=True)
+            self.modules.setdefault(id(added.module), failed)
             return
-        self.distinct(scope, str(added.name))
+        self.distinct(scope, added.name)
         inside = ModuleScope(where, Application(self.root.name, self.root.window))
         module = DraftModule(where, copied(added.module), scope, inside)
         inside.module = module
@@ -132,33 +130,20 @@ class _Expander:
         else:
             module.failed = True
 
-    def refuse(self, where: str, module: object, above: list[Module]) -> bool:
-        """Return True, and add a fault, for what cannot be expanded."""
+    def refuse(self, where: str, module: Module, above: list[Module]) -> bool:
+        """Return True, and add a fault, for a module that cannot be expanded."""
         kind = type(module).__name__
-        if not isinstance(module, Module):
-            what = f"{shorten(module)} was added, which is no module"
-            remedy = "add an instance of a subclass of `Module`"
-            if isinstance(module, type) and issubclass(module, Module):
-                what = f"the class `{module.__name__}` was added, not a module"
-                remedy = f"add an instance: `{module.__name__}(...)`"
-            elif isinstance(module, Operator):
-                what, remedy = f"the operator `{kind}` was added as a module", "add it with `add_operator`"
-            self.faults.add(where, what, remedy)
-            return True
         if any(module is other for other in above):
             self.faults.add(where, f"module `{kind}` contains itself", "add another module, or none")
-            return True
-        if id(module) in self.modules:
-            first = self.modules[id(module)]
-            what = f"the same `{kind}` is added twice, as `{first.name}` and `{where}`"
-            self.faults.add(where, what, f"make a new `{kind}(...)` for each")
-            return True
-        if len(above) // 2 >= _DEEPEST:
+        elif id(module) in self.modules:
+            self.twice(self.modules[id(module)].name, where, module)
+        elif len(above) // 2 >= _DEEPEST:
             self.endless = True
             what = f"it is the last of {_DEEPEST + 1} modules inside each other; `{kind}` may contain itself"
             self.faults.add(where, what, "end it, such as by a property that counts down")
-            return True
-        return False
+        else:
+            return False
+        return True
 
     def declarations(self, module: DraftModule) -> bool:
         """Refuse what has no effect in the body of a module's class."""
@@ -282,6 +267,7 @@ def _fresh(app: Application, name: str) -> object:
 
 
 def _place(error: Exception) -> str:
-    """Where an exception of `populate` came from: the last line of it in no library of ours."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
+    """Where an exception of `populate` came from: the last line of it that is not of the API."""
+    lines = traceback.extract_tb(error.__traceback__)[1:]
+    frames = [one for one in lines if not one.filename.startswith(_API)]
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

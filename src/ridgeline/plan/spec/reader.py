@@ -9,7 +9,7 @@ from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import KEEP, AddedAttributes, Application
-from ridgeline.api.errors import Fault, did_you_mean
+from ridgeline.api.errors import Fault, FaultError, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.build.property_values import decoded
@@ -25,7 +25,6 @@ from ridgeline.plan.spec.model import (
     check_document,
 )
 from ridgeline.plan.spec.values import (
-    ValueFaultError,
     import_class,
     made_of,
     read_partitioner,
@@ -84,7 +83,7 @@ class Reader:
         for name, region in self.specification.regions.items():
             self._add_region(name, region)
         if (output := self._persist("dead_letters", self.specification.dead_letters)) is not None:
-            with self._adding():
+            with self._adding("dead_letters"):
                 self.application.dead_letters(output)
         for rule in self.specification.affinity:
             self.application.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
@@ -102,7 +101,7 @@ class Reader:
         """Note a fault that is raised."""
         try:
             yield
-        except ValueFaultError as error:
+        except FaultError as error:
             self._fault(where, error.what, error.remedy)
 
     def _values(self, where: str, given: Mapping[str, object]) -> dict[str, Any]:
@@ -126,9 +125,9 @@ class Reader:
             self._spoilt.add(name)
         if operator is not None:
             listeners = self._deciders(f"{where}.stats_listeners", given.stats_listeners, "observe")
-            self.made[name] = self.application.add_operator(
-                name, operator, stats_listeners=listeners, **attributes
-            )
+            with self._noting(where):
+                self.application.add_operator(name, operator, stats_listeners=listeners, **attributes)
+            self.made[name] = operator
             self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
             self._set_attributes(name, f"{where}.unifiers", given.unifiers, unifier=True)
 
@@ -157,12 +156,12 @@ class Reader:
         properties = self._values(f"{where}.properties", given.properties)
         attributes = self._values(f"{where}.attributes", given.attributes)
         module = None if kind is None else self._make(where, kind, properties)
-        if name in self.made:
-            self._fault(where, f"there is an operator `{name}` too", "give each a name of its own")
         if module is None or len(self._faults) > before:
             self._spoilt.add(name)
         else:
-            self.made[name] = self.application.add_module(name, module, **attributes)
+            with self._noting(where):
+                self.application.add_module(name, module, **attributes)
+                self.made[name] = module
 
     def _set_attributes(
         self, name: str, where: str, given: Mapping[str, Mapping[str, object]], *, unifier: bool
@@ -218,7 +217,7 @@ class Reader:
             if by_sink and persist is not None:
                 what = "`persist` is given for the stream and for single sinks"
                 self._fault(f"{where}.persist", what, "give it for one of them")
-            with self._adding():
+            with self._adding(where):
                 given_persist = persist or by_sink or None
                 apart = [point for point, sink in zip(sinks, given.sinks(), strict=True) if sink.decoupled]
                 keep = KEEP if given.keep is None else given.keep
@@ -247,10 +246,11 @@ class Reader:
             self.application.set_region(name, *operators, window=given.window, **attributes)
 
     @contextlib.contextmanager
-    def _adding(self) -> Iterator[None]:
-        """Give the operators that the application adds by itself their attributes."""
+    def _adding(self, where: str) -> Iterator[None]:
+        """Note faults; give the operators that the application adds by itself their attributes."""
         before = len(self.application.operators)
-        yield
+        with self._noting(where):
+            yield
         for added in self.application.operators[before:]:
             added.attributes = self._persisters.get(id(added.operator), {})
             self.made[added.name] = added.operator

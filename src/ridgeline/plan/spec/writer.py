@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.application import KEEP, AddedModule, AddedOperator, AddedRegion, AddedStream, Application
+from ridgeline.api.application import KEEP, AddedRegion, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.properties import property_types
-from ridgeline.plan.references import named
-from ridgeline.plan.region import PortRef
+from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
 from ridgeline.plan.shown_properties import is_default
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document, Form
@@ -29,16 +28,17 @@ def document_text(document: Document, form: Form) -> str:
     return write_document(document, form)
 
 
-def specification_of(app: Application) -> Document:
+def specification_of(app: Application | Graph) -> Document:
     """The application, which is valid, as a document from which an equal plan is made.
 
     Properties are written that differ from their defaults, and all attributes that were set. Raises
     ValidationError naming the operator and property of all that cannot be written.
     """
-    writer = _Writer(app)
-    document = writer.document()
+    graph = app if isinstance(app, Graph) else graph_of(app)
+    writer = _Writer()
+    document = writer.document(graph)
     if writer.faults:
-        raise ValidationError(app.name, writer.faults)
+        raise ValidationError(graph.name, writer.faults)
     return document
 
 
@@ -47,19 +47,17 @@ def operator_spec(name: str, operator: Operator, attributes: Mapping[str, Any]) 
 
     Raises ValidationError.
     """
-    app = Application(name)
-    app.operators.append(AddedOperator(name, operator, cast("Any", attributes)))
-    writer = _Writer(app, of_script=True)
-    found = writer.document()["operators"][name]
+    writer = _Writer(of_script=True)
+    found = writer.operator(Node(name, operator, attributes))
     if writer.faults:
         raise ValidationError(name, writer.faults)
-    return cast("Document", found)
+    return found
 
 
 def operator_specs(app: Application, names: Collection[str]) -> tuple[dict[str, Document], list[Fault]]:
     """Some operators of an application as a specification writes them, and what of them cannot be written."""
-    writer = _Writer(app)
-    written = {added.name: writer.operator(added) for added in app.operators if added.name in names}
+    writer = _Writer()
+    written = {name: writer.operator(one) for name, one in graph_of(app).nodes.items() if name in names}
     return written, writer.faults
 
 
@@ -69,31 +67,29 @@ class _Writer:
     `of_script`: classes of the script that runs are written as `__main__.Name`.
     """
 
-    def __init__(self, app: Application, *, of_script: bool = False) -> None:
-        self._app = app = named(app)
+    def __init__(self, *, of_script: bool = False) -> None:
         self._of_script = of_script
         self.faults: list[Fault] = []
 
-    def document(self) -> Document:
+    def document(self, graph: Graph) -> Document:
         """All that can be written."""
-        app = self._app
-        found: Document = {"application": app.name, "window": app.window}
-        if app.attributes:
-            found["attributes"] = self._attributes("", app.attributes)
-        found["operators"] = {added.name: self.operator(added) for added in app.operators}
-        if app.modules:
-            found["modules"] = {added.name: self._module(added) for added in app.modules}
-        found["streams"] = {added.name: self._stream(added) for added in app.streams}
-        if app.dead_letter_port is not None:
-            found["dead_letters"] = str(app.dead_letter_port)
-        if app.regions:
-            found["regions"] = {added.name: self._region(added) for added in app.regions}
-        if app.affinity:
-            found["affinity"] = [self._rule(rule) for rule in app.affinity]
-        if app.policies:
-            found["policies"] = [self._decider(app.name, "policy", policy) for policy in app.policies]
-        if app.promises:
-            found["promises"] = [write_promise(promise) for promise in app.promises]
+        found: Document = {"application": graph.name, "window": graph.window}
+        if graph.attributes:
+            found["attributes"] = self._attributes("", graph.attributes)
+        found["operators"] = {name: self.operator(node) for name, node in graph.nodes.items()}
+        if graph.parts:
+            found["modules"] = {name: self._module(part) for name, part in graph.parts.items()}
+        found["streams"] = {name: self._stream(stream) for name, stream in graph.streams.items()}
+        if graph.dead_letters is not None:
+            found["dead_letters"] = str(graph.dead_letters)
+        if graph.regions:
+            found["regions"] = {added.name: self._region(added) for added in graph.regions}
+        if graph.rules:
+            found["affinity"] = [self._rule(rule) for _, rule in graph.rules]
+        if graph.policies:
+            found["policies"] = [self._decider(graph.name, "policy", policy) for policy in graph.policies]
+        if graph.promises:
+            found["promises"] = [write_promise(promise) for promise in graph.promises]
         return found
 
     def _attributes(self, owner: str, given: Mapping[str, Any]) -> Document:
@@ -103,27 +99,22 @@ class _Writer:
             found[name] = self._value(where, "attribute", name, getattr(value, "name", value), Any)
         return found
 
-    def operator(self, added: AddedOperator) -> Document:
+    def operator(self, node: Node) -> Document:
         """Its class, with the properties and attributes that are not the defaults."""
-        found = self._made(added.name, added.operator)
-        if added.migrations:
+        found = self._made(node.name, node.operator)
+        if node.migrations:
             what = "the application gives it migrations, which no specification holds"
-            self.faults.append(Fault(added.name, what, "list them in its class: `migrations = [...]`"))
-        if added.listeners:
-            written = [self._decider(added.name, "listener", one) for one in added.listeners]
+            self._fault(node.name, what, "list them in its class: `migrations = [...]`")
+        if node.listeners:
+            written = [self._decider(node.name, "listener", one) for one in node.listeners]
             found["stats_listeners"] = written
-        attributes: dict[str, Any] = dict(added.attributes)
-        for given in self._app.attributes_set:
-            if given.target == added.name:
-                attributes |= given.attributes
-        if attributes:
-            found["attributes"] = self._attributes(added.name, attributes)
-        for given in self._app.attributes_set:
-            if isinstance(given.target, PortRef) and given.target.operator == added.name:
-                section = found.setdefault("unifiers" if given.unifier else "ports", {})
-                port = given.target.port
-                values = self._attributes(f"{added.name}.{port}", given.attributes)
-                section[port] = section.get(port, {}) | values
+        if node.attributes:
+            found["attributes"] = self._attributes(node.name, node.attributes)
+        for section, given in (("ports", node.ports), ("unifiers", node.unifiers)):
+            if given:
+                found[section] = {
+                    port: self._attributes(f"{node.name}.{port}", values) for port, values in given.items()
+                }
         return found
 
     def _decider(self, owner: str, what: str, decider: Any) -> object:
@@ -133,14 +124,10 @@ class _Writer:
             self._fault(owner, f"a {what} cannot be written: {error.what}", error.remedy)
             return None
 
-    def _module(self, added: AddedModule) -> Document:
-        found = self._made(added.name, added.module)
-        attributes: dict[str, Any] = dict(added.attributes)
-        for given in self._app.attributes_set:
-            if given.target == added.name:
-                attributes |= given.attributes
-        if attributes:
-            found["attributes"] = self._attributes(added.name, attributes)
+    def _module(self, part: Part) -> Document:
+        found = self._made(part.name, part.module)
+        if part.attributes:
+            found["attributes"] = self._attributes(part.name, part.attributes)
         return found
 
     def _made(self, name: str, thing: Any) -> Document:
@@ -178,23 +165,26 @@ class _Writer:
             self._fault(where, f"{what} `{name}` cannot be written: {error.what}", error.remedy)
             return None
 
-    def _stream(self, added: AddedStream) -> Document:
+    def _stream(self, stream: Stream) -> Document:
         """A stream: its ends, and what each sink has of its own."""
-        own = added.locality if isinstance(added.locality, Mapping) else {}
-        every = len(added.decoupled) == len(added.sinks)
+        own = stream.sinks.values()
+        places = {None if one.locality is None else _name(one.locality) for one in own}
+        same, every = len(places) == 1, all(one.decoupled for one in own)
         sinks = []
-        for sink in added.sinks:
-            values: Document = {"locality": _name(own[sink])} if sink in own else {}
-            if not every and sink in added.decoupled:
+        for end, sink in stream.sinks.items():
+            values: Document = {}
+            if not same and sink.locality is not None:
+                values["locality"] = _name(sink.locality)
+            if not every and sink.decoupled:
                 values["decoupled"] = True
-            sinks.append({"port": str(sink), **values} if values else str(sink))
-        found: Document = {"from": str(added.source), "to": sinks}
-        if added.decoupled and every:
+            sinks.append({"port": str(end), **values} if values else str(end))
+        found: Document = {"from": str(stream.source), "to": sinks}
+        if every:
             found["decoupled"] = True
-        if added.decoupled and added.keep != KEEP:
-            found["keep"] = added.keep
-        if added.locality is not None and not own:
-            found["locality"] = _name(added.locality)
+        if any(one.decoupled for one in own) and stream.keep != KEEP:
+            found["keep"] = stream.keep
+        if same and places != {None}:
+            found["locality"] = places.pop()
         return found
 
     def _region(self, added: AddedRegion) -> Document:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
-from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.support.patterns import Pattern
@@ -19,18 +19,16 @@ _BY_ATTRIBUTE = {"locality_host": Locality.NODE_LOCAL, "locality_rack": Locality
 """The attributes of operators that name a host or a rack."""
 
 
-def read_affinity(draft: Draft, faults: Faults, app: Application) -> list[PlacementRule]:
+def read_affinity(draft: Draft, faults: Faults) -> list[PlacementRule]:
     """The affinity rules of an application and of its modules; adds faults for what they name."""
     rules = []
-    for position, rule in enumerate(app.affinity, 1):
-        read = _read(draft, faults, f"affinity {position}", "", rule)
+    positions = Counter[str]()
+    for module, rule in draft.graph.rules:
+        positions[module] += 1
+        prefix = f"{module}." if module else ""
+        read = _read(draft, faults, f"{prefix}affinity {positions[module]}", prefix, rule)
         if read is not None:
             rules.append(read)
-    for module in draft.modules:
-        for position, rule in enumerate(module.rules, 1):
-            read = _read(draft, faults, f"{module.name}.affinity {position}", f"{module.name}.", rule)
-            if read is not None:
-                rules.append(read)
     for attribute, locality in _BY_ATTRIBUTE.items():
         for operator in draft.operators:
             host = operator.attributes[attribute]
@@ -107,7 +105,7 @@ def _hosts(faults: Faults, where: str, rule: AffinityRule, locality: str) -> tup
 def _named(draft: Draft, faults: Faults, where: str, prefix: str, rule: AffinityRule) -> list[str]:
     """The operators that a rule lists."""
     known = [operator.name for operator in draft.operators]
-    modules = [module.name for module in draft.modules]
+    modules = [*draft.graph.parts]
     names: list[str] = []
     listed_names = rule.operators if isinstance(rule.operators, (list, tuple)) else [rule.operators]
     for given in listed_names:

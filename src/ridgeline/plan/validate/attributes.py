@@ -15,7 +15,6 @@ from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import shown
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
-from ridgeline.plan.overrides import Overrides
 
 _HOW = {
     Scope.APPLICATION: "`Application(name, {0}=...)`",
@@ -98,11 +97,11 @@ def _elsewhere(name: str, scope: Scope) -> str:
     return f"it belongs to {article} {owner}: {_HOW[owner].format(name)}"
 
 
-def read_port_attributes(draft: Draft, faults: Faults, given: Overrides) -> None:
+def read_port_attributes(draft: Draft, faults: Faults) -> None:
     """Check the attributes of ports and unifiers; fill in those of all ports of all operators."""
     for owner in draft.operators:
-        ports, unifiers = given.ports("port", owner.name), given.ports("unifier", owner.name)
-        _check_ports(draft, faults, owner, ports, unifiers)
+        node = draft.graph.nodes[owner.name]
+        _check_ports(draft, faults, owner, node.ports, node.unifiers)
 
 
 def _check_ports(

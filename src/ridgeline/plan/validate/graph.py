@@ -9,7 +9,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
-from ridgeline.plan.draft import Draft, DraftModule, DraftOperator, DraftStream, End, Faults
+from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
+from ridgeline.plan.graph import Part
 from ridgeline.plan.graphs import find_cycles, reachable, successors, topological_order
 from ridgeline.plan.logical import LogicalPlan, module_of
 from ridgeline.plan.validate.ports import declared_schema
@@ -59,18 +60,15 @@ def resolve_schemas(draft: Draft, faults: Faults) -> None:
         for stream in draft.streams:
             if stream.source is not None and stream.source.operator is operator:
                 stream.schema = operator.outputs.get(stream.source.port)
-    modules = {module.name: module for module in draft.modules}
     for stream, source, sink, _ in draft.edges():
-        _compare(faults, modules, stream, source, sink)
+        _compare(faults, draft.graph.parts, stream, source, sink)
 
 
-def _compare(
-    faults: Faults, modules: Mapping[str, DraftModule], stream: DraftStream, source: End, sink: End
-) -> None:
+def _compare(faults: Faults, parts: Mapping[str, Part], stream: DraftStream, source: End, sink: End) -> None:
     """Add a fault for the first port, on the way from source to sink, that does not take what comes."""
     given, giver = stream.schema, str(source)
-    through = [(modules[name], port) for name, port in sink.through if name in modules]
-    way = [(module.port(port), module.schemas.get(port)) for module, port in through]
+    through = [(parts[name], port) for name, port in sink.through if name in parts]
+    way = [(f"{part.name}.{port}", part.schemas.get(port)) for part, port in through]
     for taker, taken in [*way, (str(sink), sink.operator.inputs.get(sink.port))]:
         difference = given.difference(taken) if given is not None and taken is not None else None
         if given is not None and taken is not None and difference is not None:
@@ -115,7 +113,7 @@ def _passed_on(faults: Faults, operator: DraftOperator, name: str, open_inputs: 
     for entry in open_inputs:
         if entry in operator.entered:
             return operator.inputs.get(entry)
-    reported = operator.vague or any(
+    reported = any(
         entry in operator.touched or not operator.declared.inputs[entry].optional for entry in open_inputs
     )
     if name in operator.touched and not reported:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
-from ridgeline.api.application import AddedOperator, Application
 from ridgeline.api.cells.migrations import faults_of
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.metric import AGGREGATES, MetricKind, MetricOptions
@@ -20,7 +19,7 @@ from ridgeline.plan.build.entries import NoEntryError
 from ridgeline.plan.build.port_attributes import inherited_by_operator
 from ridgeline.plan.build.property_values import decoded, decoded_entry, property_faults
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
-from ridgeline.plan.overrides import Overrides
+from ridgeline.plan.graph import Node
 from ridgeline.plan.validate.attributes import check_attributes, count_application_window
 
 _DIGITS_A_BIT = math.log10(2)
@@ -71,34 +70,31 @@ def _digits_beyond(value: object) -> int:
     return 0
 
 
-def read_operators(draft: Draft, faults: Faults, app: Application, overrides: Overrides) -> None:
+def read_operators(draft: Draft, faults: Faults) -> None:
     """Add all operators to the draft."""
-    for added in app.operators:
-        operator = draft.owners[added.name] = _read(draft, faults, added, overrides)
+    for node in draft.graph.nodes.values():
+        operator = draft.owners[node.name] = _read(draft, faults, node)
+        operator.exempt = {end.port for end in draft.graph.exempt if end.operator == node.name}
         draft.operators.append(operator)
-    for owner, port in draft.excused:
-        if owner in draft.owners:
-            draft.owners[owner].excused.add(port)
 
 
-def _read(draft: Draft, faults: Faults, added: AddedOperator, overrides: Overrides) -> DraftOperator:
+def _read(draft: Draft, faults: Faults, node: Node) -> DraftOperator:
     """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is."""
-    where = added.name
-    operator = DraftOperator(len(draft.operators), where, copy.copy(added.operator))
-    operator.unread = added.remedies.get("output", "")
+    where = node.name
+    operator = DraftOperator(len(draft.operators), where, copy.copy(node.operator))
+    operator.unread = node.remedies.get("output", "")
     values = vars(operator.operator)
     if "_schemas" not in values:
         what = f"`{operator.kind}.__init__` does not call the `__init__` of `Operator`"
         faults.add(where, what, "call `super().__init__(**properties)` in it")
     values["_schemas"] = dict(values.get("_schemas", {}))
     values["_given"] = dict(values.get("_given", {}))
-    if added.migrations:
-        values["_migrations"] = added.migrations
+    if node.migrations:
+        values["_migrations"] = node.migrations
     for what, remedy in faults_of(operator.operator, operator_type(type(operator.operator)).states):
         faults.add(where, what, remedy)
-    given_properties = overrides.of("property", added.name)
-    operator.sound = set_properties(faults, where, operator.operator, given_properties, added.remedies)
-    given = {**added.attributes, **overrides.of("attribute", added.name)}
+    operator.sound = set_properties(faults, where, operator.operator, node.properties, node.remedies)
+    given = node.attributes
     operator.given = set(given)
     inherited = inherited_by_operator(draft.attributes)
     operator.attributes, operator.doubtful = check_attributes(faults, where, Scope.OPERATOR, given, inherited)
@@ -132,10 +128,10 @@ def check_metrics(draft: Draft, faults: Faults) -> None:
                 wrong = True
             if not wrong:
                 _check_exported(faults, where, options, exported)
-    for module in draft.modules:
-        for name in operator_type(type(module.module)).metrics:
-            what = f"the module `{module.kind}` declares the metric `{name}`, which nothing would read"
-            faults.add(module.name, what, "declare it in an operator of the module")
+    for part in draft.graph.parts.values():
+        for name in part.declared.metrics:
+            what = f"the module `{part.kind}` declares the metric `{name}`, which nothing would read"
+            faults.add(part.name, what, "declare it in an operator of the module")
     if count > MOST_OF_ALL:
         what = f"the operators declare {count} metrics, the most is {MOST_OF_ALL}"
         faults.add(draft.application, what, "leave some out: each is kept for 1,000 windows")

@@ -26,7 +26,7 @@ def divide_operators(draft: Draft, faults: Faults) -> None:
         followed = operator.followed
         if _is_refused(faults, operator, "`partitions`" if not followed else "what makes its port parallel"):
             continue
-        if "partitioner" in operator.doubtful or operator.vague:
+        if "partitioner" in operator.doubtful:
             continue
         operator.attributes["partitions"] = count
         fixed = bool(followed) or "partitions" in operator.given

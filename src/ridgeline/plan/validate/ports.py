@@ -24,13 +24,13 @@ def check_connections(draft: Draft, faults: Faults) -> None:
     """Check that required ports are connected, and that exactly the input operators have no upstream."""
     for operator in draft.operators:
         inputs = operator.declared.inputs
-        found = operator.touched | operator.excused
+        found = operator.touched.union(operator.exempt)
         loose = [name for name, port in inputs.items() if not port.optional and name not in found]
         if operator.is_input:
             if inputs:
                 what = f"the input operator `{operator.kind}` has input ports: {listed(list(inputs))}"
                 faults.add(operator.name, what, "derive it from `Operator`, or remove them")
-        elif not operator.vague:
+        else:
             for name in loose:
                 refuse_unconnected(faults, operator.port(name))
             if not loose and not found.intersection(inputs):
@@ -38,13 +38,12 @@ def check_connections(draft: Draft, faults: Faults) -> None:
                 remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
                 what = f"nothing leads to it, but `{operator.kind}` is no input operator"
                 faults.add(operator.name, what, f"{remedy}, or derive it from `InputOperator`")
-        if not operator.vague:
-            _check_outputs(faults, operator)
+        _check_outputs(faults, operator)
 
 
 def _check_outputs(faults: Faults, operator: DraftOperator) -> None:
     """Add a fault for each unconnected output port that must be connected, or if none is connected."""
-    outputs, found = operator.declared.outputs, operator.touched | operator.excused
+    outputs, found = operator.declared.outputs, operator.touched.union(operator.exempt)
     loose = [name for name, port in outputs.items() if port.required and name not in found]
     for name in loose:
         refuse_silent_output(faults, operator.port(name))

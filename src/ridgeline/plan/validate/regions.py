@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.affinity import AffinityType
-from ridgeline.api.application import KEEP, AddedRegion, Application
+from ridgeline.api.application import KEEP, AddedRegion
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import listed, shorten
 from ridgeline.api.support.attribute import Scope
@@ -26,22 +26,22 @@ Cut = tuple[DraftStream, End]
 """A stream and one sink of it that reads it from a queue."""
 
 
-def divide(draft: Draft, faults: Faults, app: Application) -> tuple[Region, ...]:
+def divide(draft: Draft, faults: Faults) -> tuple[Region, ...]:
     """The regions of an application in topological order, none without decoupled streams; adds faults."""
     cuts = [(stream, sink) for stream in draft.streams for sink in stream.decoupled]
     if not cuts:
-        if app.regions:
-            name = app.regions[0].name
+        if draft.graph.regions:
+            name = draft.graph.regions[0].name
             what = f"`set_region` names region `{name}`, but no stream is decoupled, so all is one region"
             faults.add(str(name), what, "give `decoupled=True` to the stream before it, or leave it out")
         return ()
-    taken = set() if app.dead_letter_port is None else {_port_of(draft, app)}
+    taker = draft.graph.dead_letters
     groups = Sets(range(len(draft.operators)))
     letters: list[Cut] = []
     for stream, source, sink, locality in draft.edges():
         if sink in stream.decoupled:
             _check_sink(faults, stream, sink, locality)
-        elif (sink.operator.index, sink.port) in taken:
+        elif sink.ref == taker:
             letters.append((stream, sink))
         else:
             groups.join(source.operator.index, sink.operator.index)
@@ -55,19 +55,13 @@ def divide(draft: Draft, faults: Faults, app: Application) -> tuple[Region, ...]
             faults.add(str(sink), what, "decouple these too, or none of them")
     for stream, sink in letters:
         stream.decoupled.append(sink)
-    return _named(draft, faults, app, groups, cuts, letters)
+    return _named(draft, faults, groups, cuts, letters)
 
 
 def _ends(cut: Cut) -> tuple[int, int]:
     stream, sink = cut
     source = -1 if stream.source is None else stream.source.operator.index
     return source, sink.operator.index
-
-
-def _port_of(draft: Draft, app: Application) -> tuple[int, str]:
-    """The operator and the port that take dead letters."""
-    end: Any = app.dead_letter_port
-    return draft.owners[end.operator].index, end.port
 
 
 def _check_sink(faults: Faults, stream: DraftStream, sink: End, locality: object) -> None:
@@ -87,7 +81,7 @@ def _delays(draft: Draft) -> Mapping[str, list[int]]:
 
 
 def _named(
-    draft: Draft, faults: Faults, app: Application, groups: Sets, cuts: list[Cut], letters: list[Cut]
+    draft: Draft, faults: Faults, groups: Sets, cuts: list[Cut], letters: list[Cut]
 ) -> tuple[Region, ...]:
     """The regions in topological order, with names, attributes and queues."""
     members: dict[int, list[str]] = defaultdict(list)
@@ -95,7 +89,7 @@ def _named(
         members[groups.of(operator.index)].append(operator.name)
     number = {group: position for position, group in enumerate(members)}
     pairs = [(number[groups.of(a)], number[groups.of(b)]) for a, b in map(_ends, (*cuts, *letters)) if a >= 0]
-    given = _given(draft, faults, app, groups)
+    given = _given(draft, faults, groups)
     regions = []
     for group, operators in members.items():
         name, window, attributes = given.get(group, (operators[0].replace(".", "-"), None, {}))
@@ -121,12 +115,13 @@ def _named(
 
 
 def _given(
-    draft: Draft, faults: Faults, app: Application, groups: Sets
+    draft: Draft, faults: Faults, groups: Sets
 ) -> dict[int, tuple[str, float | str | None, Mapping[str, Any]]]:
     """Name, window and attributes of the groups that `set_region` names."""
     found: dict[int, tuple[str, float | str | None, Mapping[str, Any]]] = {}
-    for position, added in enumerate(app.regions, 1):
-        where = check_name(faults, "region", added.name, position)
+    for added in draft.graph.regions:
+        where = str(added.name)
+        check_name(faults, "region", added.name)
         _check_window(faults, where, added)
         check_attributes(faults, where, Scope.APPLICATION, added.attributes, {})
         indices = _operators_of(draft, faults, where, added)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.application import AddedStream, Application
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import did_you_mean, listed, shorten
@@ -14,59 +13,40 @@ from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
 from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
+from ridgeline.plan.graph import Graph, Stream
 from ridgeline.plan.graphs import reachable, successors
 from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.attributes import check_attributes
 
 
-def read_streams(draft: Draft, faults: Faults, app: Application) -> None:
+def read_streams(draft: Draft, faults: Faults) -> None:
     """Add all streams to the draft, with their valid ends."""
-    for added in app.streams:
-        _read(draft, faults, added)
-    for name, uses in Counter(added.name for added in app.streams).items():
-        if uses > 1:
-            faults.add(
-                name,
-                f"{uses} streams have the name `{name}`",
-                "give each stream a name of its own, and all its sinks in one call",
-            )
-    for name, operator in draft.owners.items():
-        operator.touched |= {port for owner, port in draft.touched if owner == name}
-        operator.vague = name in draft.vague
+    for given in draft.graph.streams.values():
+        _read(draft, faults, given)
     _check_sharing(draft, faults)
 
 
-def _read(draft: Draft, faults: Faults, added: AddedStream) -> None:
+def _read(draft: Draft, faults: Faults, given: Stream) -> None:
     """Add a stream to the draft, and the faults of it."""
-    where = added.name
-    stream = DraftStream(where, None, [], queue=added.queue)
-    localities = {
-        end: _locality(faults, where, given)
-        for end, given in (added.locality.items() if isinstance(added.locality, Mapping) else ())
-    }
-    if not isinstance(added.locality, Mapping):
-        ends = [end for end in added.sinks if end not in added.persisted]
-        localities = dict.fromkeys(ends, _locality(faults, where, added.locality))
+    stream = DraftStream(given.name, None, [], queue=given.queue)
     draft.streams.append(stream)
-    for what, remedy in added.faults:
-        faults.add(where, what, remedy)
     try:
-        parse_duration(added.keep)
-        stream.keep = added.keep
+        parse_duration(given.keep)
+        stream.keep = given.keep
     except ValueError:
-        faults.add(where, f"`keep` is {shorten(added.keep)}", f"give {FORMS}")
-    if added.source is not None:
-        stream.source = _touched(draft, added.source)
-    for place, sink in enumerate(added.sinks):
-        end = _touched(draft, sink)
-        if sink in added.sinks[:place]:
-            faults.add(where, f"`{end}` is a sink of the stream twice", "name it once")
-            continue
+        faults.add(given.name, f"`keep` is {shorten(given.keep)}", f"give {FORMS}")
+    if given.source is not None:
+        stream.source = _touched(draft, given.source)
+    localities: dict[str, Locality | None] = {}
+    for one, sink in given.sinks.items():
+        if (text := repr(sink.locality)) not in localities:
+            localities[text] = _locality(faults, given.name, sink.locality)
+        end = _touched(draft, one)
         stream.sinks.append(end)
-        stream.localities.append(localities.get(sink))
-        stream.persisted += [end] if sink in added.persisted else []
-        stream.decoupled += [end] if sink in added.decoupled else []
+        stream.localities.append(localities[text])
+        stream.persisted += [end] if sink.persisted else []
+        stream.decoupled += [end] if sink.decoupled else []
         end.operator.entered.setdefault(end.port, stream)
 
 
@@ -123,33 +103,30 @@ def _names(streams: Any) -> list[str]:
 _REMEDY = "set `on_error=SKIP` for operators that may leave tuples out, or remove it"
 
 
-def skip_for_dead_letters(app: Application, given: Mapping[str, object]) -> None:
+def skip_for_dead_letters(graph: Graph, given: Mapping[str, object]) -> Graph:
     """Let operators leave tuples out where the application takes dead letters and says nothing of errors.
 
-    Who names a place for them wants them there. `app` is a copy without modules, `given` what is set from
-    outside. Where `on_error` is said of anything, in code or outside, nothing is changed.
+    Who names a place for them wants them there. `given`: what is set from outside. Where `on_error` is said
+    of anything, in code or outside, nothing is changed.
     """
-    said: list[Mapping[str, object]] = [app.attributes]
-    said += [added.attributes for added in app.operators]
-    said += [added.attributes for added in app.regions]
-    said += [added.attributes for added in app.attributes_set]
+    said: list[Mapping[str, object]] = [graph.attributes]
+    said += [node.attributes for node in graph.nodes.values()]
+    said += [added.attributes for added in graph.regions]
     outside = any(str(key).rpartition(".")[2] == "on_error" for key in given)
-    if app.dead_letter_port is not None and not outside and not any("on_error" in one for one in said):
-        app.attributes = {**app.attributes, "on_error": OnError.SKIP}
+    if graph.dead_letters is None or outside or any("on_error" in one for one in said):
+        return graph
+    return replace(graph, attributes={**graph.attributes, "on_error": OnError.SKIP})
 
 
-def connect_dead_letters(draft: Draft, faults: Faults, app: Application) -> None:
+def connect_dead_letters(draft: Draft, faults: Faults) -> None:
     """Add a stream for each operator that leaves tuples out, and whose dead letters go nowhere yet.
 
     All lead to the port that `Application.dead_letters` was given. It is the only one where several streams
     may end. Operators after it leave tuples out as before.
     """
-    for what, remedy in app.dead_letter_faults:
-        faults.add(NAME, what, remedy)
-    end: Any = app.dead_letter_port
-    sources: Any = app.dead_letter_sources
+    end = draft.graph.dead_letters
     if end is not None:
-        coming_in = [End(draft.owners[one.operator], one.port) for one in sources]
+        coming_in = [End(draft.owners[one.operator], one.port) for one in draft.graph.letters_of_others]
         _connect(draft, faults, draft.owners[end.operator], end.port, coming_in)
     for operator in draft.operators:
         if NAME in operator.touched and NAME not in operator.declared.outputs:

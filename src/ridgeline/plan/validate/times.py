@@ -18,8 +18,7 @@ from ridgeline.plan.draft import Draft, DraftOperator, Faults
 def check_times(draft: Draft, faults: Faults) -> None:
     """Check all operators that go by time: with windows, timers, keys with a time to live, `end_of_input`."""
     for operator in draft.operators:
-        if not operator.vague:
-            _check_need(faults, operator)
+        _check_need(faults, operator)
         for name, state in operator.declared.states.items():
             if isinstance(state, Timers):
                 _check_handler(faults, operator, name, state)
@@ -117,7 +116,7 @@ def check_slides(draft: Draft, faults: Faults) -> None:
         _check_count(faults, operator, slide)
         outputs = operator.declared.outputs
         ports = [name for name in outputs if name in operator.touched and not outputs[name].error]
-        if not ports and not operator.vague:
+        if not ports:
             what = f"attribute `{_NAME}` would do nothing: none of its output ports is connected"
             faults.add(operator.port(_NAME), what, "leave it out")
         for port in ports:
