@@ -289,7 +289,7 @@ def test_a_package_cannot_say_how_it_is_run():
 def test_wildcards_that_would_backtrack():
     values = {f"operator.{'*a' * 200}b.vcores": 1}
     app = Application("long")
-    source = app.add_operator("a" * 5_000, RandomEventGenerator())
+    source = app.add_operator("a" * 150, RandomEventGenerator())
     out = app.add_operator("out", ConsoleOutput())
     app.add_stream("numbers", source.integer_data, out.input)
     assert resolve(app, [layer(values, strict=False)], {}).attributes == {}
