@@ -67,14 +67,6 @@ def test_it_can_be_read_by_all(application, open_page, accessible, screenshot, d
         screenshot(page, "page-overview-narrow")
 
 
-def test_colours_are_switched_and_kept(application, open_page):
-    page = open_page(application.server.url)
-    page.get_by_role("button", name="Use dark colours").click()
-    page.locator("html[data-theme=dark]").wait_for(state="attached")
-    page.reload()
-    page.get_by_role("button", name="Use light colours").wait_for()
-
-
 def test_all_of_it_is_done_with_the_keyboard(application, open_page):
     page = open_page(application.server.url)
     row(page, "totals").wait_for()

@@ -83,38 +83,8 @@ def test_the_plan_is_drawn_with_modules_and_equal_branches_folded(orders, open_p
     card(page, "clean.enrich").wait_for()
     page.get_by_role("link", name="Physical").click()
     expect(page.get_by_role("button", name=re.compile(r"^unifier \["))).to_have_count(1 + BRANCHES)
-    page.get_by_role("link", name="Execution").click()
-    page.get_by_role("link", name=re.compile(r"^score\[0\]")).click()
-    page.get_by_role("heading", name="score", exact=True).wait_for()
-    accessible(page)
     page.goto(f"{orders.server.url}/#/graph?operator=score%5B1%5D")
     page.get_by_text("Only score[1].").wait_for()
-
-
-def test_tuples_are_recorded_by_clicks_and_the_recording_is_ended(orders, person, accessible, screenshot):
-    page = person.page
-    person.click("button", re.compile("^score "))
-    person.click("tab", "Ports")
-    form = page.get_by_role("form", name="Record tuples")
-    form.get_by_label("Port").select_option("output")
-    form.get_by_label("Windows").fill("5000")
-    form.get_by_label("MB").fill("3")
-    form.get_by_role("button", name="Record").click()
-    dialog = page.get_by_role("dialog", name="Record score")
-    expect(dialog).to_contain_text("of 5,000 windows, and of 3 MB at most")
-    expect(dialog).to_contain_text("ridgeline record start orders score output --windows 5000 --max-mb 3")
-    known = {row["id"] for row in orders.run.recordings.rows()}
-    accessible(page)
-    confirm(dialog)
-    (new,) = [row for row in orders.run.recordings.rows() if row["id"] not in known]
-    assert (new["ports"], new["endWindow"] - new["firstWindow"]) == (["output"], 5000)
-    screenshot(page, "page-recordings")
-    page.get_by_role("button", name=f"End recording {new['id']}").click()
-    dialog = page.get_by_role("dialog", name=f"End recording {new['id']}")
-    expect(dialog).to_contain_text(f"ridgeline record stop orders {new['id']}")
-    confirm(dialog)
-    row = page.get_by_role("table", name="Recordings").get_by_role("row").filter(has_text=new["id"])
-    expect(row).to_contain_text("ended", timeout=PATIENCE_MS)
 
 
 def test_what_it_has_done_in_the_last_hours(orders, person, open_page, accessible):

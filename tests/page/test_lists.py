@@ -60,33 +60,6 @@ def test_configuration_says_where_a_value_was_said_and_hides_secrets(page):
     assert page.get_by_text("hunter2").count() == 0
 
 
-def test_a_query_runs_is_saved_and_ends(page):
-    view(page, "Queries")
-    page.get_by_label("SQL").fill(
-        "select customer, count(*) as n from parsed group by customer order by customer"
-    )
-    page.get_by_role("button", name="Run", exact=True).click()
-    page.get_by_role("table", name="Result").get_by_role("columnheader", name="customer").wait_for()
-    page.get_by_role("button", name="Chart").click()
-    page.get_by_role("figure").first.wait_for()
-    page.get_by_role("button", name="Save").click()
-    page.get_by_role("button", name="Stop", exact=True).first.click()
-    page.get_by_text("A query reads what its streams carry").wait_for()
-    page.reload()
-    saved = page.get_by_role("listitem").filter(
-        has=page.get_by_role("button", name=re.compile("^Forget select"))
-    )
-    saved.get_by_text("select customer").wait_for()
-
-
-def test_wrong_sql_is_answered_in_words(page, open_page):
-    open_page.expected.append("400")
-    view(page, "Queries")
-    page.get_by_label("SQL").fill("select nothing from nowhere")
-    page.get_by_role("button", name="Run", exact=True).click()
-    page.get_by_role("alert").get_by_text("nowhere").wait_for()
-
-
 def test_it_is_paused_and_goes_on_by_clicks(page, application):
     page.get_by_text("Run", exact=True).click()
     page.get_by_role("button", name="Pause").click()

@@ -17,11 +17,11 @@ from support.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.slow
 
 VIEWS = [
-    *("overview", "graph", "graph?plan=physical", "graph?plan=execution", "graph?operator=parse"),
+    *("overview", "graph", "graph?plan=physical", "graph?operator=parse"),
     *(f"graph?operator=parse&tab={tab}" for tab in ("partitions", "ports", "settings", "stack", "logs")),
     *("graph?operator=parse&tab=metrics", "time", "time?window=12", "sources", "sources?source=orders"),
     *("sinks", "sinks?sink=ledger", "slots", "log", "changes", "changes?change=change-1"),
-    *("promises", "queries", "configuration?only=all"),
+    *("promises", "configuration?only=all"),
     *("checkpoints", "checkpoints?back=12"),
 ]
 LONG = "a_very_long_name_as_generators_make_them_" * 3

@@ -106,23 +106,3 @@ def test_the_turn_of_latency_is_found_where_it_is_and_only_there(application, op
         turned = [one * (level if number >= before else 1) for number, one in enumerate(steady)]
         assert turn_of(steady) is None
         assert abs(turn_of(turned) - before) <= 2
-
-
-def test_a_change_of_hours_ago_is_judged_by_the_last_hours(application, open_page):
-    page = open_page(f"{application.server.url}/#/time")
-    steps = [{"at": at, "seconds": 1, "latencyMs": 40 if at < 130 else 10} for at in range(100, 161)]
-    steps += [{**one, "region": "other", "latencyMs": 900} for one in steps]
-    steps = [{"region": "own", **one} for one in steps]
-
-    def effect(at, **bounds):
-        script = """async ([path, steps, at, bounds]) => {
-            const found = (await import(path)).beforeAndAfterSteps(steps, at, {region: "own", ...bounds});
-            return [found.before, found.after];
-        }"""
-        path = f"{application.server.url}/page/time/figures.js"
-        return page.evaluate(script, [path, steps, at, bounds])
-
-    assert effect(129.5) == [40, 10]
-    assert effect(129.5, to=131) == [None, None]
-    assert effect(145, **{"from": 129}) == [10, 10]
-    assert effect(50) == [None, None]

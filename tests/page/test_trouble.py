@@ -149,7 +149,7 @@ def test_what_cannot_be_made_cannot_be_confirmed(asking, open_page):
 
 
 VIEWS = [
-    *("overview", "graph", "time", "sources", "sinks", "slots", "log", "changes", "promises", "queries"),
+    *("overview", "graph", "time", "sources", "sinks", "slots", "log", "changes", "promises"),
     *("configuration", "checkpoints"),
 ]
 

@@ -5,10 +5,9 @@ import { Empty, Notice } from "./parts/notice.js";
 import { usePolling } from "./parts/polling.js";
 import { State } from "./parts/state.js";
 import { Table } from "./parts/table.js";
-import { Mark, themeOf, ThemeButton } from "./parts/theme.js";
+import { Mark } from "./parts/mark.js";
 
 const EVERY_MS = 2000;
-const FILTER_FROM = 8;
 const GONE = { error: "The history does not answer.", hint: "`ridgeline history` may have ended: start it again." };
 const ORDER = ["failed", "strange", "running", "asking", "ended"];
 const WORDS = { asking: "not read yet", strange: "not readable" };
@@ -33,7 +32,6 @@ function Runs() {
         <${Mark} />
         <h1 class="frame-name">Runs</h1>
         <span class="space"></span>
-        <${ThemeButton} />
       </div>
       <p class="sentence" role="status">${runs ? summary(runs) : "Reading the folder."}</p>
     </header>
@@ -44,10 +42,7 @@ function Runs() {
 }
 
 function List({ runs }) {
-  const [text, setText] = useState("");
   if (!runs.length) return html`<${Empty}>There is no event log here. ${html`<code>ridgeline run APP --event-log FILE</code>`} writes one.</>`;
-  const wanted = text.trim().toLowerCase();
-  const shown = runs.filter((run) => !wanted || [run.name, run.file, run.application, run.state, run.sentence].some((one) => one.toLowerCase().includes(wanted)));
   const columns = [
     { name: "name", title: "Run", value: (run) => run.name || run.file, cell: (run) => html`<a class="runs-name" href=${place(run.id)}>${run.name || run.file}</a><span class="runs-file">${run.file}</span>` },
     { name: "state", title: "State", value: (run) => ORDER.indexOf(run.state), cell: (run) => html`<${State} state=${run.state} />` },
@@ -55,10 +50,7 @@ function List({ runs }) {
     { name: "began", title: "Began", number: true, value: (run) => run.began, cell: (run) => html`${timeOfDay(run.began)}${run.ended != null && html`<span class="runs-file">for ${duration(Math.max(0, run.ended - run.began))}</span>`}` },
     { name: "windows", title: "Windows", number: true, value: (run) => run.windows, cell: (run) => html`${count(run.windows)}<span class="runs-file">${bytes(run.bytes)}</span>` },
   ];
-  return html`${runs.length >= FILTER_FROM && html`<input class="field runs-find" type="search" aria-label="Find a run" placeholder="Find a run" value=${text} onInput=${(event) => setText(event.target.value)} />`}
-    ${shown.length
-      ? html`<${Table} label="Runs" columns=${columns} rows=${shown} id=${(run) => run.id} sort=${{ by: "began", descending: true }} onOpen=${(run) => location.assign(place(run.id))} />`
-      : html`<${Empty}>No run matches “${text}”.</>`}`;
+  return html`<${Table} label="Runs" columns=${columns} rows=${runs} id=${(run) => run.id} sort=${{ by: "began", descending: true }} onOpen=${(run) => location.assign(place(run.id))} />`;
 }
 
 function Said({ run }) {
@@ -79,5 +71,4 @@ function summary(runs) {
   return `${plural(runs.length, "run")}${parts.length ? `: ${parts.join(", ")}` : ""}.`;
 }
 
-document.documentElement.dataset.theme = themeOf();
 render(html`<${Runs} />`, document.getElementById("page"));

@@ -4,14 +4,14 @@ import { exchangeCode, rights } from "./api.js";
 import { soon, timeOfDay } from "./format.js";
 import { current, go, href, isCode, useRoute } from "./router.js";
 import { begin, reconnect, store, useReadOnly, useStore } from "./store.js";
-import { viewsOf } from "./views/index.js";
+import { views } from "./views/index.js";
 import { Keys, onKey } from "./parts/keys.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { Search } from "./parts/search.js";
 import { SignIn } from "./parts/sign_in.js";
 import { Said } from "./parts/sentence.js";
 import { State as StateWord } from "./parts/state.js";
-import { Mark, themeOf, ThemeButton } from "./parts/theme.js";
+import { Mark } from "./parts/mark.js";
 import { RunMenu } from "./parts/run_menu.js";
 
 function Frame() {
@@ -41,14 +41,13 @@ function Frame() {
           <button type="button" class="button quiet" onClick=${() => setOpen("search")}>Go to <kbd class="frame-keys">/</kbd></button>
           <button type="button" class="button quiet frame-keys" aria-label="Keys" title="Keys" onClick=${() => setOpen("keys")}>?</button>
           ${readOnly ? html`<a class="button quiet" href=${new URL("../../", document.baseURI)}>All runs</a>` : html`<${RunMenu} />`}
-          <${ThemeButton} />
         </div>
       </div>
       <${Sentence} />
     </header>
     <nav class="frame-nav" aria-label="Views">
       <ul>
-        ${viewsOf(readOnly).map((view) => html`<li key=${view.name}>
+        ${views.map((view) => html`<li key=${view.name}>
           <a href=${href({ view: view.name })} aria-current=${view.name === route.view ? "page" : undefined}>${view.title}</a>
         </li>`)}
       </ul>
@@ -65,7 +64,6 @@ function Frame() {
 }
 
 function step(by) {
-  const views = viewsOf(store.state.rights?.readOnly);
   const index = views.findIndex((one) => one.name === current().view);
   go({ view: views[(views.length + index + by) % views.length].name });
 }
@@ -158,7 +156,6 @@ const loaded = new Map();
 
 function Place({ name }) {
   const [, again] = useState(0);
-  const views = viewsOf(useReadOnly());
   const view = views.find((one) => one.name === name);
   const found = loaded.get(name);
   useEffect(() => {
@@ -189,6 +186,5 @@ function Place({ name }) {
 window.addEventListener("hashchange", () => isCode(location.hash) && location.reload());
 store.codeProblem = await exchangeCode();
 store.set({ rights: await rights().catch(() => ({ reads: true, writes: false })) });
-document.documentElement.dataset.theme = themeOf();
 render(html`<${Frame} />`, document.getElementById("page"));
 begin();

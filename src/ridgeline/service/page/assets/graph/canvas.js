@@ -15,11 +15,8 @@ const FULL_SIZE = 0.82;
 const WHEEL = 0.0016;
 const BESIDE_LABEL = 12; // of an edge, beside its label
 
-/** `api.current` gets {fit, zoom, show}. `onOpen(node)`, `onUnfold(node)`, `onFold(frame)`, `onClose()`.
- *
- * `gentle`: the wheel scrolls what is around the picture, and zooms with Control or by two fingers only.
- */
-export function Canvas({graph, layout, figures, selected, hits, api, gentle = false, onOpen, onUnfold, onFold, onClose}) {
+/** `api.current` gets {fit, zoom, show}. `onOpen(node)`, `onUnfold(node)`, `onFold(frame)`, `onClose()`. */
+export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onUnfold, onFold, onClose}) {
   const box = useRef(null);
   const scene = useRef(null);
   const camera = useRef(null);
@@ -81,7 +78,7 @@ export function Canvas({graph, layout, figures, selected, hits, api, gentle = fa
   const places = useMemo(() => placed(layout, zoom), [layout, zoom]);
   const find = useMemo(() => finder(graph, layout), [graph, layout]);
   const lineOf = useMemo(() => onceEach((edge) => line(edge, layout, places, zoom)), [graph, places]);
-  const pointers = usePointers({box, scene, camera, touched, size, later, gentle});
+  const pointers = usePointers({box, scene, camera, touched, size, later});
   const hold = (node, act) => {
     anchor.current = node.id;
     act(node);
@@ -330,7 +327,7 @@ function rateLabels(edges, figures, layout, places, zoom) {
 }
 
 /** Drag to pan, wheel or two fingers to zoom. While it moves only the scene's shift is set. */
-function usePointers({box, scene, camera, touched, size, later, gentle}) {
+function usePointers({box, scene, camera, touched, size, later}) {
   const held = useRef(new Map());
   const drag = useRef(null);
   const shift = () => {
@@ -343,7 +340,7 @@ function usePointers({box, scene, camera, touched, size, later, gentle}) {
   useEffect(() => {
     const element = box.current;
     const wheel = (event) => {
-      if (!camera.current || (gentle && !event.ctrlKey && !event.metaKey)) return;
+      if (!camera.current) return;
       event.preventDefault();
       touched.current = true;
       const {left, top} = element.getBoundingClientRect();

@@ -56,25 +56,6 @@ export function physicalGraph(physical) {
   return {nodes, edges: [...edges.values()], frames: []};
 }
 
-/** Slots by host, with the containers in each: the execution view. */
-export function executionTree(containers, operators) {
-  const rows = new Map(operators.map((row) => [row.id, row]));
-  const hosts = new Map();
-  for (const container of containers) {
-    const host = container.host ?? "no host yet";
-    const slots = hosts.get(host) ?? new Map();
-    const pid = container.pid ?? "no process yet";
-    const slot = slots.get(pid) ?? [];
-    slot.push({
-      ...container,
-      rows: Object.keys(container.operators).map((id) => rows.get(Number(id))).filter(Boolean),
-    });
-    slots.set(pid, slot);
-    hosts.set(host, slots);
-  }
-  return [...hosts].map(([host, slots]) => ({host, slots: [...slots].map(([pid, list]) => ({pid, containers: list}))}));
-}
-
 /** Only a node with what is up- and downstream of it. */
 export function reachable(graph, id) {
   if (!graph.nodes.has(id)) return graph;

@@ -1,21 +1,19 @@
 // What the picture of a plan is made of: its graph as the reader wants it, its layout, and what each node shows.
 
+import {go} from "../router.js";
 import {useEffect, useMemo, useRef, useState} from "../vendor/preact.js";
 import {figuresOf, index} from "./figures.js";
 import {arrange, columns, kept} from "./layout.js";
 import {found, hashOf, physicalGraph, places, reachable, visibleGraph} from "./model.js";
 
-const UNKNOWN = {nodes: new Map(), edges: {get: () => 0}, path: {nodes: [], edges: new Set(), on: new Set()}, most: 0, queues: new Map()};
-
 /** The graph of a plan, where it is, and what its reader does with it.
  *
- * `params`: what the reader has chosen: {operator, part, open, split, only}, texts. `go(changes)` takes other
- * values of them; null ends a choice. `overview`: the figures; null for a plan that does not run.
+ * `params`: what the reader has chosen: {operator, part, open, split, only}, texts.
  */
-export function useGraph({kind = "logical", plan, overview, shown, watermarks = null, params, go, text = ""}) {
+export function useGraph({kind, plan, overview, shown, watermarks = null, params, text}) {
   const api = useRef(null);
   const {open, split} = {open: listed(params.open), split: listed(params.split)};
-  const rows = overview?.operators ?? {};
+  const rows = overview.operators;
   const physical = useMemo(() => ({operators: Object.values(rows), streams: plan.physical ?? []}), [plan, Object.keys(rows).join()]);
   const whole = useMemo(() => (kind === "physical" ? physicalGraph(physical)
     : visibleGraph(plan, {open: new Set(open), split: new Set(split), physical: split.length ? physical : null})),
@@ -25,8 +23,7 @@ export function useGraph({kind = "logical", plan, overview, shown, watermarks = 
   const graph = useMemo(() => (params.only && selected ? reachable(whole, selected) : whole), [whole, params.only, selected]);
   const where = useMemo(() => places(graph), [graph]);
   const layout = useLayout(graph);
-  const figures = useMemo(() => (overview ? figuresOf(graph, where, {overview, shown, watermarks}) : UNKNOWN),
-    [graph, overview, shown, watermarks]);
+  const figures = useMemo(() => figuresOf(graph, where, {overview, shown, watermarks}), [graph, overview, shown, watermarks]);
   const hits = useMemo(() => (text.trim() ? new Set(found(graph, text)) : null), [graph, text]);
   const change = (list, id, on) => (on ? [...new Set([...list, id])] : list.filter((one) => one !== id)).join(",") || null;
   const openNode = (node) => go(node.rows.length === 1

@@ -10,10 +10,9 @@ import { SignIn } from "./sign_in.js";
 // The request may have arrived, and only its answer not.
 const UNKNOWN = "It may have been made all the same: look at the view Changes before you confirm it again.";
 
-// `edits`: as `/changes` takes them; or `action`: a path such as `/pause`, with `says`: what it does. `body`: what such a
-// path takes, where it takes no note.
+// `edits`: as `/changes` takes them; or `action`: a path such as `/pause`, with `says`: what it does.
 // `command`: the same as a command. `onClose(row)`: it is closed; `row` is the change, if it was made.
-export function Change({ title, edits, action, body, says, command, onClose }) {
+export function Change({ title, edits, action, says, command, onClose }) {
   const writes = useStore((state) => state.rights?.writes);
   const [difference, setDifference] = useState(null);
   const [problem, setProblem] = useState(null); // of the difference
@@ -61,7 +60,7 @@ export function Change({ title, edits, action, body, says, command, onClose }) {
     setBusy(true);
     setRefusal(null);
     try {
-      const asked = body ?? { note: note || null, who: "page" };
+      const asked = { note: note || null, who: "page" };
       setRow(await (action ? post(action, asked) : post("/changes", { ...asked, edits })));
     } catch (error) {
       fail(error.status ? error : { ...error, hint: UNKNOWN }, setRefusal);
@@ -82,7 +81,7 @@ export function Change({ title, edits, action, body, says, command, onClose }) {
       : html`<p class="muted">Asking what it would do.</p>`)}
     <${Notice} problem=${refusal ?? problem} />
     ${row && html`<p role="status">${row.what}: ${row.state === "QUEUED" ? "waits for its window" : row.state.toLowerCase()}${row.reason ? `, ${row.reason}` : ""}.</p>`}
-    ${writes && !row && !body && html`<label>Note <input class="field" value=${note} onInput=${(event) => setNote(event.target.value)} /></label>`}
+    ${writes && !row && html`<label>Note <input class="field" value=${note} onInput=${(event) => setNote(event.target.value)} /></label>`}
     ${command && html`<${Copy} text=${command} label="The same as a command" />`}
   </>`;
 }

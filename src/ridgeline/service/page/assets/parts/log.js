@@ -14,7 +14,6 @@ const NONE = {lines: [], asked: false, problem: null};
 const LOUD = {WARNING: "behind", ERROR: "bad", CRITICAL: "bad"};
 const LEVELS = {"": "any level", WARNING: "warnings and errors", ERROR: "errors"};
 const WORSE = {WARNING: ["WARNING", "ERROR", "CRITICAL"], ERROR: ["ERROR", "CRITICAL"]};
-const TIMES = {"": "any time", 60: "last minute", 600: "last 10 minutes", 3600: "last hour"};
 
 /** `operator`, `partition`: those of one; without, the lines of all, to choose from. */
 export function LogLines({operator = null, partition = null}) {
@@ -24,7 +23,6 @@ export function LogLines({operator = null, partition = null}) {
   const [all, setAll] = useState(NONE);
   const [text, setText] = useState("");
   const [level, setLevel] = useState("");
-  const [seconds, setSeconds] = useState("");
   const [of, setOf] = useState("");
   const [region, setRegion] = useState("");
   const asks = writes && !over;
@@ -48,11 +46,10 @@ export function LogLines({operator = null, partition = null}) {
   if (over) return html`<p class="operator-empty" role="status">An event log has no lines of operators: they are in the log file of the run.</p>`;
   if (!writes) return html`<${SignIn} why="Lines of operators are shown to those who may change something: it needs the token." onDone=${() => {}} />`;
   const wanted = text.trim().toLowerCase();
-  const newest = all.lines.at(-1)?.at ?? 0;
   const shown = all.lines.filter((line) => (!wanted || `${line.text} ${line.level} ${line.logger} ${line.operator}`.toLowerCase().includes(wanted))
-    && (!level || WORSE[level].includes(line.level)) && (!seconds || line.at >= newest - Number(seconds))
+    && (!level || WORSE[level].includes(line.level))
     && (!of || line.operator === of) && (!region || line.region === region));
-  const chooses = wanted || level || seconds || of || region;
+  const chooses = wanted || level || of || region;
   const names = operator === null ? distinct(all.lines.map((line) => line.operator)) : [];
   const regions = distinct(all.lines.map((line) => line.region));
   return html`${live && all.problem && html`<${Notice} problem=${all.problem} />`}
@@ -60,8 +57,7 @@ export function LogLines({operator = null, partition = null}) {
       <input class="field" type="search" aria-label="Find lines" placeholder="Find lines" value=${text} onInput=${(event) => setText(event.target.value)} />
       ${regions.length > 1 && html`<${Choice} label="Region" value=${region} onChange=${setRegion} options=${{"": "any region", ...same(regions)}} />`}
       ${names.length > 1 && html`<${Choice} label="Operator" value=${of} onChange=${setOf} options=${{"": "any operator", ...same(names)}} />`}
-      <${Choice} label="Level" value=${level} onChange=${setLevel} options=${LEVELS} />
-      <${Choice} label="Time" value=${seconds} onChange=${setSeconds} options=${TIMES} /></div>`}
+      <${Choice} label="Level" value=${level} onChange=${setLevel} options=${LEVELS} /></div>`}
     ${shown.length ? html`<${Tail} lines=${shown} named=${operator === null} many=${new Set(all.lines.map((line) => line.partition)).size > 1} />`
       : all.asked && html`<p class="operator-empty" role="status">${chooses ? "No line matches." : "It has printed and logged nothing."}</p>`}`;
 }

@@ -1,8 +1,8 @@
 // Goes to an operator or a view by a few letters of its name: `/`.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { current, go } from "../router.js";
-import { store, useStore } from "../store.js";
-import { viewsOf } from "../views/index.js";
+import { useStore } from "../store.js";
+import { views } from "../views/index.js";
 import { Dialog } from "./dialog.js";
 
 const MOST = 12;
@@ -73,7 +73,7 @@ function find(text, operators) {
   const wanted = text.toLowerCase();
   const all = [
     ...operators.map((one) => ({ name: one.name, kind: "operator", place: { view, operator: one.name } })),
-    ...viewsOf(store.state.rights?.readOnly).map((one) => ({ name: one.title, kind: "view", place: { view: one.name } })),
+    ...views.map((one) => ({ name: one.title, kind: "view", place: { view: one.name } })),
   ];
   return all
     .map((one) => ({ ...one, rank: rank(one.name.toLowerCase(), wanted) }))

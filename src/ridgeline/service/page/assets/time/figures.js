@@ -74,15 +74,6 @@ export function indexOf(windows, mark) {
   return low;
 }
 
-// The mean milliseconds of windows by what they waited for.
-export function usualPhases(windows) {
-  const sums = {};
-  for (const window of windows) {
-    for (const [what, ms] of Object.entries(window.phases)) sums[what] = (sums[what] ?? 0) + ms;
-  }
-  return Object.fromEntries(Object.entries(sums).map(([what, ms]) => [what, ms / windows.length]));
-}
-
 // The median latency of up to 100 windows before a window, and of those from it on; null where there are too few.
 // `from`, `to`: the windows of the changes before and after it, beyond which others count.
 export function beforeAndAfter(windows, windowId, { region, from = -Infinity, to = Infinity, most = 100 } = {}) {
@@ -96,15 +87,4 @@ export function beforeAndAfter(windows, windowId, { region, from = -Infinity, to
     before: before.length < few ? null : median(before.map((one) => one.latencyMs)),
     after: after.length < few ? null : median(after.map((one) => one.latencyMs)),
   };
-}
-
-// The same from the steps of the last hours, for a change whose windows are not kept any more. `at`: when it was made;
-// `from`, `to`: when those before and after it were. The step in which it was made counts for neither side.
-export function beforeAndAfterSteps(steps, at, { region, from = -Infinity, to = Infinity, most = 30 } = {}) {
-  const own = region == null ? steps : steps.filter((one) => one.region === region);
-  const before = own.filter((one) => one.at < at && one.at - one.seconds >= from).slice(-most);
-  const after = own.filter((one) => one.at - one.seconds >= at && one.at < to).slice(0, most);
-  const few = 3;
-  if (before.length < few || after.length < few) return { before: null, after: null };
-  return { before: median(before.map((one) => one.latencyMs)), after: median(after.map((one) => one.latencyMs)) };
 }

@@ -39,10 +39,11 @@ export function Strip({ windows, marks, chosen, onChoose, label = "Window" }) {
     const watch = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
     watch.observe(canvas.current.parentElement);
     const themed = () => setTheme((number) => number + 1);
-    window.addEventListener("themechange", themed);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", themed);
     return () => {
       watch.disconnect();
-      window.removeEventListener("themechange", themed);
+      dark.removeEventListener("change", themed);
     };
   }, []);
 

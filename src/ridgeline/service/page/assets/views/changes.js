@@ -7,12 +7,9 @@ import { useAsked } from "../parts/asked.js";
 import { Detail, Facts, Listing } from "../parts/facts.js";
 import { Words } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
-import { beforeAndAfter, beforeAndAfterSteps } from "../time/figures.js";
-import { useHours } from "../parts/hours.js";
+import { beforeAndAfter } from "../time/figures.js";
 
 const STATES = { QUEUED: "waits", APPLIED: "applied", REFUSED: "refused", WITHDRAWN: "withdrawn", ASKED: "asked for", HELPED: "helped", MISSED: "did not help", FAILED: "failed" };
-const REACHES = [900, 7_200, 86_400]; // seconds, as the charts have them
-const BESIDE_SECONDS = 60; // of the past before a change
 const CLASSES = { FAILED: "bad", REFUSED: "bad", MISSED: "bad", HELPED: "ok", QUEUED: "behind" };
 
 function View() {
@@ -21,11 +18,9 @@ function View() {
   const decisions = useAsked("/decisions", {}, { every: 3000, key: newest ?? "" });
   const windows = useStore((state) => state.windows);
   const regions = useStore((state) => state.plan?.queues?.length && state.overview?.operators);
-  const now = useStore((state) => state.overview?.at);
-  const { rows: steps } = useHours("/history", reach(changes.answer?.changes ?? [], now));
   const rows = useMemo(
-    () => together((changes.answer?.changes ?? []).map((one) => inRegion(one, regions)), decisions.answer?.decisions ?? [], { windows, steps }),
-    [changes.answer, decisions.answer, windows, steps],
+    () => together((changes.answer?.changes ?? []).map((one) => inRegion(one, regions)), decisions.answer?.decisions ?? [], windows),
+    [changes.answer, decisions.answer, windows],
   );
   if (!changes.answer) return changes.problem ? html`<${Notice} problem=${changes.problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) {
@@ -33,12 +28,6 @@ function View() {
   }
   return html`<${Listing} label="Changes and decisions" by="change" id=${(row) => row.key} columns=${COLUMNS} rows=${rows}
     sort=${{ by: "at", descending: true }} detail=${(row) => html`<${One} row=${row} />`} />`;
-}
-
-// How many seconds of the past are asked for, so that the first of the changes is in them.
-function reach(changes, now) {
-  const first = Math.min(...changes.filter((one) => one.state === "APPLIED").map((one) => one.at));
-  return REACHES.find((one) => now - first < one - BESIDE_SECONDS) ?? (changes.length && now ? REACHES.at(-1) : REACHES[0]);
 }
 
 // Ids of a region's changes and operators begin with its number, times a million.
@@ -50,39 +39,36 @@ function inRegion(change, operators) {
 }
 
 // A row for each change, with the decision that asked for it; and one for each decision without a change.
-function together(changes, decisions, past) {
+function together(changes, decisions, windows) {
   const applied = changes.filter((one) => one.state === "APPLIED" && one.window != null);
   const byChange = new Map(decisions.filter((one) => one.change != null).map((one) => [one.change, one]));
   const rows = changes.map((change) => {
     const decision = byChange.get(change.id) ?? null;
     byChange.delete(change.id);
-    return make(`change-${change.id}`, change, decision, past, applied);
+    return make(`change-${change.id}`, change, decision, windows, applied);
   });
   const taken = new Set(rows.map((row) => row.decision?.id));
   for (const decision of decisions) {
-    if (!taken.has(decision.id)) rows.push(make(`decision-${decision.id}`, null, decision, past, applied));
+    if (!taken.has(decision.id)) rows.push(make(`decision-${decision.id}`, null, decision, windows, applied));
   }
   return rows;
 }
 
-function make(key, change, decision, past, applied) {
+function make(key, change, decision, windows, applied) {
   const window = change?.state === "APPLIED" ? change.window : null;
-  const effect = window == null ? { before: null, after: null } : effectOf(change, past, applied);
+  const effect = window == null ? { before: null, after: null } : effectOf(change, windows, applied);
   const said = decision && ["HELPED", "MISSED"].includes(decision.state) ? decision.state : (change?.state ?? decision.state);
   return { key, change, decision, at: change?.at ?? decision.at, who: change?.who ?? decision.by, what: change?.what ?? decision.what, note: change?.note || decision?.note || "", window, said, ...effect };
 }
 
-// The latency of windows before a change and from it on, up to the changes around it: of windows, else of steps.
-function effectOf(change, { windows, steps }, applied) {
-  const { region, window, at } = change;
-  const others = applied.filter((one) => one.region === region && one !== change);
-  const bounds = (key, own) => ({
-    region,
-    from: Math.max(...others.map((one) => one[key]).filter((one) => one < own)),
-    to: Math.min(...others.map((one) => one[key]).filter((one) => one > own)),
+// The latency of windows before a change and from it on, up to the changes around it.
+function effectOf(change, windows, applied) {
+  const others = applied.filter((one) => one.region === change.region && one !== change).map((one) => one.window);
+  return beforeAndAfter(windows, change.window, {
+    region: change.region,
+    from: Math.max(...others.filter((one) => one < change.window)),
+    to: Math.min(...others.filter((one) => one > change.window)),
   });
-  const found = beforeAndAfter(windows, window, bounds("window", window));
-  return found.before != null && found.after != null ? found : beforeAndAfterSteps(steps, at, bounds("at", at));
 }
 
 function state(row) {

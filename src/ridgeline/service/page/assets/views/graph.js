@@ -1,7 +1,6 @@
-// The application as a graph: logical, physical, and as it is executed; the critical path is drawn.
+// The application as a graph: logical and physical; the critical path is drawn.
 
 import {Canvas} from "../graph/canvas.js";
-import {Execution} from "../graph/execution.js";
 import {Legend, PathStrip} from "../graph/path_strip.js";
 import {useGraph} from "../graph/use_graph.js";
 import {useAnswer} from "../operator/asking.js";
@@ -12,7 +11,7 @@ import {go, href, useRoute} from "../router.js";
 import {useStore} from "../store.js";
 import {html, useEffect, useMemo, useRef, useState} from "../vendor/preact.js";
 
-const PLANS = [["logical", "Logical"], ["physical", "Physical"], ["execution", "Execution"]];
+const PLANS = [["logical", "Logical"], ["physical", "Physical"]];
 
 function View() {
   const {params} = useRoute();
@@ -35,17 +34,16 @@ function Graph({params, plan, overview, shown}) {
   const [text, setText] = useState("");
   const {answer: watermarks} = useAnswer("/watermarks");
   const {api, open, split, whole, graph, layout, figures, selected, hits, openNode, unfold, fold, show, pick} = useGraph(
-    {kind, plan, overview, shown, watermarks, params, go, text});
+    {kind, plan, overview, shown, watermarks, params, text});
   const foldable = Boolean(plan.modules?.length || open.length) || [...whole.nodes.values()].some((node) => node.kind === "group");
   return html`<div class="graph-view"><div class="graph-inside">
     <div class="graph-main">
       <${Toolbar} ...${{kind, params, selected, text, setText, hits, graph, show, foldable, open, split, plan}} />
       <${PathStrip} known=${!shown?.problem} critical=${shown?.criticalPath ?? overview.criticalPath} operators=${overview.operators}
         selected=${params.operator} pick=${pick} />
-      ${kind === "execution" ? html`<${Execution} ...${{overview, figures: shown, selected: params.operator}} />`
-        : html`<${Canvas} ...${{graph, layout, figures, selected, hits, api}} onOpen=${openNode} onUnfold=${unfold}
-            onFold=${fold} onClose=${() => go({operator: null, part: null, only: null})} />
-          <${Legend} />`}
+      <${Canvas} ...${{graph, layout, figures, selected, hits, api}} onOpen=${openNode} onUnfold=${unfold}
+        onFold=${fold} onClose=${() => go({operator: null, part: null, only: null})} />
+      <${Legend} />
     </div>
     ${params.operator && html`<${OperatorPanel} key=${params.operator} name=${params.operator} part=${params.part ?? null} />`}
   </div></div>`;
@@ -60,8 +58,7 @@ function Toolbar({kind, params, selected, text, setText, hits, graph, show, fold
   return html`<div class="graph-toolbar" role="toolbar" aria-label="Graph">
     <nav class="graph-plans" aria-label="Plan">${PLANS.map(([name, title]) => html`<a key=${name} class="graph-plan"
         href=${href({plan: name === "logical" ? null : name})} aria-current=${name === kind ? "true" : null}>${title}</a>`)}</nav>
-    ${kind !== "execution" && html`
-      <input ref=${input} class="field graph-search" type="search" placeholder="Find in the graph  f" aria-label="Find in the graph"
+    <input ref=${input} class="field graph-search" type="search" placeholder="Find in the graph  f" aria-label="Find in the graph"
         value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${(event) => {
           event.stopPropagation();
           if (event.key === "Enter" && hits?.size) show([...hits][0]);
@@ -76,7 +73,7 @@ function Toolbar({kind, params, selected, text, setText, hits, graph, show, fold
       <span class="space"></span>
       ${kind === "logical" && foldable && html`<a class="button" role="button"
           href=${href({open: unfolded ? null : all.join(","), split: unfolded ? null : split.join(",") || null})}>
-          ${unfolded ? "Fold all" : "Unfold all"}</a>`}`}
+          ${unfolded ? "Fold all" : "Unfold all"}</a>`}
   </div>`;
 }
 

@@ -1,7 +1,7 @@
 // Slots: the processes that run containers, where they are, and what they use.
 import { html, useMemo } from "../vendor/preact.js";
 import { bytes, count, duration, milliseconds, percent, timeOfDay } from "../format.js";
-import { go, href, useRoute } from "../router.js";
+import { href } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
 import { Detail, Facts, Listing } from "../parts/facts.js";
@@ -82,7 +82,7 @@ const COLUMNS = [
 ];
 
 function Slot({ row, operators }) {
-  return html`<${Detail} title=${row.pid == null ? "Not started" : row.key} closes=${["slot", "stack"]}>
+  return html`<${Detail} title=${row.pid == null ? "Not started" : row.key} closes=${["slot"]}>
     <${Facts} label="Slot" rows=${[
       ["State", row.state?.toLowerCase()],
       ["Host", row.host],
@@ -98,25 +98,9 @@ function Slot({ row, operators }) {
     <h3>Containers</h3>
     ${row.containers.map((one) => html`<section class="slots-container" key=${one.id}>
       <p><b>container ${one.id}</b> <span class="muted">stage ${one.stage}, ${one.state.toLowerCase()}</span></p>
-      <p class="slots-operators">${Object.entries(one.operators).map(([id, title]) => html`<a key=${id} href=${href({ view: "graph", operator: operators[id]?.operator ?? title })}>${title}</a>`)}</p>
+      <p class="slots-operators">${Object.entries(one.operators).map(([id, title]) => html`<a key=${id} href=${href({ view: "graph", operator: operators[id]?.operator ?? title, tab: "stack" })}>${title}</a>`)}</p>
     </section>`)}
-    ${row.pid != null && html`<${Stack} container=${row.containers[0].id} />`}
   </>`;
-}
-
-function Stack({ container }) {
-  const { params } = useRoute();
-  if (params.stack == null) return html`<button type="button" class="button" onClick=${() => go({ stack: 1 })}>Show where its threads are</button>`;
-  return html`<${Threads} container=${container} />`;
-}
-
-function Threads({ container }) {
-  const { answer, problem, again } = useAsked(`/physicalPlan/containers/${container}/stackTrace`, {}, { every: 0 });
-  if (!answer) return problem ? html`<${Notice} problem=${problem} />` : html`<p class="muted">Asking the process.</p>`;
-  const text = answer.fresh || answer.stack;
-  return html`<h3>Where its threads are</h3>
-    ${text ? html`<pre class="mono slots-stack" tabindex="0">${text}</pre>` : html`<p class="muted">Its process did not say.</p>`}
-    <button type="button" class="button" onClick=${again}>Again</button>`;
 }
 
 export default { name: "slots", title: "Slots", View };

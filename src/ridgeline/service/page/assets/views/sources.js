@@ -1,52 +1,26 @@
 // Sources: what waits in each, what comes and is taken, and when it will have caught up.
-import { html, useEffect, useMemo } from "../vendor/preact.js";
+import { html, useMemo } from "../vendor/preact.js";
 import { bytes, count, duration, oldest, rate, soon, timeOfDay } from "../format.js";
 import { go } from "../router.js";
-import { store, useStore } from "../store.js";
+import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
 import { Detail, Facts, Listing } from "../parts/facts.js";
-import { useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
-import { Spark } from "../parts/spark.js";
 import { Table } from "../parts/table.js";
 
 const WORST = ["unreachable", "stuck", "falling behind", "holding", "settling", "catching up", "unknown", "paced", "keeping up"];
 const CLASSES = { "keeping up": "ok", paced: "ok", "catching up": "", holding: "behind", settling: "muted", unknown: "muted", "falling behind": "bad", stuck: "bad", unreachable: "bad" };
 const BASES = { estimated: "about ", schedule: "about ", "lower bound": "at least " };
-const KEPT = 300;
-
-// What was seen of each source since the page was opened, a sample a second at most.
-const seen = new Map();
-
-function note({ overview }) {
-  if (!overview) return;
-  for (const [name, source] of Object.entries(overview.progress.sources ?? {})) {
-    const samples = seen.get(name) ?? [];
-    const last = samples.at(-1);
-    if (last && overview.at - last.at < 1) continue;
-    samples.push({ at: overview.at, waits: source.backlog.value });
-    if (samples.length > KEPT) samples.shift();
-    seen.set(name, samples);
-  }
-}
-
-// What happened since the first sample of a source, each with the sample after it.
-function whileSeen(name, marks) {
-  const samples = seen.get(name) ?? [];
-  return marks.filter((mark) => mark.at >= samples[0]?.at).map((mark) => ({ ...mark, index: samples.findIndex((one) => one.at >= mark.at) }));
-}
 
 function View() {
   const overview = useStore((state) => state.overview);
-  useEffect(() => note(store.state), [overview]);
   const sources = overview?.progress?.sources;
   const rows = useMemo(() => Object.values(sources ?? {}), [sources]);
   const at = overview?.at;
   const queues = overview?.progress?.queues ?? [];
-  const marks = useMarks();
   if (!overview?.window && !rows.length) return html`<${Empty}>Waiting for the first window.</>`;
   if (!rows.length && !queues.length) return html`<${Empty}>No source says how much waits in it. The verdict follows from the schedule of windows then.</>`;
-  return html`<${Listing} label="Sources" by="source" id=${(row) => row.operator} columns=${columns(at, marks)} rows=${rows} sort=${{ by: "verdict", descending: false }}
+  return html`<${Listing} label="Sources" by="source" id=${(row) => row.operator} columns=${columns(at)} rows=${rows} sort=${{ by: "verdict", descending: false }}
     before=${rows.length > 0 && html`<${Catch} ...${{ rows, at }} />`} detail=${(row) => html`<${Source} ...${{ row, overview }} />`}>
     ${queues.length > 0 && html`<h2 class="sources-queues">Queues between regions</h2>
       <${Table} label="Queues between regions" columns=${queueColumns(at)} rows=${queues} id=${(row) => `${row.stream} ${row.reader}`} sort=${{ by: "verdict", descending: false }}
@@ -107,7 +81,7 @@ function waits(row) {
   return `${BASES[basis] ?? ""}${row.unit === "bytes" ? bytes(value) : `${rate(value)} ${row.unit ?? ""}`}`;
 }
 
-function columns(at, marks) {
+function columns(at) {
   return [
     { name: "source", title: "Source", value: (row) => row.operator },
     { name: "verdict", title: "Verdict", value: (row) => WORST.indexOf(row.verdict), cell: (row) => html`<span class=${CLASSES[row.verdict] ?? ""}>${row.verdict}</span>` },
@@ -116,7 +90,6 @@ function columns(at, marks) {
     { name: "oldest", title: "Oldest", number: true, value: (row) => row.oldest.value, cell: (row) => oldest(row) ?? "-" },
     { name: "arrive", title: "Arrive per s", number: true, value: (row) => row.arrivalPerSecond, cell: (row) => rate(row.arrivalPerSecond) },
     { name: "taken", title: "Done per s", number: true, value: (row) => row.drainPerSecond, cell: (row) => rate(row.drainPerSecond) },
-    { name: "trend", title: "Since opened", extra: true, sort: false, value: () => 0, cell: (row) => html`<div class="sources-trend"><${Spark} values=${(seen.get(row.operator) ?? []).map((one) => one.waits)} label=${`What waits in ${row.operator} since the page was opened`} marks=${whileSeen(row.operator, marks)} /></div>` },
     { name: "caught", title: "Caught up", number: true, value: (row) => row.caughtUpAt, cell: (row) => (row.caughtUpAt == null ? "-" : `in ${soon(row.caughtUpAt - at)}`) },
   ];
 }

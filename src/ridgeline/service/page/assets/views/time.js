@@ -5,15 +5,13 @@ import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { MarkList, Words, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
-import { FEWEST, indexOf, quantile, turn, usualPhases } from "../time/figures.js";
+import { FEWEST, indexOf, quantile, turn } from "../time/figures.js";
 import { Gantt, Steps } from "../time/gantt.js";
 import { Hours } from "../time/hours.js";
 import { Strip } from "../time/strip.js";
-import { word } from "../time/words.js";
 
 const DRAG_MS = 120;
 const NEAR = 12; // windows on both sides in which something counts as near
-const USUAL = 200;
 
 function View() {
   const windows = useStore((state) => state.windows);
@@ -182,7 +180,6 @@ function Window({ shown, windows, marks, params }) {
     </div>
     <div class="time-side">
       <${Then} window=${window} windows=${windows} marks=${marks} />
-      <${Unusual} window=${window} windows=${windows} />
     </div>
   </section>`;
 }
@@ -200,32 +197,6 @@ function Then({ window, windows, marks }) {
     <h2>What happened then</h2>
     ${window.attempts > 1 && !failed.length && html`<p class="bad">It was made ${window.attempts} times; the reason is not kept any more.</p>`}
     ${near.length ? html`<${MarkList} marks=${near} label="What happened then" limit=${8} />` : html`<p class="muted">Nothing within ${NEAR} windows of it.</p>`}
-  </div>`;
-}
-
-// What took longer than usual in the window.
-function Unusual({ window, windows }) {
-  const rows = useMemo(() => {
-    const own = windows.filter((one) => one.region === window.region && one.windowId !== window.windowId).slice(-USUAL);
-    const usual = own.length ? usualPhases(own) : {};
-    const whats = new Set([...Object.keys(usual), ...Object.keys(window.phases)]);
-    return [...whats]
-      .map((what) => ({ what, ms: window.phases[what] ?? 0, usual: usual[what] ?? 0 }))
-      .map((row) => ({ ...row, more: row.ms - row.usual }))
-      .sort((first, second) => Math.abs(second.more) - Math.abs(first.more))
-      .slice(0, 7);
-  }, [window, windows.length > 50 ? window : windows]);
-  return html`<div class="card">
-    <h2>Compared with other windows</h2>
-    <table class="table time-unusual" aria-label="Compared with other windows">
-      <thead><tr><th scope="col">What</th><th scope="col" class="number">Here</th><th scope="col" class="number">Usual</th><th scope="col" class="number">More</th></tr></thead>
-      <tbody>${rows.map((row) => html`<tr key=${row.what}>
-        <td>${word(row.what)}</td>
-        <td class="number">${milliseconds(row.ms)}</td>
-        <td class="number muted">${milliseconds(row.usual)}</td>
-        <td class=${`number ${row.more > Math.max(2, row.usual / 2) ? "behind" : "muted"}`}>${row.more > 0 ? "+" : ""}${milliseconds(row.more)}</td>
-      </tr>`)}</tbody>
-    </table>
   </div>`;
 }
 
