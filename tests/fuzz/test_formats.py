@@ -20,7 +20,8 @@ from ridgeline.packages.package import open_package
 from ridgeline.plan.spec.form import Form, FormError
 from ridgeline.plan.spec.texts import decode, read_document
 from ridgeline.service.access.rules import read_rules
-from ridgeline.service.event_log import head_of, read_run
+from ridgeline.service.event_log import head_of
+from ridgeline.service.history.tail import read_run
 from ridgeline.service.http.bodies import AnswerError, read_object
 from ridgeline.service.http.changing import edits_of
 from ridgeline.service.store.folder import decoded

@@ -10,7 +10,7 @@ import pytest
 
 from ridgeline import Application, ChangeError, OperatorError, RidgelineError, ValidationError
 from ridgeline.service import registry
-from ridgeline.service.event_log import read_event_log, replay
+from ridgeline.service.history.tail import read_event_log, replay
 from ridgeline.testing import END_WINDOW, CountSink
 from support.engine.applications import FailingSum, WaitingSum, list_application, sum_application
 from support.waiting import PATIENCE_SECONDS

@@ -13,7 +13,7 @@ from ridgeline import Application, ChangeError
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.regions.view import IDS
-from ridgeline.service.event_log import read_event_log
+from ridgeline.service.history.tail import read_event_log
 from ridgeline.testing import CollectorSink
 from support.service.asking import BASE, ask
 from support.service.regions import Number, Numbers, PassOn

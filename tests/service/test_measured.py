@@ -14,7 +14,7 @@ from ridgeline.measure.events import ApplicationPlanned, OperatorWindow, WindowC
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 from ridgeline.service import measured, registry
-from ridgeline.service.event_log import read_event_log
+from ridgeline.service.history.tail import read_event_log
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.master import Master
 from support.engine.applications import sum_application

@@ -9,7 +9,7 @@ import pytest
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.plan import edits
 from ridgeline.policies import Decision, Expectation, Policy, Repartition, SetProperty, StatsListener
-from ridgeline.service.event_log import replay
+from ridgeline.service.history.tail import replay
 from support.service.live import application
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

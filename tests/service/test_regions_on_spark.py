@@ -10,7 +10,7 @@ from ridgeline import Application, InputPort, Operator, OperatorError, OutputPor
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.run.launch import slot_shares
 from ridgeline.plan import plan_application
-from ridgeline.service.event_log import read_event_log
+from ridgeline.service.history.tail import read_event_log
 from ridgeline.testing import CollectorSink
 from support.service.regions import Number, Numbers
 from support.waiting import PATIENCE_SECONDS

@@ -16,14 +16,14 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.engine.files.rotation import Rotation, base_of, earlier, put_away, remove_old
-from ridgeline.measure.encoding import from_dict, to_json
+from ridgeline.measure.encoding import to_json
 from ridgeline.measure.events import (
     ApplicationPlanned,
     ContainerWindow,
@@ -32,7 +32,6 @@ from ridgeline.measure.events import (
     RunEvent,
     SourceProgress,
 )
-from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
 
 RETRY_SECONDS = 5.0
@@ -162,7 +161,7 @@ class EventLogWriter:
             with contextlib.suppress(Exception):
                 sink.close()
             self._say(
-                f"event log `{self.path}` cannot be written: {_reason(error)}; the run continues, and events "
+                f"event log `{self.path}` cannot be written: {reason(error)}; the run continues, and events "
                 "are left out until it can be"
             )
             return False
@@ -244,100 +243,6 @@ def _text(event: RunEvent) -> str:
         return ""
 
 
-def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
-    """The events of a run, in order, from all files of its log.
-
-    `path`: the file that was given to the run, for the last one; or one of those before, for its run. A line
-    that a killed run cut off is skipped and reported to `note`. So are files that are missing.
-
-    Raises:
-        RidgelineError: If the log cannot be read, or naming the line that is no event.
-    """
-    _check_suffix(path)
-    try:
-        files = RunFiles(Path(path))
-        found = files.first()
-        part = 0 if found is None else found[1].part
-        if part and note is not None:
-            note(f"event log `{path}` begins in the middle: the {_several(part)} before are not there")
-        repeats = Repeats()
-        while found is not None:
-            file, head = found
-            repeats.begin(head)
-            yield from filter(repeats.is_new, _read_file(file, note))
-            if head.lost and note is not None:
-                note(
-                    f"event log `{file}`: {head.lost:,} events before it are missing; it could not be written"
-                )
-            found = files.after(head)
-            if found is not None and found[1].part > head.part + 1 and note is not None:
-                gone = _several(found[1].part - head.part - 1)
-                note(f"event log `{path}`: {gone} between `{file}` and `{found[0]}` are not there")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RidgelineError(
-            f"event log `{path}` cannot be read: {_reason(error)}; give a file that `--event-log` has written"
-        ) from error
-
-
-def _several(files: int) -> str:
-    return "file" if files == 1 else f"{files} files"
-
-
-def _read_file(file: Path, note: Callable[[str], None] | None) -> Iterator[RunEvent]:
-    """The events of one file, without the line that continues a run. Raises as `read_event_log`."""
-    lines = _text_lines(file)
-    for number, (where, text, torn) in enumerate(lines):
-        try:
-            data = json.loads(text)
-            if number == 0 and isinstance(data, dict) and data.get("event") == CONTINUED:
-                continue
-            event = from_dict(data)
-        except (ValueError, AttributeError, RecursionError) as error:
-            if torn:
-                if note is not None:
-                    note(
-                        f"event log `{file}`, {where}: the last event is torn and skipped; the run was "
-                        "killed while it was written"
-                    )
-                return
-            remedy = (
-                "was the file changed, or written by another version of Ridgeline? remove the line to "
-                "read the rest"
-            )
-            raise RidgelineError(f"event log `{file}`, {where}: {str(error)[:200]}; {remedy}") from error
-        yield event
-
-
-def replay(path: str, note: Callable[[str], None] | None = None) -> Measurement:
-    """The figures of a run as they were when its log ended. Raises RidgelineError as `read_run`."""
-    measurement = Measurement()
-    for event in read_run(path, note):
-        measurement.apply(event)
-    return measurement
-
-
-class NoRunError(RidgelineError):
-    """An event log that does not hold a run from its beginning."""
-
-
-def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
-    """The events of a run, from all files of its log, as `read_event_log`.
-
-    Raises RidgelineError as `read_event_log`, NoRunError for a log that is empty or begins in the middle.
-    """
-    empty = True
-    for event in read_event_log(path, note):
-        if empty and not isinstance(event, ApplicationPlanned):
-            raise NoRunError(
-                f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; "
-                "give a whole log"
-            )
-        empty = False
-        yield event
-    if empty:
-        raise NoRunError(f"event log `{path}` holds no events; give a file that `--event-log` has written")
-
-
 def event_logs(folder: str) -> list[str]:
     """The event logs in a folder, one path for each run, as `read_run` takes it. Raises OSError.
 
@@ -378,13 +283,11 @@ def head_of(file: Path) -> FileHead | None:
     """The head of a file, None if it has no event or another content. Raises OSError."""
     if not _begins(file):
         return None  # also of a file of another content whose first line is huge
-    lines = _text_lines(file)
-    try:
-        return next((FileHead(text) for _, text, _ in lines), None)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    finally:
-        lines.close()
+    with file.open("rb") as lines:
+        try:
+            return FileHead(lines.readline().decode("utf-8", "replace"))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
 
 
 def _begins(file: Path) -> bool:
@@ -459,14 +362,14 @@ class RunFiles:
 
 def _open(path: str) -> _Lines:
     """A new sink by the path's suffix; what was there is put away. Raises RidgelineError."""
-    _check_suffix(path)
+    check_suffix(path)
     file = Path(path)
     try:
         _put_away(file)
         return _Lines(file)
     except OSError as error:
         raise RidgelineError(
-            f"event log `{path}` cannot be written: {_reason(error)}; give a path in a folder that exists "
+            f"event log `{path}` cannot be written: {reason(error)}; give a path in a folder that exists "
             "and may be written to"
         ) from error
 
@@ -507,7 +410,8 @@ def _lock(descriptor: int, file: Path) -> None:
             raise
 
 
-def _check_suffix(path: str) -> None:
+def check_suffix(path: str) -> None:
+    """Raise RidgelineError for a name that no event log has."""
     if Path(path).suffix not in LINES:
         raise RidgelineError(
             f"event log `{path}` must end in `.jsonl` or `.json`; did you mean "
@@ -580,19 +484,7 @@ class _Lines:
         self._path.unlink()
 
 
-# Reading ----------------------------------------------------------------------------------------------------
-
-_Found = Generator[tuple[str, str, bool], None, None]
-"""Where a line stands, the line, and whether it may be torn."""
-
-
-def _text_lines(file: Path) -> _Found:
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            torn = not line.endswith(b"\n")
-            yield f"line {number}", line.decode("utf-8", "replace" if torn else "strict"), torn
-
-
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """An error of the system in its own words."""
     text = error.strerror if isinstance(error, OSError) else None
     return (text or str(error) or type(error).__name__)[:200]

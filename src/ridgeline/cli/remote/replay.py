@@ -27,7 +27,8 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.changes import text_of
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.wording.units import count, duration, milliseconds, plural, time_of_day
-from ridgeline.service.event_log import NoRunError, event_logs, read_run
+from ridgeline.service.event_log import event_logs
+from ridgeline.service.history.tail import NoRunError, read_run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import IO
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.files.rotation import size_of
 from ridgeline.measure.encoding import from_dict
-from ridgeline.measure.events import RunEvent
-from ridgeline.service.event_log import CONTINUED, FileHead, Repeats, RunFiles
+from ridgeline.measure.events import ApplicationPlanned, RunEvent
+from ridgeline.measure.measurement import Measurement
+from ridgeline.service.event_log import CONTINUED, FileHead, Repeats, RunFiles, check_suffix, reason
 
 _LONGEST = 256 * 1024 * 1024
 """The longest line that is read: a plan of 5,000 operators has 15 MB."""
@@ -74,6 +75,10 @@ class Tail:
         except OSError as error:
             raise _unreadable(error) from error
 
+    def torn(self) -> str:
+        """The line that is not whole; "" if all are."""
+        return "" if self._file is None else self._file.torn()
+
     def close(self) -> None:
         """Close the file that is read."""
         if self._file is not None:
@@ -105,7 +110,8 @@ class Tail:
                 event = from_dict(data)
             except (ValueError, AttributeError, RecursionError) as error:
                 why = str(error).partition("; known are")[0][:200]
-                raise RidgelineError(f"`{file.path.name}`, {where} is no event: {why}") from error
+                remedy = "was the file changed, or is it of another version? remove the line to read on"
+                raise RidgelineError(f"`{file.path.name}`, {where} is no event: {why}; {remedy}") from error
             if self._repeats.is_new(event):
                 yield event
 
@@ -133,8 +139,62 @@ class _Lines:
             self._number += 1
             yield f"line {self._number}", line, len(line)
 
+    def torn(self) -> str:
+        """The line that has no end; "" if there is none."""
+        at = self._opened.tell()
+        rest = self._opened.read(1)
+        self._opened.seek(at)
+        return f"line {self._number + 1}" if rest else ""
+
     def close(self) -> None:
         self._opened.close()
+
+
+class NoRunError(RidgelineError):
+    """An event log that does not hold a run from its beginning."""
+
+
+def read_event_log(path: str, note: Callable[[str], None] = lambda _: None) -> Iterator[RunEvent]:
+    """The events of a run, in order, from all files of its log.
+
+    `path`: the file that was given to the run, for the last one; or one of those before, for its run. `note`:
+    called with what is missing: files, or a last line that a killed run cut off.
+
+    Raises RidgelineError if the log cannot be read, or naming the line that is no event.
+    """
+    check_suffix(path)
+    tail = Tail(Path(path), lambda text: note(f"event log `{path}`: {text}"))
+    try:
+        yield from tail.events()
+        if torn := tail.torn():
+            note(f"event log `{path}`, {torn}: the last event is torn and skipped; the run was killed")
+    except RidgelineError as error:
+        raise RidgelineError(f"event log `{path}`: {error}") from error
+    finally:
+        tail.close()
+
+
+def read_run(path: str, note: Callable[[str], None] = lambda _: None) -> Iterator[RunEvent]:
+    """As `read_event_log`. Raises NoRunError for a log that is empty or begins in the middle."""
+    empty = True
+    for event in read_event_log(path, note):
+        if empty and not isinstance(event, ApplicationPlanned):
+            raise NoRunError(
+                f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; "
+                "give a whole log"
+            )
+        empty = False
+        yield event
+    if empty:
+        raise NoRunError(f"event log `{path}` holds no events; give a file that `--event-log` has written")
+
+
+def replay(path: str, note: Callable[[str], None] = lambda _: None) -> Measurement:
+    """The figures of a run as they were when its log ended. Raises RidgelineError as `read_run`."""
+    measurement = Measurement()
+    for event in read_run(path, note):
+        measurement.apply(event)
+    return measurement
 
 
 def _several(files: int) -> str:
@@ -142,5 +202,4 @@ def _several(files: int) -> str:
 
 
 def _unreadable(error: Exception) -> RidgelineError:
-    reason = error.strerror if isinstance(error, OSError) else None
-    return RidgelineError(f"it cannot be read: {(reason or str(error) or type(error).__name__)[:200]}")
+    return RidgelineError(f"it cannot be read: {reason(error)}; give a file that `--event-log` has written")
