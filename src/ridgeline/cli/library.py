@@ -9,8 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
@@ -18,9 +17,6 @@ from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.output import write
-
-if TYPE_CHECKING:
-    from ridgeline.packages.operators import FoundOperator
 
 AsJson = Annotated[bool, option("Print JSON instead of text.", "--json")]
 
@@ -89,10 +85,6 @@ def connectors() -> Iterator[Entry]:
 
 def library(
     search: Annotated[list[str] | None, argument("Words that all must be there.", "[SEARCH]...")] = None,
-    source: Annotated[
-        str | None,
-        option("List the operators of a Python file or a package instead.", "--from", metavar="FILE"),
-    ] = None,
     describe: Annotated[
         str | None,
         option(
@@ -104,8 +96,8 @@ def library(
     package: Annotated[
         str | None,
         option(
-            "Show what a package (`.whl`, `.zip`) is, its applications and operators, and whether what "
-            "it requires is met here.",
+            "Show what a package (`.whl`, `.zip`) is, its applications, and whether what it requires is "
+            "here.",
             metavar="FILE",
         ),
     ] = None,
@@ -129,10 +121,10 @@ def library(
     """List or describe operators, packages, attributes.
 
     The operators of the library, its windows and aggregates; with words those that say them. Those that have
-    the words in their names come first. No code of a file or a package runs.
+    the words in their names come first. No code of a package runs.
 
     Examples: `ridgeline library window`, `ridgeline library --describe Windowed`,
-    `ridgeline library --attributes --scope input-port`, `ridgeline library --from shop.py`
+    `ridgeline library --attributes --scope input-port`
 
     Exit codes: 0 done, also if nothing is found, 2 there is no such operator, package or scope.
     """
@@ -148,14 +140,7 @@ def library(
         _list_attributes(scope, as_json=as_json)
         return
     words = [word.lower() for word in search or ()]
-    if source is None:
-        found = [(one.name, one.kind, one.summary) for one in entries() if one.matches(words)]
-    else:
-        found = [
-            (one.name, "operator", one.doc)
-            for one in _operators_of(source)
-            if all(word in f"{one.name} {one.doc}".lower() for word in words)
-        ]
+    found = [(one.name, one.kind, one.summary) for one in entries() if one.matches(words)]
     found.sort(key=lambda one: not all(word in one[0].lower() for word in words))
     if as_json:
         write(
@@ -166,18 +151,7 @@ def library(
     for name, _, summary in found:
         write(f"{name:{width}}  {summary}".rstrip())
     if not found:
-        write(f"nothing in {source or 'the library'} says {' '.join(words)}")
-
-
-def _operators_of(source: str) -> list[FoundOperator]:
-    """The operators of a Python file or a package. Raises CommandError, PackageError."""
-    from ridgeline.cli.packages import is_package
-    from ridgeline.packages.operators import operators_of_file, operators_of_package
-
-    try:
-        return (operators_of_package if is_package(source) else operators_of_file)(Path(source))
-    except OSError as error:
-        raise CommandError(f"`{source}` cannot be read: {error.strerror}; name a file") from None
+        write(f"nothing in the library says {' '.join(words)}")
 
 
 def _list_attributes(scope: str | None, *, as_json: bool) -> None:

@@ -12,8 +12,7 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 
 if TYPE_CHECKING:
-    from ridgeline.packages.applications import PackagedApplication
-    from ridgeline.packages.package import Package
+    from ridgeline.packages.package import Package, PackagedApplication
     from ridgeline.settings.layers import Layer
 
 _SUFFIXES = (".whl", ".zip")
@@ -85,49 +84,35 @@ def _in_use(path: Path) -> tuple[Package, Path]:
 
 def show_package(file: str, *, as_json: bool) -> None:
     """Show what a package is. Raises CommandError, PackageError."""
-    from ridgeline.packages.operators import operators_of_package
-    from ridgeline.packages.package import needs
+    from ridgeline.packages.package import open_package
 
-    package = _opened(file)
-    required = list(needs(package.requirements, package.extras))
+    if not is_package(file):
+        raise CommandError(f"`{file}` is no package; give a wheel (`.whl`), or a zip file with its content")
+    package = open_package(Path(file))
     info: dict[str, Any] = {
         "name": package.name,
         "version": package.version,
         "summary": package.summary or None,
         "file": str(package.path),
-        "bytes": package.size_bytes,
         "sha256": package.sha256,
-        "applications": [_shown(one) for one in package.applications.values()],
-        "operators": [one._asdict() for one in operators_of_package(package.path)],
+        "applications": [
+            {"name": one.name, "from": f"{one.module}:{one.object}"} for one in package.applications.values()
+        ],
         "configurationSets": list(package.configurations),
         "requirements": [
-            {"requirement": one.requirement, "installed": one.found, "met": one.met} for one in required
+            {"requirement": one.requirement, "installed": one.found, "met": one.met}
+            for one in package.needs()
         ],
         "misfits": list(package.misfits()),
     }
     write(json.dumps(info, indent=2) if as_json else _text(info))
 
 
-def _opened(file: str) -> Package:
-    from ridgeline.packages.package import open_package
-
-    if not is_package(file):
-        raise CommandError(f"`{file}` is no package; give a wheel (`.whl`), or a zip file with its content")
-    return open_package(Path(file))
-
-
-def _shown(application: PackagedApplication) -> dict[str, str]:
-    where = f"{application.module}:{application.object}"
-    return {"name": application.name, "from": where, "doc": application.doc}
-
-
 def _text(info: dict[str, Any]) -> str:
     """The text that `library --package` prints, from its JSON."""
     lines = [f"{info['name']} {info['version']}" + (f": {info['summary']}" if info["summary"] else "")]
-    lines += [f"file: {info['file']}, {info['bytes']:,} bytes", f"sha256: {info['sha256']}", "applications:"]
-    lines += [f"  {_line(one['name'], one['doc'])}" for one in info["applications"]]
-    if info["operators"]:
-        lines += ["operators:", *(f"  {_line(one['name'], one['doc'])}" for one in info["operators"])]
+    lines += [f"file: {info['file']}", f"sha256: {info['sha256']}", "applications:"]
+    lines += [f"  {one['name']}: {one['from']}" for one in info["applications"]]
     if info["configurationSets"]:
         lines.append("configuration sets: " + ", ".join(info["configurationSets"]))
     if info["requirements"]:
@@ -137,7 +122,3 @@ def _text(info: dict[str, Any]) -> str:
         lines.append(f"  {one['requirement']}: {'met' if one['met'] else 'NOT MET'}, {found}")
     lines += [f"does not fit: {why}" for why in info["misfits"]]
     return "\n".join(lines)
-
-
-def _line(name: str, doc: str) -> str:
-    return f"{name}: {doc}" if doc else name

@@ -1,17 +1,25 @@
-"""A package: a wheel, or a zip file with the content of one, whose entry points are applications."""
+"""A package: a wheel, or a zip file with the content of one, whose entry points are applications.
+
+Reading one runs no code of it. Running one runs its author's code, as installing and importing it does. So it
+is not checked for bad intent, but that it is whole, that it fits here, and that it stays in its folder.
+"""
 
 from __future__ import annotations
 
-import base64
-import csv
+import configparser
 import hashlib
 import importlib.metadata
-import io
 import re
 import shlex
+import shutil
+import struct
 import sys
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import all_suffixes
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,34 +30,50 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from ridgeline.api.errors import PackageError, did_you_mean
-from ridgeline.packages.applications import (
-    APPLICATIONS,
-    CONFIGURATIONS,
-    DEFAULTS,
-    PackagedApplication,
-    application_of,
-    configuration_of,
-)
-from ridgeline.packages.zipped import AGAIN, ZippedFiles, fault, importable, unpacked_paths
+from ridgeline.api.support.masking import printable
+from ridgeline.plan.spec.form import form_of
 
+APPLICATIONS = "ridgeline.applications"
+"""The group of entry points: `shop = "shop.app:application"`, or `shop = "shop:shop.yaml"` for a file."""
+CONFIGURATIONS = "ridgeline.configurations"
+"""The group of entry points that name configuration: `production = "shop:production.yaml"`."""
+DEFAULTS = "defaults"
+"""The configuration set that always holds."""
+LARGEST_BYTES = 1 << 30
+"""The largest package, unpacked."""
+_LARGEST_DOCUMENT = 1 << 20
+_ENTRY = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<object>[\w-]+(?:\.[\w-]+)*)\s*(?:\[(?P<extras>.*)\])?")
 _RESERVED = frozenset(
-    {
-        "_cloudpickle",
-        "cloudpickle",
-        "numpy",
-        "py4j",
-        "pyarrow",
-        "pydantic",
-        "pydantic_core",
-        "pyspark",
-        "ridgeline",
-    }
+    "_cloudpickle cloudpickle numpy py4j pyarrow pydantic pydantic_core pyspark ridgeline".split()  # noqa: SIM905
 )
 """Modules that driver and workers have loaded before a package is there, beside Python's own."""
 _BUILD = "build the package again (`pip wheel --no-deps .`)"
+_NAMED = "write `package.module:function`, or `package:FILE.yaml` for a file in the package"
 _TAGS_SHOWN = 3
-_ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
-_UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    IndexError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedApplication:
+    """An application of a package: `object` in `module`, or `file` in the package.
+
+    `extras`: of the package, whose requirements it needs too.
+    """
+
+    name: str
+    module: str
+    object: str
+    file: str | None
+    extras: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +81,9 @@ class Package:
     """The metadata of a package. `requirements`: texts of `Requires-Dist`; `tags`: None for any platform.
 
     `configurations`: files in the package by the names of its configuration sets, the defaults among them.
-    `paths`: where each of its files is when it is unpacked.
     """
 
     path: Path
-    size_bytes: int
     sha256: str
     name: str
     version: str
@@ -71,7 +93,6 @@ class Package:
     requirements: Sequence[Requirement]
     requires_python: SpecifierSet | None
     tags: frozenset[Any] | None
-    paths: Mapping[str, str]
     modules: frozenset[str]
 
     @property
@@ -79,40 +100,35 @@ class Package:
         """Name and version, for messages."""
         return f"`{self.name}` {self.version}"
 
-    @property
-    def extras(self) -> tuple[str, ...]:
-        """The extras that any of its applications needs."""
-        return tuple(dict.fromkeys(extra for one in self.applications.values() for extra in one.extras))
-
     def check_fit(self) -> None:
         """Raise PackageError for a package that cannot run here, with all that it lacks."""
         if misfits := list(self.misfits()):
             raise PackageError(
                 f"package {self.title} does not fit here: {'; '.join(misfits)}; get one that is built for it"
             )
-        lacking = [need for need in needs(self.requirements, self.extras) if not need.met]
+        lacking = [need for need in self.needs() if not need.met]
         if lacking:
             found = ", ".join(
                 f"`{need.requirement}` ({f'{need.found} is' if need.found else 'not'} installed)"
                 for need in lacking
             )
-            wanted = (need.requirement.partition(";")[0].strip() for need in lacking)
+            wanted = " ".join(shlex.quote(need.requirement.partition(";")[0].strip()) for need in lacking)
             raise PackageError(
-                f"package {self.title} requires what is not here: {found}; run {_command(wanted)}"
+                f"package {self.title} requires what is not here: {found}; run `pip install {wanted}`"
             )
         for module in sorted(self.modules & sys.modules.keys()):
             where = getattr(sys.modules[module], "__file__", None) or "Python itself"
-            what = (
-                f"package {self.title} has a module `{module}`, which is loaded here already from `{where}`"
+            raise PackageError(
+                f"package {self.title} has a module `{module}`, which is loaded here already from `{where}`; "
+                "give it another name"
             )
-            raise PackageError(f"{what}; give it another name")
 
     def application(self, name: str | None = None) -> PackagedApplication:
         """The application of that name, or the only one. Raises PackageError naming those that there are."""
         if name is None and len(self.applications) == 1:
             return next(iter(self.applications.values()))
-        names = ", ".join(f"`{one}`" for one in self.applications)
         if name is None:
+            names = ", ".join(f"`{one}`" for one in self.applications)
             raise PackageError(
                 f"package {self.title} has {len(self.applications)} applications; give one of {names}: "
                 f"`{self.path.name}:NAME`"
@@ -145,187 +161,18 @@ class Package:
                 shown = ", ".join(sorted(map(str, self.tags))[:_TAGS_SHOWN])
                 yield f"it is built for {shown}; here is {next(sys_tags())}"
 
-
-def _command(texts: Iterable[str]) -> str:
-    return f"`pip install {' '.join(shlex.quote(text) for text in texts)}`"
-
-
-def open_package(path: Path) -> Package:
-    """Read the metadata of a package, and check that it is whole. Runs no code of it.
-
-    Raises PackageError for what is damaged, would do harm, or has no application.
-    """
-    with ZippedFiles(path) as files:
-        info = _info_folder(files)
-        name, version, metadata = _metadata(files, info)
-        tags = _tags(files, info, name, version)
-        check_record(files, info, required=path.suffix.lower() == ".whl")
-        paths = unpacked_paths(files)
-        modules = importable(paths.values())
-        _check_modules(files, modules)
-        entries = _Entries(files, info).entry_points
-        applications = {
-            entry.name: application_of(files, paths, entry) for entry in _group(entries, APPLICATIONS)
-        }
-        if not applications:
-            raise fault(
-                files.path,
-                f"has no entry point in the group `{APPLICATIONS}`",
-                (
-                    f'name one there: `[project.entry-points."{APPLICATIONS}"]`, '
-                    '`shop = "shop.app:application"`'
-                ),
-            )
-        configurations = {
-            entry.name: configuration_of(files, paths, entry) for entry in _group(entries, CONFIGURATIONS)
-        }
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return Package(
-            path,
-            path.stat().st_size,
-            digest,
-            name,
-            version,
-            metadata.summary or "",
-            applications,
-            configurations,
-            tuple(metadata.requires_dist or ()),
-            metadata.requires_python,
-            tags,
-            paths,
-            modules,
-        )
-
-
-class _Entries(importlib.metadata.Distribution):
-    """The metadata in a zip file, as the library reads those of what is installed."""
-
-    def __init__(self, files: ZippedFiles, info: str) -> None:
-        self._files = files
-        self._info = info
-
-    def read_text(self, filename: str) -> str | None:
-        """A file of the metadata, None if there is none."""
-        name = f"{self._info}/{filename}"
-        return _text(self._files, name) if name in self._files.names else None
-
-    def locate_file(self, path: Any) -> Any:
-        """Nothing is installed."""
-        return PurePosixPath(path)
-
-
-def _group(entries: importlib.metadata.EntryPoints, group: str) -> list[importlib.metadata.EntryPoint]:
-    return sorted(entries.select(group=group), key=lambda entry: entry.name)
-
-
-def _text(files: ZippedFiles, name: str) -> str:
-    try:
-        return files.read(name).decode("utf-8")
-    except UnicodeDecodeError:
-        raise fault(files.path, f"has bytes in `{name}` that are no UTF-8", _BUILD) from None
-
-
-def _info_folder(files: ZippedFiles) -> str:
-    """The one folder of metadata. Raises PackageError."""
-    found = sorted({name.partition("/")[0] for name in files.names if ".dist-info/" in name})
-    found = [name for name in found if name.endswith(".dist-info")]
-    if len(found) != 1:
-        what = f"has {len(found)} folders" if found else "has no folder"
-        raise fault(files.path, f"{what} of metadata (`NAME-VERSION.dist-info`)", _BUILD)
-    return found[0]
-
-
-def _metadata(files: ZippedFiles, info: str) -> tuple[str, str, Metadata]:
-    """Name, version and the rest of the metadata. Raises PackageError."""
-    name = f"{info}/METADATA"
-    if name not in files.names:
-        raise fault(files.path, f"has no `{name}`", _BUILD)
-    try:
-        metadata = Metadata.from_email(_text(files, name), validate=False)
-        found = str(metadata.name), str(metadata.version)
-        _ = metadata.requires_python, metadata.requires_dist, metadata.summary  # read now, so checked now
-    except (InvalidMetadata, ExceptionGroup, ValueError, TypeError) as error:
-        what = str(getattr(error, "__cause__", None) or error).splitlines()[0][:200]
-        raise fault(files.path, f"has metadata that cannot be read: {what}", _BUILD) from None
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", found[0]):
-        raise fault(files.path, "has metadata without a name", _BUILD)
-    return *found, metadata
-
-
-def _tags(files: ZippedFiles, info: str, name: str, version: str) -> frozenset[Any] | None:
-    """The platforms in a wheel's file name; None for a zip file. Raises PackageError."""
-    if files.path.suffix.lower() != ".whl":
-        return None
-    try:
-        in_name, version_in_name, _, tags = parse_wheel_filename(files.path.name)
-    except InvalidWheelFilename:
-        raise fault(
-            files.path,
-            "has not the file name of a wheel",
-            f"name it as it was built, such as `{name}-{version}-py3-none-any.whl`",
-        ) from None
-    if in_name != canonicalize_name(name) or version_in_name != Version(version):
-        raise fault(files.path, f"is {name} {version} by its metadata", "name it as it was built")
-    wheel = f"{info}/WHEEL"
-    found = (
-        re.search(r"^Wheel-Version:\s*(\d+)\.", _text(files, wheel), re.MULTILINE)
-        if wheel in files.names
-        else None
-    )
-    if found is None or found[1] != "1":
-        raise fault(files.path, f"has no `{wheel}` of version 1", _BUILD)
-    return tags
-
-
-def _check_modules(files: ZippedFiles, modules: frozenset[str]) -> None:
-    """Refuse modules that would be found in the place of others. Raises PackageError."""
-    if clash := sorted(modules & (sys.stdlib_module_names | _RESERVED)):
-        whose = "Ridgeline's own or what it needs" if clash[0] in _RESERVED else "one of Python's own"
-        raise fault(files.path, f"has a module `{clash[0]}`, which is {whose}", "give it another name")
-
-
-def check_record(files: ZippedFiles, info: str, *, required: bool) -> None:
-    """Compare all files with the list in the folder `info`. Without a list every file is read to its end.
-
-    Raises PackageError.
-    """
-    unlisted = {f"{info}/{name}" for name in _UNLISTED}
-    listed = _listed(files, f"{info}/RECORD", required=required)
-    for name in files.names:
-        if name in unlisted or listed is None:
-            _digest(files, name, "sha256")
-            continue
-        algorithm, _, digest = listed.pop(name, "").partition("=")
-        if algorithm not in _ALGORITHMS:
-            raise fault(
-                files.path, f"has `{name}`, which its list of files (`RECORD`) has no digest of", AGAIN
-            )
-        if _digest(files, name, algorithm) != digest.rstrip("="):
-            raise fault(files.path, f"has another `{name}` than was built: its digest differs", AGAIN)
-    if missing := sorted(set(listed or ()) - unlisted):
-        raise fault(files.path, f"lacks `{missing[0]}`, which its list of files (`RECORD`) names", AGAIN)
-
-
-def _listed(files: ZippedFiles, record: str, *, required: bool) -> dict[str, str] | None:
-    """Algorithm and digest of each file in the list; None if there is no list. Raises PackageError."""
-    if record not in files.names:
-        if required:
-            raise fault(files.path, f"has no list of its files (`{record}`)", AGAIN)
-        return None
-    try:
-        rows = list(csv.reader(io.StringIO(files.read(record).decode("utf-8"))))
-        return {row[0]: row[1] for row in rows if row}
-    except (UnicodeDecodeError, csv.Error, IndexError):
-        raise fault(files.path, f"has a list of its files (`{record}`) that cannot be read", AGAIN) from None
-
-
-def _digest(files: ZippedFiles, name: str, algorithm: str) -> str:
-    digest = hashlib.new(algorithm)
-    with files.opened(name) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return base64.urlsafe_b64encode(digest.digest()).decode().rstrip("=")
+    def needs(self) -> Iterator[Need]:
+        """The requirements that hold for this Python and platform, each with what is installed."""
+        extras = {"", *(extra for one in self.applications.values() for extra in one.extras)}
+        for one in self.requirements:
+            if one.marker is not None and not any(one.marker.evaluate({"extra": extra}) for extra in extras):
+                continue
+            try:
+                found: str | None = importlib.metadata.version(canonicalize_name(one.name))
+            except importlib.metadata.PackageNotFoundError:
+                found = None
+            met = found is not None and one.specifier.contains(found, prereleases=True)
+            yield Need(str(one), found, met)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,35 +184,222 @@ class Need:
     met: bool
 
 
-def needs(requirements: Iterable[Requirement], extras: Sequence[str] = ()) -> Iterator[Need]:
-    """The requirements that hold for this Python and platform, each with what is installed.
+def fault(path: Path, what: str, remedy: str) -> PackageError:
+    """The error to raise for a package's file."""
+    return PackageError(f"package `{path}` {printable(what)}; {remedy}")
 
-    Those of installed distributions are followed where a requirement asks for their extras.
+
+def open_package(path: Path) -> Package:
+    """Read the metadata of a package. Runs no code of it.
+
+    Raises PackageError for what is damaged, would lie outside of its folder, or has no application.
     """
-    waiting = [(requirement, frozenset(extras)) for requirement in requirements]
-    seen: set[tuple[str, frozenset[str]]] = set()
-    while waiting:
-        requirement, chosen = waiting.pop(0)
-        if (str(requirement), chosen) in seen or not _holds(requirement, chosen):
-            continue
-        seen.add((str(requirement), chosen))
+    with _opened(path) as file:
+        paths = _paths_in(path, file)
+        info = _info_folder(path, paths)
+        metadata = _metadata(path, file, f"{info}/METADATA")
+        entries = _entries(path, file, f"{info}/entry_points.txt")
+        if not entries[APPLICATIONS]:
+            raise fault(
+                path,
+                f"has no entry point in the group `{APPLICATIONS}`",
+                f'name one there: `[project.entry-points."{APPLICATIONS}"]`, `shop = "shop.app:application"`',
+            )
+        with path.open("rb") as whole:
+            digest = hashlib.file_digest(whole, "sha256").hexdigest()
+        return Package(
+            path,
+            digest,
+            str(metadata.name),
+            str(metadata.version),
+            metadata.summary or "",
+            {name: _application(path, paths, name, value) for name, value in entries[APPLICATIONS].items()},
+            {
+                name: _configuration(path, paths, name, value)
+                for name, value in entries[CONFIGURATIONS].items()
+            },
+            tuple(metadata.requires_dist or ()),
+            metadata.requires_python,
+            _tags(path, metadata),
+            _modules(path, paths),
+        )
+
+
+def unpack(path: Path, sha256: str, folder: Path) -> None:
+    """Unpack a package into a folder, which is made. Raises PackageError, OSError."""
+    with path.open("rb") as opened:
+        if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
+            raise fault(path, "is not what it was: its digest differs", "start again")
+    folder.mkdir(mode=0o700)
+    with _opened(path) as file:
+        for target, name in _paths_in(path, file).items():
+            place = folder / target
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with file.open(name) as source, place.open("xb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
+            place.chmod(0o600)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A package's file, to be read in the block. Raises PackageError if it is none, or damaged."""
+    try:
+        file = zipfile.ZipFile(path)
+    except OSError as error:
+        raise fault(
+            path, f"cannot be read: {error.strerror or error}", "name a file that you may read"
+        ) from None
+    except _DAMAGED as error:
+        raise fault(
+            path, f"is no zip file, or damaged: {error}", "build it again, or copy it again"
+        ) from None
+    with file:
         try:
-            installed = importlib.metadata.distribution(canonicalize_name(requirement.name))
-        except importlib.metadata.PackageNotFoundError:
-            yield Need(str(requirement), None, met=False)
-            continue
-        met = requirement.specifier.contains(installed.version, prereleases=True)
-        yield Need(str(requirement), installed.version, met)
-        if requirement.extras:
-            inner = [Requirement(text) for text in installed.requires or ()]
-            asked = frozenset(requirement.extras)
-            waiting += [
-                (one, asked) for one in inner if one.marker is not None and not _holds(one, frozenset())
-            ]
+            yield file
+        except PackageError:
+            raise
+        except _DAMAGED as error:
+            raise fault(path, f"is damaged: {error}", "build it again, or copy it again") from None
 
 
-def _holds(requirement: Requirement, extras: frozenset[str]) -> bool:
-    """True if a requirement's marker is true here, with one of the extras or none."""
-    if requirement.marker is None:
-        return True
-    return any(requirement.marker.evaluate({"extra": extra}) for extra in extras or [""])
+def _paths_in(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The files by their paths in the one folder that is put on the path. Raises PackageError.
+
+    Scripts and headers, which only an installed package has use for, are left out.
+    """
+    members = [one for one in file.infolist() if not one.is_dir()]
+    if sum(one.file_size for one in members) > LARGEST_BYTES:
+        raise fault(path, f"has more than {LARGEST_BYTES:,} bytes", "leave data out of it")
+    found: dict[str, zipfile.ZipInfo] = {}
+    for member in members:
+        name = member.filename
+        parts = PurePosixPath(name).parts
+        if name.startswith("/") or ".." in parts:
+            raise fault(path, f"has a file that would lie outside of it: `{name}`", "use another one")
+        target = name
+        if parts[0].endswith(".data"):
+            scheme, target = parts[1:2], "/".join(parts[2:])
+            if scheme in {("scripts",), ("headers",)}:
+                continue
+            if scheme not in {("purelib",), ("platlib",)} or not target:
+                raise fault(
+                    path,
+                    f"has `{name}`, which is for the environment of Python itself",
+                    "put data files beside the modules, and read them by `importlib.resources`",
+                )
+        if target in found:
+            raise fault(path, f"has two files for `{target}`", _BUILD)
+        found[target] = member
+    return found
+
+
+def _text(path: Path, file: zipfile.ZipFile, name: str) -> str:
+    """A file of the metadata; "" if there is none. Raises PackageError."""
+    if name not in file.NameToInfo:
+        return ""
+    if file.getinfo(name).file_size > _LARGEST_DOCUMENT:
+        raise fault(path, f"has more than {_LARGEST_DOCUMENT:,} bytes in `{name}`", _BUILD)
+    return file.read(name).decode("utf-8")
+
+
+def _info_folder(path: Path, paths: Iterable[str]) -> str:
+    """The one folder of metadata. Raises PackageError."""
+    found = {name.partition("/")[0] for name in paths if name.partition("/")[0].endswith(".dist-info")}
+    if len(found) != 1:
+        what = f"has {len(found)} folders" if found else "has no folder"
+        raise fault(path, f"{what} of metadata (`NAME-VERSION.dist-info`)", _BUILD)
+    return found.pop()
+
+
+def _metadata(path: Path, file: zipfile.ZipFile, name: str) -> Metadata:
+    """The metadata, which was read as a whole. Raises PackageError."""
+    try:
+        metadata = Metadata.from_email(_text(path, file, name), validate=False)
+        # read now, so checked now
+        _ = (
+            metadata.name,
+            metadata.version,
+            metadata.requires_python,
+            metadata.requires_dist,
+            metadata.summary,
+        )
+    except (InvalidMetadata, ExceptionGroup, ValueError, TypeError) as error:
+        what = str(getattr(error, "__cause__", None) or error).splitlines()[0][:200]
+        raise fault(path, f"has metadata that cannot be read: {what}", _BUILD) from None
+    if not metadata.name or not metadata.version:
+        raise fault(path, "has metadata without a name and a version", _BUILD)
+    return metadata
+
+
+def _tags(path: Path, metadata: Metadata) -> frozenset[Any] | None:
+    """The platforms in a wheel's file name; None for a zip file. Raises PackageError."""
+    if path.suffix.lower() != ".whl":
+        return None
+    try:
+        return parse_wheel_filename(path.name)[3]
+    except InvalidWheelFilename:
+        example = f"{metadata.name}-{metadata.version}-py3-none-any.whl"
+        raise fault(
+            path, "has not the file name of a wheel", f"name it as it was built, such as `{example}`"
+        ) from None
+
+
+def _modules(path: Path, paths: Iterable[str]) -> frozenset[str]:
+    """The modules and packages on the top level. Raises PackageError for those that would hide others."""
+    code = (one for one in paths if one.endswith(tuple(all_suffixes())))
+    modules = frozenset(one.partition("/")[0].partition(".")[0] for one in code)
+    if clash := sorted(modules & (sys.stdlib_module_names | _RESERVED)):
+        whose = "Ridgeline's own or what it needs" if clash[0] in _RESERVED else "one of Python's own"
+        raise fault(path, f"has a module `{clash[0]}`, which is {whose}", "give it another name")
+    return modules
+
+
+def _entries(path: Path, file: zipfile.ZipFile, name: str) -> dict[str, dict[str, str]]:
+    """The entry points of applications and of configurations, by name. Raises PackageError."""
+    parser = configparser.ConfigParser(delimiters="=", interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their capitals
+    try:
+        parser.read_string(_text(path, file, name))
+    except configparser.Error as error:
+        raise fault(path, f"has entry points that cannot be read: {error}", _BUILD) from None
+    return {
+        group: dict(sorted(parser.items(group))) if parser.has_section(group) else {}
+        for group in (APPLICATIONS, CONFIGURATIONS)
+    }
+
+
+def _entry(path: Path, name: str, value: str) -> re.Match[str]:
+    found = _ENTRY.fullmatch(value.strip())
+    if found is None:
+        raise fault(path, f"has an entry point `{name}` with `{value[:80]}`", _NAMED)
+    return found
+
+
+def _file(path: Path, paths: Iterable[str], name: str, entry: re.Match[str]) -> str:
+    """The file of the package that an entry point names. Raises PackageError."""
+    wanted = f"{entry['module'].replace('.', '/')}/{entry['object']}"
+    if wanted not in paths:
+        raise fault(path, f"has an entry point `{name}` for `{wanted}`, which it has not", _NAMED)
+    return wanted
+
+
+def _application(path: Path, paths: Iterable[str], name: str, value: str) -> PackagedApplication:
+    """The application of an entry point. Raises PackageError."""
+    entry = _entry(path, name, value)
+    module, named = entry["module"], entry["object"]
+    extras = tuple(one.strip() for one in (entry["extras"] or "").split(",") if one.strip())
+    if form_of(named) is not None:
+        return PackagedApplication(name, module, named, _file(path, paths, name, entry), extras)
+    base = module.replace(".", "/")
+    if not any(one.startswith((f"{base}.", f"{base}/")) for one in paths):
+        raise fault(path, f"has an entry point `{name}` for `{module}`, which it has not", _NAMED)
+    return PackagedApplication(name, module, named, None, extras)
+
+
+def _configuration(path: Path, paths: Iterable[str], name: str, value: str) -> str:
+    """The configuration that an entry point names, by its path in the package. Raises PackageError."""
+    entry = _entry(path, name, value)
+    if form_of(entry["object"]) is None:
+        what = f"has an entry point `{name}` for configuration with `{value}`"
+        raise fault(path, what, "name a file: `package:FILE.yaml`")
+    return _file(path, paths, name, entry)

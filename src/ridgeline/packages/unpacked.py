@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import shutil
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from ridgeline.api.errors import PackageError
-from ridgeline.packages.zipped import ZippedFiles, fault, unpacked_paths
+from ridgeline.packages.package import fault, unpack
 
 _PREFIX = "ridgeline-package-"
 _LOCK = "lock"
@@ -30,47 +29,27 @@ class UnpackedPackage:
     def __init__(self, path: Path, sha256: str) -> None:
         """Copy and unpack. Raises PackageError, also if the file is not the one that has this digest."""
         _remove_left()
-        try:
-            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        except OSError as error:
-            raise fault(
-                path,
-                f"cannot be unpacked: {error.strerror or error}",
-                "free some space, or let TMPDIR name another folder",
-            ) from None
-        self.file = self._folder / _COPY
-        self.files = self._folder / FILES
+        self._folder: Path | None = None
         self._lock: IO[str] | None = None
         try:
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            self.file, self.files = self._folder / _COPY, self._folder / FILES
             self._lock = _locked(self._folder)
             shutil.copyfile(path, self.file)
             unpack(self.file, sha256, self.files)
-        except OSError as error:
+        except (OSError, PackageError) as error:
             self.close()
-            raise fault(
-                path,
-                f"cannot be unpacked: {error.strerror or error}",
-                "free some space, or let TMPDIR name another folder",
-            ) from None
-        except PackageError:
-            self.close()
-            raise
+            if isinstance(error, PackageError):
+                raise
+            what = f"cannot be unpacked: {error.strerror or error}"
+            raise fault(path, what, "free some space, or let TMPDIR name another folder") from None
 
     def close(self) -> None:
         """Remove the folder."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
-
-
-def unpack(file: Path, sha256: str, folder: Path) -> None:
-    """Unpack a package into a folder, which is made. Raises PackageError, OSError."""
-    with file.open("rb") as opened:
-        if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
-            raise fault(file, "is not what it was: its digest differs", "start again")
-    folder.mkdir(mode=0o700)
-    with ZippedFiles(file) as files:
-        files.unpack(folder, unpacked_paths(files))
 
 
 def _locked(folder: Path) -> IO[str] | None:

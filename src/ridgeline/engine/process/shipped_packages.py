@@ -78,7 +78,7 @@ def _unpacked(storage: Storage, package: ShippedPackage, epoch: int) -> Path:
     drivers = Path(package.folder)
     if drivers.is_dir() and trust.is_trusted(str(drivers)):
         return drivers
-    from ridgeline.packages.unpacked import unpack
+    from ridgeline.packages.package import unpack
 
     return unpacked_once(storage, package.sha256, epoch, unpack)
 
