@@ -44,7 +44,10 @@ def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
         (["run", str(TINY), "--conf", "x"], "error: `--conf` takes `key=value`"),
         (["run", str(TINY), "--master", "sc://host"], "error: `--master sc://host` is Spark Connect"),
         (["plan", str(TINY), "--attribute", "x"], "error: `--attribute` takes `operator.name=value`"),
-        (["validate", str(TINY), "--cuont", "3"], f"error: `{TINY}` takes no option `--cuont`; did you mean"),
+        (
+            ["validate", str(TINY), "--cuont", "3"],
+            f"error: `{TINY}`: there is no option `--cuont` (did you mean",
+        ),
     ],
 )
 def test_wrong_commands_are_2_and_reported(ridgeline_command, words, expected):

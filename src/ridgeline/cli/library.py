@@ -96,8 +96,7 @@ def library(
     package: Annotated[
         str | None,
         option(
-            "Show what a package (`.whl`, `.zip`) is, its applications, and whether what it requires is "
-            "here.",
+            "Show what a package (`.whl`, `.zip`) is and has, and whether what it requires is here.",
             metavar="FILE",
         ),
     ] = None,

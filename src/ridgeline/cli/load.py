@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import argparse
 import importlib
 import importlib.abc
 import importlib.util
@@ -14,15 +14,16 @@ import sys
 import sysconfig
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pydantic
 
 from ridgeline.api.application import Application
-from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.errors import RidgelineError, did_you_mean, nearest
 from ridgeline.api.support.masking import mask
 from ridgeline.api.support.tracebacks import last_frames
 from ridgeline.cli.errors import CommandError
@@ -33,7 +34,15 @@ from ridgeline.engine.process.hidden_modules import hidden_by, hides_needed, hin
 from ridgeline.plan.spec.form import form_of
 from ridgeline.plan.spec.values import APP_PREFIX
 
-_OF_COMMAND = "is not an option of `ridgeline run` either"
+
+class _Parser(argparse.ArgumentParser):
+    """Raises CommandError for what it cannot parse."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it."""
+        takes = self.format_usage().partition(self.prog)[2].strip()
+        takes = f"it takes `{' '.join(takes.split())}`" if takes else "it takes no options"
+        raise CommandError(f"`{self.prog}`: {message}; {takes}")
 
 
 def application_arguments(
@@ -46,42 +55,22 @@ def application_arguments(
     Raises CommandError for options that the function does not take, values that do not fit and required ones
     that are missing.
     """
-    parameters = _parameters(function)
-    found: dict[str, Any] = {}
-    rest = list(texts)
-    while rest:
-        text = rest.pop(0)
-        if not text.startswith("--") or text == "--":
-            raise CommandError(
-                f"`{text}` belongs to no option; options of the application are `--name value`; "
-                f"{_takes(target, parameters)}"
-            )
-        option, equals, value = text.partition("=")
-        name, negated = _name(option, parameters)
-        if name not in parameters:
-            raise CommandError(_unknown(option, target, parameters))
-        if name in found:
-            raise CommandError(f"`{option}` is given twice; give it once")
-        kind = parameters[name][0]
-        if kind is bool and not equals:
-            found[name] = not negated
-            continue
-        if not equals:
-            if not rest or (rest[0].startswith("--") and rest[0] != "--"):
-                raise CommandError(f"`{option}` needs a value: `{_shown(name, parameters[name])}`")
-            value = rest.pop(0)
-        found[name] = _convert(option, kind, value)
-    missing = [
-        name
-        for name, (_, default) in parameters.items()
-        if default is inspect.Parameter.empty and name not in found
-    ]
-    if missing:
-        needed = ", ".join(f"`{_shown(name, parameters[name])}`" for name in missing)
-        raise CommandError(
-            f"`{target}` needs {needed}; give {'it' if len(missing) == 1 else 'them'} after APP"
-        )
-    return found
+    parser = _Parser(target, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    known = [*COMMAND_OPTIONS]
+    for name, (kind, default) in _parameters(function).items():
+        option, needed = f"--{name.replace('_', '-')}", default is inspect.Parameter.empty
+        known.append(option)
+        if kind is bool:
+            parser.add_argument(option, action=argparse.BooleanOptionalAction, required=needed)
+        else:
+            read = partial(_convert, option, kind)
+            parser.add_argument(option, metavar=name.upper(), type=read, required=needed)
+    found, rest = parser.parse_known_args(texts)
+    if rest:
+        option = rest[0].partition("=")[0]
+        close = nearest(option, known)
+        parser.error(f"there is no option `{option}`" + (f" (did you mean `{close}`?)" if close else ""))
+    return vars(found)
 
 
 Parameters = Mapping[str, tuple[Any, Any]]
@@ -108,18 +97,6 @@ def _parameters(function: Callable[..., object]) -> Parameters:
     return found
 
 
-def _name(option: str, parameters: Parameters) -> tuple[str, bool]:
-    """The parameter that an option means, and whether it is `--no-...`."""
-    name = option.removeprefix("--").replace("-", "_")
-    if (
-        name not in parameters
-        and name.startswith("no_")
-        and parameters.get(name.removeprefix("no_"), (None, None))[0] is bool
-    ):
-        return name.removeprefix("no_"), True
-    return name, False
-
-
 def _convert(option: str, kind: Any, text: str) -> object:
     """The text as the annotated type; as it is where pydantic does not know the type."""
     try:
@@ -131,28 +108,6 @@ def _convert(option: str, kind: Any, text: str) -> object:
         raise CommandError(
             f"`{option}` does not take `{mask(option, text)}`: {problem[0].lower()}{problem[1:]}"
         ) from None
-
-
-def _unknown(option: str, target: str, parameters: Parameters) -> str:
-    known = [f"--{name.replace('_', '-')}" for name in parameters]
-    hint = did_you_mean(option, [*known, *COMMAND_OPTIONS])
-    if not hint.startswith("did you mean"):
-        return f"`{target}` takes no option `{option}`, which {_OF_COMMAND}; {_takes(target, parameters)}"
-    return f"`{target}` takes no option `{option}`; {hint} {_takes(target, parameters)}"
-
-
-def _takes(target: str, parameters: Parameters) -> str:
-    if not parameters:
-        return f"`{target}` takes no options"
-    return f"`{target}` takes " + ", ".join(
-        f"`{_shown(name, parameter)}`" for name, parameter in parameters.items()
-    )
-
-
-def _shown(name: str, parameter: tuple[object, object]) -> str:
-    kind, _ = parameter
-    option = f"--{name.replace('_', '-')}"
-    return option if kind is bool else f"{option} {name.upper()}"
 
 
 _ALIKE = 0.7
@@ -428,7 +383,7 @@ def _code_failed(where: str, error: BaseException) -> CommandError:
     if hidden := hint(error):
         remedy = hidden
     elif isinstance(error, ImportError) and "attempted relative import" in str(error):
-        remedy = _as_module(Path(where)) if Path(where).is_file() else remedy
+        remedy = "name it as a module of its package: `ridgeline run package.module:app`"
     elif isinstance(error, SystemExit):
         remedy = 'put what a script does below `if __name__ == "__main__":`'
     elif isinstance(error, ModuleNotFoundError) and error.name:
@@ -436,36 +391,6 @@ def _code_failed(where: str, error: BaseException) -> CommandError:
             f"install the package that has `{error.name.partition('.')[0]}`, or put its folder on PYTHONPATH"
         )
     return CommandError(f"`{where}` failed while it was loaded: {what}; {remedy}", last_frames(error))
-
-
-def _as_module(file: Path) -> str:
-    """How to run a file that imports relative to its package: as a module of it."""
-    folder = file.resolve().parent
-    parts = [folder.name, file.stem]
-    while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
-        folder = folder.parent
-        parts.insert(0, folder.name)
-    where = "" if folder.parent == Path.cwd() else f" in `{folder.parent}`"
-    names = _names_of(file)
-    name = next((name for name in ("app", _FUNCTION) if name in names), "app")
-    return f"name it as a module of its package{where}: `ridgeline run {'.'.join(parts)}:{name}`"
-
-
-def _names_of(file: Path) -> set[str]:
-    """The names that a file makes at its top; none if it cannot be parsed."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return set()
-    found = set()
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Assign):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-    return found
 
 
 def module_stem(file: Path) -> str:
