@@ -48,8 +48,7 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
             )
         return []
     from ridgeline.settings.documents import read_included_first
-    from ridgeline.settings.files import document_layer
-    from ridgeline.settings.layers import PACKAGE
+    from ridgeline.settings.layers import PACKAGE, Layer, flat
 
     package, folder = _in_use(file.resolve())
     several = len(package.applications) > 1  # then a part of it may be for another one
@@ -57,7 +56,7 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
     for name in package.configuration_sets(conf_set):
         for path, document in read_included_first(folder / name):
             origin = f"{file.name}/{path.relative_to(folder.resolve())}"
-            found.append(document_layer(PACKAGE, origin, document, strict=not several, path=path))
+            found.append(Layer(PACKAGE, origin, flat(document), strict=not several))
             if key := next((key for key in found[-1].values if key.startswith("run.")), None):
                 what = f"package {package.title} says `{key}` in `{origin}`, which is for who runs it"
                 raise CommandError(f"{what}; put it into a file for `--conf-file`")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ridgeline.api.errors import Fault, UntrustedError, ValidationError
 from ridgeline.api.support import trust
-from ridgeline.plan.spec.form import Document, form_of
+from ridgeline.plan.spec.form import form_of
 from ridgeline.settings.environment import variable_layers
 from ridgeline.settings.layers import Layer, flat
 
@@ -50,27 +50,6 @@ def _attribute_key(key: str) -> str:
     return f"operator.{key}" if "." in key else f"application.{key}"
 
 
-def file_layers(name: str, path: Path, *, strict: bool = True) -> list[Layer]:
-    """The layers of a file: one for each that it includes, then its own. Raises ValidationError."""
-    from ridgeline.settings.documents import read_included_first  # its parsers are for who has a file
-
-    return [
-        document_layer(name, str(file), document, strict=strict, path=file)
-        for file, document in read_included_first(path)
-    ]
-
-
-def document_layer(
-    name: str, origin: str, document: Document, *, strict: bool = True, path: Path | None = None
-) -> Layer:
-    """The layer of a document. `path`: its file, for the lines of faults."""
-    if path is None:
-        return Layer(name, origin, flat(document), strict=strict)
-    from ridgeline.settings.documents import lines_of
-
-    return Layer(name, origin, flat(document), strict=strict, line_of=lines_of(path))
-
-
 def _guarded(name: str, files: Sequence[Path], faults: list[Fault]) -> list[Layer]:
     """The layers of files; those of site and user must be trusted. Adds faults."""
     found: list[Layer] = []
@@ -84,7 +63,10 @@ def _guarded(name: str, files: Sequence[Path], faults: list[Fault]) -> list[Laye
         try:
             if not strict:
                 trust.check(str(file), f"configuration `{file}`", "give `--no-config` to leave it out")
-            found += file_layers(name, file, strict=strict)
+            from ridgeline.settings.documents import read_included_first  # parsers are for who has a file
+
+            read = read_included_first(file)
+            found += [Layer(name, str(one), flat(document), strict=strict) for one, document in read]
         except ValidationError as error:
             faults += error.faults
         except (UntrustedError, OSError) as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,14 +13,8 @@ Only = Literal["", "property", "attribute"]
 PACKAGE = "package"
 """The layer of what a package brings."""
 SECTIONS = ("application", "operator", "run", "stream")
-_GUIDE = ("apex.", "dt.")
-_CAPITALS = re.compile(r"\.attr\.[A-Z_]+$")
 _WITH_NAMES = ("operator", "stream")
 _REMEDY = "write `operator.NAME.PROPERTY`, `operator.NAME.ATTRIBUTE`, or `application.ATTRIBUTE`"
-
-
-def _no_line(_key: str) -> int | None:
-    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +24,7 @@ class Layer:
     `name`: which layer it is, "user file". `origin`: what a user reads: a file, `-D`. Of two `values` that
     say the same the later one counts. `strict`: a key that names nothing is a fault. `only`: whether what it
     says of operators are properties or attributes; "": both.
-    `places`: where each key is set, if not in `origin`; `line_of`: the line of a key, if it is known.
+    `places`: where each key is set, if not in `origin`.
     """
 
     name: str
@@ -39,15 +32,11 @@ class Layer:
     values: Mapping[str, Any]
     strict: bool = True
     only: Only = ""
-    line_of: Callable[[str], int | None] = _no_line
     places: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, key: str) -> str:
         """The place where a key is set, as a user reads it."""
-        if key in self.places:
-            return self.places[key]
-        line = self.line_of(key)
-        return self.origin if line is None else f"{self.origin}:{line}"
+        return self.places.get(key, self.origin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,17 +90,14 @@ def read_layers(layers: Sequence[Layer], faults: list[Fault]) -> Iterator[Settin
 def parse_key(key: str) -> tuple[str, str, str]:
     """The section of a key, the application that it is for ("" for all), and the rest.
 
-    Names of attributes behind `apex.` or `dt.` may be in capitals. Raises KeyFaultError.
+    Raises KeyFaultError.
 
     >>> parse_key("operator.sum.partitions"), parse_key("application.shop.operator.*.memory_mb")
     (('operator', '', 'sum.partitions'), ('operator', 'shop', '*.memory_mb'))
-    >>> parse_key("application.windows_kept"), parse_key("dt.attr.WINDOWS_KEPT")
-    (('application', '', 'windows_kept'), ('application', '', 'windows_kept'))
+    >>> parse_key("application.windows_kept")
+    ('application', '', 'windows_kept')
     """
-    prefix = next((prefix for prefix in _GUIDE if key.startswith(prefix)), "")
-    section, _, path = key.removeprefix(prefix).partition(".")
-    if prefix and section == "attr" and path:
-        return "application", "", path.lower()
+    section, _, path = key.partition(".")
     if section not in SECTIONS:
         raise KeyFaultError(
             f"there is no key `{section}` in a configuration", did_you_mean(section, SECTIONS)
@@ -122,10 +108,6 @@ def parse_key(key: str) -> tuple[str, str, str]:
     name, _, rest = path.partition(".")
     if not name or (section in _WITH_NAMES and not rest):
         raise KeyFaultError(f"`{key}` names no value", _REMEDY)
-    if prefix:
-        path = (
-            path.lower() if section == "application" else _CAPITALS.sub(lambda found: found[0].lower(), path)
-        )
     return section, application, path
 
 

@@ -15,7 +15,7 @@ from ridgeline.plan.draft import Faults
 from ridgeline.plan.modules.expanding import expand
 
 _WILD = frozenset("*?[")
-_PORTS = {"port": "port", "inputport": "port", "outputport": "port", "unifier": "unifier"}
+_PORTS = frozenset(("port", "unifier"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,14 +145,10 @@ def meaning(target: Target, key: str) -> Meaning | None:
 def _of_ports(target: Target, kind: str, path: str) -> Meaning | None:
     """The meaning of `port.PORT.attribute` and `unifier.PORT.attribute`; None if there is no such port."""
     port, _, name = path.rpartition(".")
-    port = port.removesuffix(".attr")
-    inputs = target.inputs if kind in ("port", "inputport") else frozenset()
-    outputs = target.outputs if kind != "inputport" else frozenset()
+    inputs = target.inputs if kind == "port" else frozenset()
     of_inputs = name in attributes_of(Scope.INPUT_PORT)
     of_outputs = name in attributes_of(Scope.UNIFIER if kind == "unifier" else Scope.OUTPUT_PORT)
-    if not is_wild(port):
-        known = (port in inputs and of_inputs) or (port in outputs and of_outputs)
-        return Meaning("attribute", (f"{target.name}.{_PORTS[kind]}.{port}.{name}",)) if known else None
-    sides = (inputs if of_inputs else frozenset()) | (outputs if of_outputs else frozenset())
-    keys = tuple(f"{target.name}.{_PORTS[kind]}.{one}.{name}" for one in matching(port, sorted(sides)))
+    sides = (inputs if of_inputs else frozenset()) | (target.outputs if of_outputs else frozenset())
+    ports = matching(port, sorted(sides)) if is_wild(port) else [port] if port in sides else []
+    keys = tuple(f"{target.name}.{kind}.{one}.{name}" for one in ports)
     return Meaning("attribute", keys) if keys else None
