@@ -38,9 +38,6 @@ def _no_variables(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-RATIO = {"OTEL_TRACES_SAMPLER": "traceidratio"}
-
-
 @pytest.fixture
 def short(monkeypatch):
     """The end of a run waits less for the collector."""
@@ -53,8 +50,7 @@ def traced(url, events, *, ratio=1.0, watch=None, said=None):
     watch = watch or Watch(now)
     lines = [] if said is None else said
     with pytest.MonkeyPatch.context() as variables:
-        for name, value in {**RATIO, "OTEL_TRACES_SAMPLER_ARG": str(ratio)}.items():
-            variables.setenv(name, value)
+        variables.setenv("OTEL_TRACES_SAMPLER_ARG", str(ratio))
         with exporting_traces(watch, ServiceOptions(otlp=url), lines.append):
             feed(watch, now, *events)
     return watch
@@ -98,13 +94,9 @@ def test_a_window_is_a_trace_of_its_operators_and_their_partitions(collector):
     assert {span.parent_span_id for name in ("run", "commit", "publish") for span in spans[name]} == {
         root.span_id
     }
-    (whole,) = spans["balances"]
-    assert whole.parent_span_id == run.span_id
     for number in (0, 1):
         (one,) = spans[f"balances[{number}]"]
-        assert one.parent_span_id == whole.span_id
-        assert whole.start_time_unix_nano <= one.start_time_unix_nano
-        assert one.end_time_unix_nano <= whole.end_time_unix_nano
+        assert one.parent_span_id == run.span_id
     (source,) = spans["source"]
     assert plain(source.attributes)["ridgeline.tuples_out"] == 4
     assert plain(source.attributes)["ridgeline.operator_class"].endswith("Payments")
@@ -183,18 +175,9 @@ def test_a_refusal_is_said(collector):
     [
         ("localhost:4318", {}, "did you mean `http://localhost:4318`"),
         ("http://ann:hunter2@", {}, "an OTLP endpoint is a URL"),
-        ("http://c:4318", {**RATIO, "OTEL_TRACES_SAMPLER_ARG": "7"}, "a share of all windows, from 0"),
-        ("http://c:4318", {**RATIO, "OTEL_TRACES_SAMPLER_ARG": "nan"}, "from 0 to 1; got nan"),
-        (
-            None,
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "sent by `http/protobuf` only",
-        ),
-        (
-            "http://c:4318",
-            {**RATIO, "OTEL_TRACES_SAMPLER_ARG": "some"},
-            "`OTEL_TRACES_SAMPLER_ARG=some` is no number",
-        ),
+        ("http://c:4318", {"OTEL_TRACES_SAMPLER_ARG": "7"}, "`OTEL_TRACES_SAMPLER_ARG=7` is no share"),
+        ("http://c:4318", {"OTEL_TRACES_SAMPLER_ARG": "nan"}, "give a number from 0 to 1"),
+        ("http://c:4318", {"OTEL_TRACES_SAMPLER_ARG": "some"}, "`OTEL_TRACES_SAMPLER_ARG=some` is no share"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_name(otlp, variables, text):
@@ -240,8 +223,7 @@ def test_the_variables_of_opentelemetry_count():
     assert trace_settings(None, there).ratio == 0.01
     assert trace_settings(None, {**there, "OTEL_SDK_DISABLED": "true"}) is None
     assert trace_settings(None, {**there, "OTEL_TRACES_EXPORTER": "none"}) is None
-    sampler = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}
-    assert trace_settings(None, {**there, **sampler}).ratio == 0.25
+    assert trace_settings(None, {**there, "OTEL_TRACES_SAMPLER_ARG": "0.25"}).ratio == 0.25
     assert trace_settings("http://d:4318", there).endpoint == "http://d:4318/v1/traces"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 MOST_SPANS = 1000
-"""Of a window. Of more operators the critical path and the slowest are shown."""
+"""Operators of a window. Of more the critical path and the slowest are shown."""
 MOST_SPANS_BY_CHANCE = 250
 """Of a window that nothing is wrong with: traces of large plans would cost the driver too much."""
 _NANOSECONDS = 1_000_000_000
@@ -83,11 +83,11 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
     )
     spans = [first, *_attempts(chosen.events, times.planned), *_phases(times)]
     ran = next(place for place, span in enumerate(spans) if span.name == "run")
-    room = (MOST_SPANS_BY_CHANCE if chosen.why == "ratio" else MOST_SPANS) - len(spans)
-    operators, left_out = _operators(chosen, times, latencies, frozenset(path.path), ran, len(spans), room)
-    if left_out:
+    most = MOST_SPANS_BY_CHANCE if chosen.why == "ratio" else MOST_SPANS
+    shown = _shown(times, latencies, topology, path.path, most)
+    if left_out := len(times.operators) - len(shown):
         first.attributes = {**first.attributes, "ridgeline.operators_left_out": left_out}
-    return [*spans, *operators]
+    return [*spans, *(_one(node, times, latencies, path.path, ran) for node in shown)]
 
 
 def _of_window(chosen: ChosenWindow) -> Attributes:
@@ -153,81 +153,20 @@ def _phases(times: WindowTimes) -> Iterator[PlainSpan]:
     yield PlainSpan("publish", times.committed, times.published)
 
 
-def _operators(
-    chosen: ChosenWindow,
-    times: WindowTimes,
-    latencies: LatencyColumns,
-    path: frozenset[int],
-    parent: int,
-    place: int,
-    room: int,
-) -> tuple[list[PlainSpan], int]:
-    """Spans of operators, and of their partitions where there are several; how many are left out.
-
-    `parent`: the place of the span that they are in. `place`: of the first of them.
-    """
-    topology = chosen.plan.topology
-    shown, left_out = _shown(topology, times, latencies, path, room)
-    spans: list[PlainSpan] = []
-    for label, nodes in shown.items():
-        above = parent
-        if nodes[0].partitions > 1:
-            above = place + len(spans)
-            spans.append(_whole(label, nodes, times, path, parent))
-        spans += [_one(node, times, latencies, path, above) for node in nodes]
-    return spans, left_out
-
-
 def _shown(
-    topology: Topology, times: WindowTimes, latencies: LatencyColumns, path: frozenset[int], room: int
-) -> tuple[dict[str, list[OperatorNode]], int]:
-    """The operators that have spans by label, in the order of the plan, and how many have none."""
-    reported = [node for node in topology.operators if node.id in times.operators]
-    chosen = reported
-    several = len({node.label for node in reported if node.partitions > 1})
-    if len(reported) + several > room:
-        own = latencies.own
-        places = topology.places
-        ranked = sorted(reported, key=lambda node: (node.id not in path, -own[places[node.id]]))
-        chosen, labels = [], set[str]()
-        for node in ranked:
-            room -= 1 + (node.partitions > 1 and node.label not in labels)
-            if room < 0:
-                break
-            labels.add(node.label)
-            chosen.append(node)
-        chosen.sort(key=lambda node: places[node.id])
-    shown: dict[str, list[OperatorNode]] = {}
-    for node in chosen:
-        shown.setdefault(node.label, []).append(node)
-    return shown, len(reported) - len(chosen)
-
-
-def _whole(
-    label: str, nodes: Sequence[OperatorNode], times: WindowTimes, path: frozenset[int], parent: int
-) -> PlainSpan:
-    """The span of an operator with several partitions: from the begin of the first to the end of the last."""
-    turns = [times.operators[node.id] for node in nodes]
-    return PlainSpan(
-        label,
-        min(turn.began for turn in turns),
-        max(turn.ended for turn in turns),
-        parent,
-        {
-            "ridgeline.operator": nodes[0].name,
-            "ridgeline.partitions": nodes[0].partitions,
-            "ridgeline.on_critical_path": any(node.id in path for node in nodes),
-            "ridgeline.tuples_in": sum(sum(turn.tuples_in.values()) for turn in turns),
-            "ridgeline.tuples_out": sum(sum(turn.tuples_out.values()) for turn in turns),
-        },
-    )
+    times: WindowTimes, latencies: LatencyColumns, topology: Topology, path: Container[int], most: int
+) -> list[OperatorNode]:
+    """The operators that have spans, in the order of the plan: of too many the path and the slowest."""
+    places, reported = topology.places, [node for node in topology.operators if node.id in times.operators]
+    ranked = sorted(reported, key=lambda node: (node.id not in path, -latencies.own[places[node.id]]))
+    return sorted(ranked[:most], key=lambda node: places[node.id])
 
 
 def _one(
     node: OperatorNode,
     times: WindowTimes,
     latencies: LatencyColumns,
-    path: frozenset[int],
+    path: Container[int],
     parent: int,
 ) -> PlainSpan:
     """The span of an operator, or of one partition of it: its turn in its container."""

@@ -41,8 +41,6 @@ _log = logging.getLogger(__name__)
 Say = Callable[[str], None]
 RATIO, SLOW = 0.01, 3.0
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_SPOKEN = "http/protobuf"
 _EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 _INSTALL = "install it: `pip install 'ridgeline[telemetry]'`"
 
@@ -52,8 +50,6 @@ _FEWEST = 10
 _MEDIAN_WINDOWS = 10
 _MOST_UNDER_WAY = 256
 _MOST_FAILED = 16
-_MOST_SLOW = 5
-"""Slow windows that are traced in a second: on a busy machine many small ones take several medians."""
 
 _MOST_WAITING, _BATCH = 64, 16
 """Windows that wait to be sent; then the oldest are dropped. Windows in a request."""
@@ -105,68 +101,41 @@ def trace_settings(otlp: str | None, environment: Mapping[str, str]) -> TraceSet
 
     Args:
         otlp: The collector's URL, an option of the run. None: as the variables say, if they say one.
-        environment: The variables. `OTEL_TRACES_SAMPLER` says the share of windows, else it is 0.01.
+        environment: The variables. `OTEL_TRACES_SAMPLER_ARG` says the share of windows, else it is 0.01.
 
     Raises:
-        RidgelineError: A value that is none, or a protocol that is not spoken.
+        RidgelineError: A value that is none.
     """
     wanted = otlp is not None or any(environment.get(name) for name in _ENDPOINTS)
     if not wanted or environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     if otlp is None and environment.get("OTEL_TRACES_EXPORTER", "otlp").strip() not in {"", "otlp"}:
         return None
-    if otlp is None:
-        _check_protocol(environment)
-    ratio = _sampled(environment)
-    if not 0 <= ratio <= 1:
-        raise RidgelineError(
-            f"`OTEL_TRACES_SAMPLER_ARG` is a share of all windows, from 0 to 1; got {ratio:g}"
-        )
-    return TraceSettings(None if otlp is None else _traces_url(otlp), ratio)
+    return TraceSettings(None if otlp is None else _traces_url(otlp), _sampled(environment))
 
 
 def _traces_url(endpoint: str) -> str:
     """The URL of traces at a collector. Raises RidgelineError for what is no URL."""
-    try:
-        parts = urlsplit(endpoint)
-        whole, path = (
-            parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0,
-            parts.path,
-        )
-    except ValueError:
-        whole, path = False, ""
-    if not whole:
+    parts = urlsplit(endpoint)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise RidgelineError(
             f"an OTLP endpoint is a URL; got `{mask_text(endpoint)}`; did you mean `http://localhost:4318`?"
         )
-    return endpoint.rstrip("/") + "/v1/traces" if path in {"", "/"} else endpoint
-
-
-def _check_protocol(environment: Mapping[str, str]) -> None:
-    """Refuse a protocol that the variables name and that is not spoken."""
-    for name in _PROTOCOLS:
-        spoken = environment.get(name, "").strip()
-        if spoken and spoken != _SPOKEN:
-            remedy = f"set `{name}={_SPOKEN}` and the endpoint's port for it, mostly 4318"
-            raise RidgelineError(f"`{name}={spoken}`: traces are sent by `{_SPOKEN}` only; {remedy}")
-        if spoken:
-            return
+    return endpoint.rstrip("/") + "/v1/traces" if parts.path in {"", "/"} else endpoint
 
 
 def _sampled(environment: Mapping[str, str]) -> float:
-    """The ratio that the variables of OpenTelemetry name."""
-    sampler = environment.get("OTEL_TRACES_SAMPLER", "").strip().lower().removeprefix("parentbased_")
-    if sampler in {"always_on", "always_off"}:
-        return float(sampler == "always_on")
+    """The ratio that the variables of OpenTelemetry name. Raises RidgelineError."""
     given = environment.get("OTEL_TRACES_SAMPLER_ARG", "").strip()
-    if sampler != "traceidratio" or not given:
-        return RATIO
     try:
-        return float(given)
+        ratio = float(given or RATIO)
     except ValueError:
+        ratio = -1.0
+    if not 0 <= ratio <= 1:
         raise RidgelineError(
-            f"`OTEL_TRACES_SAMPLER_ARG={given}` is no number; give a share from 0 to 1"
-        ) from None
+            f"`OTEL_TRACES_SAMPLER_ARG={given}` is no share of all windows; give a number from 0 to 1"
+        )
+    return ratio
 
 
 # Which windows ----------------------------------------------------------------------------------------------
@@ -212,8 +181,6 @@ class WindowTraces:
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._median, self._until = 0.0, _FEWEST
         """The median of these, and how many windows there are until it is computed again."""
-        self._second, self._slow = 0, 0
-        """Slow windows of a second."""
         self._waiting: ChosenWindow | None = None
         """The last one that was chosen, where Spark's own account of it is to come."""
         self._triggers = False
@@ -296,17 +263,10 @@ class WindowTraces:
         if event.window_id in self._faulty:
             self._faulty = {window for window in self._faulty if window > event.window_id}
             return "failed"
-        if median and latency > SLOW * median and self._has_room(event.at):
+        if median and latency > SLOW * median:
             return "slow"
         sampled = is_sampled(trace_id(self._run, event.window_id), self._settings.ratio)
         return "ratio" if sampled else ""
-
-    def _has_room(self, at: float) -> bool:
-        """Whether one more slow window is traced in this second."""
-        if int(at) != self._second:
-            self._second, self._slow = int(at), 0
-        self._slow += 1
-        return self._slow <= _MOST_SLOW
 
     def _ended(self, event: ApplicationEnded) -> None:
         """Windows that a failure has left under way are traced as far as they came."""
