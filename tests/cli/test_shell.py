@@ -4,37 +4,18 @@ import os
 import pty
 import subprocess
 import sys
-from contextlib import closing, suppress
-from typing import Literal
+from contextlib import suppress
 
 import pytest
 import typer
 from typer.main import get_group
 
-from ridgeline import Application
 from ridgeline.cli.main import app
 from ridgeline.cli.remote.plan_session import COMMANDS
 from ridgeline.cli.shell import Shell, commands_of, filled
-from ridgeline.service import registry
-from ridgeline.testing import CollectorSink
 from support.cli.windows import make_plan, watch_of, window
-from support.service.living import Number, Numbers, Sums, living
 
 PLAN = make_plan()
-
-
-class Choosy(Sums):
-    order: Literal["asc", "desc"] = "asc"
-    loud: bool = False
-
-
-def choosy():
-    """The application `numbers` whose operator `sums` has properties of few values."""
-    found = Application("numbers", window="2ms")
-    sums = found.add_operator("sums", Choosy())
-    found.add_stream("numbers", found.add_operator("numbers", Numbers()).output, sums.input)
-    found.add_stream("sums", sums.output, found.add_operator("sink", CollectorSink(Number)).input)
-    return found
 
 
 @pytest.fixture
@@ -223,9 +204,7 @@ def completed(session, text):
         ("latency ", ["numbers"]),
         ("windows --lim", ["--limit"]),
         ("set-operator-property numbers dou", ["double"]),
-        ("set-operator-attribute numbers double partit", ["partitioner", "partitions"]),
         ("start-recording numbers double out", ["output"]),
-        ("describe-operator Windowe", ["Windowed"]),
         ("lau", ["launch"]),
         ("nonsense ", []),
     ],
@@ -233,21 +212,3 @@ def completed(session, text):
 def test_what_can_follow(text, some, numbers, session):
     found = completed(session, text)
     assert [one for one in found if one in some] == some, found
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("set-operator-property numbers sums fac", ["factor"]),
-        ("set-operator-property numbers sums order ", ["asc", "desc"]),
-        ("set-operator-property numbers sums loud t", ["true"]),
-        ("set-operator-property numbers sums factor ", ["1"]),
-        ("set-operator-property numbers numbers password ", []),
-        ("set-operator-attribute numbers sums on_error SK", ["SKIP"]),
-    ],
-)
-def test_values_can_follow(text, wanted, session):
-    with living(choosy()) as living_app:
-        entry = registry.own_entry("n-1", "numbers", living_app.server.url, token=None, started=1.0)
-        with closing(registry.register(entry)):
-            assert completed(session, text) == wanted

@@ -12,6 +12,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
 from ridgeline.api.support.option import Option
+from ridgeline.cli import completing
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.options import assignments
 
@@ -22,7 +23,8 @@ def option(help: str, *flags: str, **more: Any) -> Any:  # noqa: A002
 
 
 def argument(help: str, metavar: str, **more: Any) -> Any:  # noqa: A002
-    """An argument. `more`: as of `typer.Argument`."""
+    """An argument, completed as its metavar says. `more`: as of `typer.Argument`."""
+    more.setdefault("autocompletion", completing.of(metavar))
     return typer.Argument(help=help, metavar=metavar, **more)
 
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.output import write
@@ -90,7 +89,6 @@ def library(
         option(
             "Describe one: what it does, its ports and properties, and an example.",
             metavar="NAME",
-            autocompletion=completing.library,
         ),
     ] = None,
     package: Annotated[

@@ -196,6 +196,8 @@ def open_package(path: Path) -> Package:
     """
     with _opened(path) as file:
         paths = _paths_in(path, file)
+        if damaged := file.testzip():
+            raise fault(path, f"is damaged in `{damaged}`", "build it again, or copy it again")
         info = _info_folder(path, paths)
         metadata = _metadata(path, file, f"{info}/METADATA")
         entries = _entries(path, file, f"{info}/entry_points.txt")
@@ -361,7 +363,9 @@ def _entries(path: Path, file: zipfile.ZipFile, name: str) -> dict[str, dict[str
     try:
         parser.read_string(_text(path, file, name))
     except configparser.Error as error:
-        raise fault(path, f"has entry points that cannot be read: {error}", _BUILD) from None
+        raise fault(
+            path, f"has entry points that cannot be read: {str(error).splitlines()[0]}", _BUILD
+        ) from None
     return {
         group: dict(sorted(parser.items(group))) if parser.has_section(group) else {}
         for group in (APPLICATIONS, CONFIGURATIONS)

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
-from ridgeline.cli import completing
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Named
@@ -106,11 +105,7 @@ def keys(
     remote: Named,
     operator: Annotated[
         str | None,
-        argument(
-            "Of this operator; without it of all that are divided by key.",
-            "[OPERATOR]",
-            autocompletion=completing.operators,
-        ),
+        argument("Of this operator; without it of all that are divided by key.", "[OPERATOR]"),
     ] = None,
     seconds: Annotated[float, option("Watch the application for so long, in seconds.", "--for", min=0)] = 5.0,
 ) -> None:

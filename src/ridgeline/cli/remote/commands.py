@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from rich.text import Text
 
-from ridgeline.cli import completing
 from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Nearest
 
@@ -146,11 +145,7 @@ def lines(
     remote: Nearest,
     operator: Annotated[
         str | None,
-        argument(
-            "Only of this operator; with `--stack` the id of a container.",
-            "[OPERATOR]",
-            autocompletion=completing.operators,
-        ),
+        argument("Only of this operator; with `--stack` the id of a container.", "[OPERATOR]"),
     ] = None,
     stack: Annotated[
         bool, option("Show where the thread of a container is: now, or when last heard of.", "--stack")

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from rich.text import Text
 
-from ridgeline.cli import completing
 from ridgeline.cli.grouping import argument
 from ridgeline.cli.remote.options import Named
 
@@ -16,7 +15,7 @@ def kill_container(
     remote: Named,
     containers: Annotated[
         list[str],
-        argument("Ids; see `operators --containers`.", "CONTAINER...", autocompletion=completing.containers),
+        argument("Ids; see `operators --containers`.", "CONTAINER..."),
     ],
 ) -> None:
     """End containers at once; others take their place.

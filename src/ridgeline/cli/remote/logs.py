@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli import completing
 from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Nearest
 from ridgeline.engine.process.log_channel import LogLevel
@@ -60,7 +59,6 @@ def logs(
             "--level",
             metavar="LOGGER LEVEL",
             case_sensitive=False,
-            autocompletion=completing.loggers,
         ),
     ] = None,
 ) -> None:

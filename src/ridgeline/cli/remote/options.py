@@ -44,7 +44,8 @@ Store = Annotated[
     ),
 ]
 Operator = Annotated[
-    str, argument("Name of an operator, as in the plan.", "OPERATOR", autocompletion=completing.operators)
+    str,
+    argument("Name of an operator, as in the plan.", "OPERATOR"),
 ]
 AsJson = Annotated[bool, option("Print JSON, as the web service answers it.", "--json")]
 

@@ -19,13 +19,11 @@ from ridgeline.cli.tables import folded
 
 Port = Annotated[
     str | None,
-    argument("One of its ports. Default: all that are connected.", "[PORT]", autocompletion=completing.ports),
+    argument("One of its ports. Default: all that are connected.", "[PORT]"),
 ]
 Windows = Annotated[int, option("End after N windows.", min=1, metavar="N")]
 MaxMb = Annotated[int, option("End before it has more megabytes.", min=1, metavar="MB")]
-RecordingId = Annotated[
-    str, argument("Its id; see `record list`.", "RECORDING", autocompletion=completing.recordings)
-]
+RecordingId = Annotated[str, argument("Its id; see `record list`.", "RECORDING")]
 
 
 @dataclass(frozen=True, kw_only=True)

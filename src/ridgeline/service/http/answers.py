@@ -300,7 +300,6 @@ class ConfiguredAnswer(ConfiguredValueAnswer):
     key: Annotated[str, "Its key in a configuration."]
     operator: Annotated[str, "Name of the operator or module; empty: the application or the run."]
     insteadOf: Annotated[list[ConfiguredValueAnswer], "What it overrides, what would count next first."]
-    choices: Annotated[list[str], "The values that its type takes, where these are few; else empty."]
 
 
 class ConfigurationAnswer(TypedDict):

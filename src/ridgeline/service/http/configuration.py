@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import MASK, mask
-from ridgeline.api.support.properties import property_types
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import ConfigurationAnswer, ConfiguredAnswer, ConfiguredValueAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Rows
@@ -36,55 +32,14 @@ def _configuration(call: Call) -> ConfigurationAnswer:
     """
     operators = {one.name: one for one in call.plan.logical.operators}
     if call.origin is None:
-        return {"known": False, "values": _with_choices(_of_plan(call), operators)}
+        return {"known": False, "values": list(_of_plan(call))}
     try:
         rows = call.origin.rows()
     except RidgelineError as error:
         raise AnswerError(500, f"the configuration cannot be read again: {error}", "see the log") from None
     found = [_row(row, call, operators) for row in rows if not row.operator or _is_there(row, operators)]
     known = {row.operator for row in rows}
-    return {"known": True, "values": _with_choices([*found, *_of_plan(call, known)], operators)}
-
-
-def _with_choices(
-    rows: Iterable[ConfiguredAnswer], operators: Mapping[str, LogicalOperator]
-) -> list[ConfiguredAnswer]:
-    """Values with the choices of the types of properties."""
-    types: dict[str, Mapping[str, Any]] = {}
-    found = list(rows)
-    for row in found:
-        if (operator := operators.get(row["operator"])) is None:
-            continue
-        if operator.name not in types:
-            types[operator.name] = _types_of(operator)
-        name = row["key"].removeprefix(f"operator.{operator.name}.").removeprefix("prop.")
-        row["choices"] = choices(types[operator.name].get(name))
-    return found
-
-
-def _types_of(operator: LogicalOperator) -> Mapping[str, Any]:
-    try:
-        return property_types(type(operator.operator))
-    except NameError:  # a type that cannot be resolved
-        return {}
-
-
-def choices(kind: Any) -> list[str]:
-    """The values of a type as `-D` takes them, where these are few.
-
-    >>> choices(bool), choices(Literal["asc", "desc"] | None), choices(str)
-    (['true', 'false'], ['asc', 'desc'], [])
-    """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return choices(arguments[0])
-    if origin in {Union, UnionType}:
-        return [text for one in arguments for text in choices(one)]
-    if origin is Literal:
-        return [one if isinstance(one, str) else json.dumps(one) for one in arguments]
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return [str(one.value) for one in kind]
-    return ["true", "false"] if kind is bool else []
+    return {"known": True, "values": [*found, *_of_plan(call, known)]}
 
 
 def _is_there(row: Row, operators: Mapping[str, LogicalOperator]) -> bool:
@@ -95,7 +50,7 @@ def _is_there(row: Row, operators: Mapping[str, LogicalOperator]) -> bool:
 
 def _row(row: Row, call: Call, operators: Mapping[str, LogicalOperator]) -> ConfiguredAnswer:
     """One value; what a change has made of it comes first."""
-    found: Any = {**row.to_json(), "choices": []}
+    found: Any = row.to_json()
     now = _now(row, call, operators)
     if now is not _UNKNOWN and now != row.effective.value:
         found["insteadOf"].insert(0, {name: found[name] for name in ("value", "layer", "place")})
@@ -158,4 +113,4 @@ def _of_plan(call: Call, without: set[str] | None = None) -> Iterator[Configured
 def value_row(key: str, value: Any, operator: str = "", layer: str = "", place: str = "") -> ConfiguredAnswer:
     """A value that overrides none; without a layer it is not known who set it."""
     said: ConfiguredValueAnswer = {"value": value, "layer": layer, "place": place}
-    return {"key": key, "operator": operator, **said, "insteadOf": [], "choices": []}
+    return {"key": key, "operator": operator, **said, "insteadOf": []}
