@@ -30,7 +30,6 @@ from ridgeline.cli.views.running import (
     running_line,
     running_lines,
     sources_table,
-    verdict_line,
 )
 from ridgeline.cli.views.screen import rows_of, screen, sink_ages, sink_lines, together
 from ridgeline.measure.changes import row_of
@@ -89,7 +88,6 @@ def test_the_same_in_one_line():
 
 def test_the_progress_of_sources():
     assert drawn(*progress_parts(overviews.progress(), 100)) == [
-        "catching up: 12,300 records wait at ticks, caught up at 12:27:20",
         "source           waits  in time  oldest  done/s  arrive/s    caught up  verdict",
         "ticks   12,300 records   30.8 s  31.0 s     400        92  at 12:27:20  catching up",
         "no window runs now; the last one was 1,235",
@@ -106,54 +104,6 @@ def test_the_progress_of_sources():
     ):
         source = {**overviews.source(), "backlog": backlog, "unit": unit}
         assert expected in drawn(sources_table({"sources": [source]}, 100, AT))[1]
-
-
-BEHIND = {"verdict": "falling behind"}
-HOLDING = {"verdict": "holding"}
-KEEPS_UP = {"verdict": "keeping up"}
-
-
-RATES = "92 records/s arrive and 400 are worked off"
-
-
-@pytest.mark.parametrize(
-    ("application", "expected"),
-    [
-        (KEEPS_UP, "keeping up"),
-        ({**KEEPS_UP, "windowsBehind": 1}, "keeping up"),
-        ({**KEEPS_UP, "windowsBehind": 11}, "late: 11 windows behind"),
-        ({**KEEPS_UP, "asOf": AT - 40.0}, "keeping up: as of 40 s ago"),
-        ({**KEEPS_UP, "asOf": AT - 1.0}, "keeping up"),
-        (
-            {**KEEPS_UP, "stuckOutputs": ["`table` is stuck: no room"]},
-            "keeping up; `table` is stuck: no room",
-        ),
-        ({}, "catching up: 12,300 records wait at ticks, caught up in 40 s"),
-        ({"basis": "estimated", "caughtUpAt": None}, "catching up: about 12,300 records wait at ticks"),
-        ({**HOLDING, "basis": "lower bound"}, f"holding: at least 12,300 records wait at ticks, {RATES}"),
-        (
-            {**HOLDING, "backlogRecords": None, "basis": "schedule"},
-            f"holding: about 40.0 s of work waits, {RATES}",
-        ),
-        (
-            {**BEHIND, "windowsBehind": 12},
-            f"falling behind: 12,300 records wait at ticks, {RATES}, 12 windows behind",
-        ),
-        (
-            {"verdict": "stuck", "backlogRecords": None, "backlogSeconds": None},
-            "stuck: nothing is committed, and nothing moves",
-        ),
-        ({"verdict": "unknown"}, "no verdict yet: how much waits at the sources is not known"),
-        (
-            {"verdict": "unreachable", "unreachable": ["ticks"]},
-            "unreachable: source ticks does not answer: Timed out",
-        ),
-    ],
-)
-def test_each_verdict_in_a_line(application, expected):
-    progress = overviews.progress(**application)
-    progress["sources"][0]["problem"] = "Timed out" if "unreachable" in application else ""
-    assert verdict_line(progress, AT).plain == expected
 
 
 # Lists ------------------------------------------------------------------------------------------------------

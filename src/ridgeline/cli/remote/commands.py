@@ -178,13 +178,6 @@ def metrics(
     pattern: Annotated[
         str | None, argument("Only of such operators, or such metrics: `parse`, `parse.bad*`.", "[PATTERN]")
     ] = None,
-    by: Annotated[
-        str | None,
-        option(
-            "One metric over time, such as `parse.bad`: by `windows`, `minutes` or `hours`.", metavar="PERIOD"
-        ),
-    ] = None,
-    limit: Annotated[int, option("With `--by`: only the last N.", min=1, metavar="N")] = 20,
     watch: Watching = False,
 ) -> None:
     """List the metrics that operators declare.
@@ -195,21 +188,9 @@ def metrics(
     """
     from ridgeline.cli.errors import CommandError
     from ridgeline.cli.remote import watching
-    from ridgeline.cli.views.own_metrics import history_table, matching, metrics_parts
+    from ridgeline.cli.views.own_metrics import matching, metrics_parts
 
     client = remote.connect()
-    if by is not None:
-        if by not in {"windows", "minutes", "hours"}:
-            raise CommandError(f"`--by` is a period; got `{by}`; give `windows`, `minutes` or `hours`")
-        operator, _, name = (pattern or "").rpartition(".")
-        if not operator or watch:
-            what = "`--by` shows one metric, once"
-            raise CommandError(
-                f"{what}; give its name, without `--watch`: `ridgeline metrics APP parse.bad --by {by}`"
-            )
-        history = client.get(f"/metrics/{quote(operator, safe='')}/{quote(name, safe='')}", limit=limit)
-        remote.show(history, lambda width: [history_table(history, by, width)])
-        return
     answer = matching(client.get("/metrics"), pattern)
     if pattern is not None and not answer["metrics"]:
         raise CommandError(f"no metric of an operator matches `{pattern}`; `ridgeline metrics` lists all")

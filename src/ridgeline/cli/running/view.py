@@ -19,11 +19,12 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.views.path import short_path
-from ridgeline.cli.views.running import running_line, running_lines, verdict_line
+from ridgeline.cli.views.running import running_line, running_lines
 from ridgeline.cli.views.screen import screen
 from ridgeline.measure.answers.application import LastWindowAnswer, OverviewAnswer, RunAnswer
 from ridgeline.measure.answers.operators import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.units import count, duration, plural
 
 _AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
@@ -143,14 +144,14 @@ class PlainView(View):
 
 
 def window_line(window: LastWindowAnswer, overview: OverviewAnswer) -> str:
-    """Tuples, latency, critical path and verdict of a window, in one line."""
+    """Tuples, latency and critical path of a window, and whether the application keeps up, in one line."""
     tuples = f"{count(window['tuplesIn'])} in, {count(window['tuplesOut'])} out"
     line = f"window {window['windowId']}: {tuples}, {duration(window['seconds'])}"
     path = short_path(overview["criticalPath"])
     if path:
         line += f"; critical path {path}"
     known = overview["progress"]["application"]["verdict"] != "unknown"
-    return f"{line}; {verdict_line(overview['progress'], overview['at']).plain}" if known else line
+    return f"{line}; {sentence_of(overview)['text']}" if known else line
 
 
 def stopping_line(progress: ProgressAnswer | None) -> str:

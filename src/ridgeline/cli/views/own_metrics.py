@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted, flow
-from ridgeline.measure.answers.operators import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
-from ridgeline.measure.wording.units import UNKNOWN, time_of_day
+from ridgeline.measure.answers.operators import MetricAnswer, MetricsAnswer
+from ridgeline.measure.wording.units import UNKNOWN
 
 _SHORT_LINES, _SHORT_MOST = 2, 30
 _NONE = "no operator declares metrics: `errors = Metric(0)`, or `@metric()` on a method"
@@ -75,30 +74,6 @@ def metrics_lines(answer: MetricsAnswer, width: int) -> list[Text]:
     return []
 
 
-def history_table(answer: MetricHistoryAnswer, by: str, width: int) -> Table:
-    """A metric by windows, minutes or hours, a row each."""
-    if by == "windows":
-        windows = answer["windows"]
-        columns: Columns = {
-            "window": [Text(str(row["windowId"])) for row in windows],
-            "at": _times(row["at"] for row in windows),
-            "value": [Text(number(row["value"])) for row in windows],
-        }
-        return fitted(columns, width, ("at",), left=())
-    periods = answer["minutes"] if by == "minutes" else answer["hours"]
-    columns = {
-        "from": _times(row["start"] for row in periods),
-        "windows": [Text(str(row["windows"])) for row in periods],
-        "sum": [Text(number(row["sum"])) for row in periods],
-        "mean": [Text(number(row["mean"])) for row in periods],
-        "min": [Text(number(row["min"])) for row in periods],
-        "max": [Text(number(row["max"])) for row in periods],
-        "first": [Text(number(row["first"])) for row in periods],
-        "last": [Text(number(row["last"])) for row in periods],
-    }
-    return fitted(columns, width, ("first", "last"), left=())
-
-
 def number(value: float | None) -> str:
     """A number as people read it: whole ones in full, others to six digits.
 
@@ -113,8 +88,3 @@ def number(value: float | None) -> str:
 def _partitions(row: MetricAnswer) -> str:
     values: Sequence[float | None] = row["partitions"]
     return " ".join(map(number, values)) if len(values) > 1 else ""
-
-
-def _times(moments: Iterable[float]) -> list[Text]:
-    found = list(moments)
-    return [Text(time_of_day(moment, found[-1])) for moment in found]

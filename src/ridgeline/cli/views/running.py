@@ -8,7 +8,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.api.support.masking import printable
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.measure.answers.application import SentenceAnswer
 from ridgeline.measure.answers.progress import (
@@ -20,7 +19,7 @@ from ridgeline.measure.answers.progress import (
 )
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.wording.units import UNKNOWN, count, duration, plural, rate, soon, time_of_day
-from ridgeline.measure.wording.waiting import LATE_WINDOWS, backlog_phrase, bottleneck_phrase, known_as
+from ridgeline.measure.wording.waiting import known_as
 
 STYLES: Mapping[str, str] = {
     "keeping up": "bold green",
@@ -41,31 +40,6 @@ _STATES: Mapping[str, str] = {
     "failed": "bold white on red",
     "ended": "bold",
 }
-_OLD_SECONDS = 5.0
-_UNKNOWN = "no verdict yet: how much waits at the sources is not known"
-
-
-def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
-    """The verdict, what waits, and when that will be done.
-
-    `at`: STRAM's clock when the answer was given; None if it is not known.
-    """
-    if sentence := progress.get("sentence"):
-        return sentence_line(sentence)
-    application = progress["application"]
-    verdict = application["verdict"]
-    if verdict in {"keeping up", "paced"} and (application.get("windowsBehind") or 0) > LATE_WINDOWS:
-        verdict = "late"
-    if verdict not in STYLES:
-        line = Text(_UNKNOWN, "dim")
-    else:
-        line = Text(verdict, STYLES[verdict])
-        parts = _unreachable(progress) if verdict == "unreachable" else _parts(progress, at)
-        for number, part in enumerate(parts):
-            line.append(f"{', ' if number else ': '}{part}")
-    for why in (*application.get("stuckStores", ()), *application.get("stuckOutputs", ())):
-        line.append("; ").append(printable(why), STYLES["stuck"])
-    return line
 
 
 def sentence_text(sentence: SentenceAnswer) -> Text:
@@ -86,12 +60,6 @@ def sentence_line(sentence: str) -> Text:
     return Text.assemble((verdict, STYLES.get(verdict, "dim")), f"{colon}{rest}")
 
 
-def _unreachable(progress: ProgressAnswer) -> list[str]:
-    """`source clicks does not answer: Timed out`, for each one."""
-    sources = [source for source in progress["sources"] if source.get("problem")]
-    return [f"source {source['operator']} does not answer: {source['problem']}" for source in sources]
-
-
 def end(caught_up_at: float | None, at: float | None) -> str:
     """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if unknown."""
     if caught_up_at is None:
@@ -101,19 +69,6 @@ def end(caught_up_at: float | None, at: float | None) -> str:
         if at is None
         else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
     )
-
-
-def _parts(progress: ProgressAnswer, at: float | None) -> list[str]:
-    """What waits, when it will be done, and what is full, as texts."""
-    application = progress["application"]
-    verdict, behind = application["verdict"], application["windowsBehind"] or 0
-    if verdict == "stuck":
-        return ["nothing is committed, and nothing moves"]
-    phrases = [*backlog_phrase(progress, at), *bottleneck_phrase(progress)]
-    parts = [phrase.text for phrase in phrases]
-    if behind > LATE_WINDOWS:
-        parts.append(f"{plural(behind, 'window')} behind")
-    return parts
 
 
 def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[RenderableType]:
@@ -258,11 +213,11 @@ def running_line(progress: ProgressAnswer, *, after_seconds: float = LONG_SECOND
 
 
 def progress_parts(progress: ProgressAnswer, width: int, at: float | None = None) -> list[RenderableType]:
-    """All of `/progress` for people: verdict, sources, and the running window however short it is.
+    """All of `/progress` for people: sources, queues, and the running window however short it is.
 
     `at`: STRAM's clock, if known.
     """
-    parts: list[RenderableType] = [verdict_line(progress, at)]
+    parts: list[RenderableType] = []
     sources = sources_table(progress, width, at)
     if sources is not None:
         parts.append(sources)
