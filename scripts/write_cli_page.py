@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ the application or the command is not valid, 130 killed, 141 nobody reads its ou
 The commands about a running application find it by `--url`, or in a registry of this user's applications on
 this machine. The registry is `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else
 `~/.ridgeline/applications`. Their `--json` is what the web service answers.
+
+These options are the same in several commands, and not repeated below:
 """
+SHARED = 5
+"""So many commands share an option of the head."""
 
 
 def render() -> str:
@@ -30,19 +35,40 @@ def render() -> str:
     group: Any = typer.main.get_command(app)
     commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
     shown = {name: command for name, command in commands.items() if not command.hidden}
-    page, panel = HEAD, ""
+    inner = {
+        f"{name} {last}".rstrip(): one
+        for name, command in shown.items()
+        for last, one in getattr(command, "commands", {"": command}).items()
+    }
+    counts = Counter(row for one in inner.values() for row in _rows_of(one).values())
+    shared = [row for row, count in counts.items() if count >= SHARED]
+    of_run = set(_rows_of(inner["run"]).values()) - set(shared)
+    page, panel = HEAD + _table(shared), ""
     for name, command in shown.items():
         if command.rich_help_panel != panel:
             panel = command.rich_help_panel
             page += f"\n## {panel}\n"
-        inner = getattr(command, "commands", {"": command})
-        for last, one in inner.items():
+        for last, one in getattr(command, "commands", {"": command}).items():
             full = f"{name} {last}".rstrip()
-            page += f"\n### {full}\n\n{_describe(full, one)}"
+            page += f"\n### {full}\n\n{_describe(full, one, shared, () if full == 'run' else of_run)}"
     return page
 
 
-def _describe(name: str, command: Any) -> str:
+def _rows_of(command: Any) -> dict[str, str]:
+    """A row for each option of a command, by its name."""
+    return {
+        one.name: f"| `{_option(one)}` | {_plain(one.help)}{_also(one)} |"
+        for one in command.params
+        if one.param_type_name == "option" and one.name != "help"
+    }
+
+
+def _table(rows: Collection[str]) -> str:
+    return "\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+
+
+def _describe(name: str, command: Any, shared: Collection[str], of_run: Collection[str]) -> str:
+    """A command without the options that are described elsewhere."""
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     options = [
         parameter
@@ -60,12 +86,18 @@ def _describe(name: str, command: Any) -> str:
         text += f"\n{_plain(command.epilog)}\n"
     rows = [f"| `{argument.metavar}` | {_plain(argument.help)} |" for argument in arguments]
     panel = None
+    own = _rows_of(command)
     for option in sorted(options, key=_place_of([option.rich_help_panel for option in options])):
+        row = own[option.name]
+        if row in shared or row in of_run:
+            continue
         if option.rich_help_panel != panel:
             panel = option.rich_help_panel
             rows.append(f"| **{panel}** | |")
-        rows.append(f"| `{_option(option)}` | {_plain(option.help)}{_also(option)} |")
-    return f"{text}\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else text
+        rows.append(row)
+    if any(row in of_run for row in own.values()):
+        text += "\nAlso options of [run](#run).\n"
+    return text + _table(rows)
 
 
 def _place_of(panels: list[str | None]) -> Callable[[Any], int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 HEAD = """# The library of operators
 
 One section per file of `ridgeline.operators` and room of `ridgeline.connectors`, made from the code by
-`python scripts/write_operators_page.py`.
+`python scripts/write_operators_page.py`. `ridgeline library --describe NAME` has an example of each. Defaults
+of properties are in brackets.
 """
 
 
@@ -38,24 +38,17 @@ def render() -> str:
 
 def _describe(kind: type[Operator | Module]) -> str:
     declared = operator_type(kind)
-    description, _, example = (inspect.getdoc(kind) or "").partition("\n\nExample:\n")
+    description = (inspect.getdoc(kind) or "").partition("\n\nExample:\n")[0]
     text = f"`{kind.__name__}`: {description}\n"
     ports = [f"in `{name}`{_schema(port.declared)}" for name, port in declared.inputs.items()]
     ports += [f"out `{name}`{_schema(port.declared)}" for name, port in declared.outputs.items()]
     text += f"\nPorts: {', '.join(ports)}.\n"
-    rows = [
-        f"| `{name}` | {_default(default)} |"
+    properties = [
+        f"`{name}` ({_default(default)})"
         for name, default in declared.properties.items()
         if name != "context"
     ]
-    table = "\n| property | default |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
-    return f"{text}{table}\n{_example(textwrap.dedent(example))}"
-
-
-def _example(text: str) -> str:
-    """The example of a docstring: its lines as a block, a sentence before it as text."""
-    before, prompt, block = text.partition(">>> ")
-    return f"{before}```pycon\n{prompt}{block}\n```\n"
+    return text + (f"\nProperties: {', '.join(properties)}.\n" if properties else "")
 
 
 def _schema(declared: Any) -> str:

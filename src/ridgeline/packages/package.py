@@ -7,6 +7,7 @@ is not checked for bad intent, but that it is whole, that it fits here, and that
 from __future__ import annotations
 
 import configparser
+import errno
 import hashlib
 import importlib.metadata
 import re
@@ -260,6 +261,10 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             yield file
         except PackageError:
             raise
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a place before the file's beginning
+                raise
+            raise fault(path, "is damaged", "build it again, or copy it again") from None
         except _DAMAGED as error:
             raise fault(path, f"is damaged: {error}", "build it again, or copy it again") from None
 
