@@ -68,9 +68,6 @@ def test_all_attributes_are_listed() -> None:
     assert [one["name"] for one in json.loads(out)] == sorted(ATTRIBUTES)
     _, out, _ = ridgeline_command("list-attributes")
     assert "partition_parallel (operator, input port): true, false; default: false" in out
-    code, _, error = ridgeline_command("list-attributes", "--scope", "operators")
-    assert code != 0
-    assert "there is no scope `operators`; did you mean `operator`?" in error
 
 
 # What `ridgeline doctor` finds, on this machine and of one that is not fit ----------------------------------

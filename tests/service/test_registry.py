@@ -5,7 +5,6 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -105,40 +104,6 @@ def test_of_none_and_of_several_it_is_said_which_there_are():
     refused("payments", "`payments` are running; say which by its id: `payments-1`, `payments-2`")
     refused("", r"several applications are running; .* `rates-1` \(rates\)")
     assert find("payments-2").url == "http://127.0.0.1:4041"
-
-
-def test_of_several_the_nearest_is_meant(tmp_path, monkeypatch):
-    for name in ("shop", "shop/deep/er", "bank", "elsewhere"):
-        (tmp_path / name).mkdir(parents=True)
-    places = (
-        ("shop", {}),
-        ("bank", {}),
-        ("elsewhere", {"checkpoint": str(tmp_path / "bank" / "state")}),
-        ("elsewhere", {"folders": [str(tmp_path / "shop" / "deep" / "er")]}),
-    )
-    for number, (place, more) in enumerate(places):
-        monkeypatch.chdir(tmp_path / place)
-        register(entry(id=f"payments-{number}", port=4040 + number, **more))
-    for place, number in (("shop", 0), ("shop/deep", 0), ("shop/deep/er", 3), ("bank", 1)):
-        monkeypatch.chdir(tmp_path / place)
-        assert find() == find("payments")
-        assert find().id == f"payments-{number}", place
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    with pytest.raises(RidgelineError, match=r"say which by its id: `payments-2` \(payments\), `payments-3`"):
-        find()
-
-
-def test_entries_of_before_and_of_other_hosts_are_far(tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    mine = entry()
-    register(mine)
-    old = register(entry(id="payments-2", port=4041)).path
-    kept = json.loads(old.read_text())
-    del kept["folders"]
-    old.write_text(json.dumps(kept))
-    register(replace(entry(id="payments-3", port=4042), host="another"))
-    assert find() == find("payments") == mine
 
 
 def test_where_it_is(tmp_path, monkeypatch):

@@ -105,14 +105,6 @@ def library(
             "--attributes",
         ),
     ] = False,
-    scope: Annotated[
-        str | None,
-        option(
-            "Only attributes of `application`, `operator`, `input-port`, `output-port`, `unifier` or "
-            "`stream`.",
-            metavar="SCOPE",
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List or describe operators, packages, attributes.
@@ -121,9 +113,9 @@ def library(
     the words in their names come first. No code of a package runs.
 
     Examples: `ridgeline library window`, `ridgeline library --describe Windowed`,
-    `ridgeline library --attributes --scope input-port`
+    `ridgeline library --attributes`
 
-    Exit codes: 0 done, also if nothing is found, 2 there is no such operator, package or scope.
+    Exit codes: 0 done, also if nothing is found, 2 there is no such operator or package.
     """
     if describe is not None:
         _describe(describe, as_json=as_json)
@@ -134,7 +126,7 @@ def library(
         show_package(package, as_json=as_json)
         return
     if attributes:
-        _list_attributes(scope, as_json=as_json)
+        _list_attributes(as_json=as_json)
         return
     words = [word.lower() for word in search or ()]
     found = [(one.name, one.kind, one.summary) for one in entries() if one.matches(words)]
@@ -151,34 +143,27 @@ def library(
         write(f"nothing in the library says {' '.join(words)}")
 
 
-def _list_attributes(scope: str | None, *, as_json: bool) -> None:
-    """List the attributes of a scope, or all. Raises RidgelineError for an unknown scope."""
-    from ridgeline.api.attributes import ATTRIBUTES, attributes_of
-    from ridgeline.api.errors import RidgelineError, did_you_mean
+def _list_attributes(*, as_json: bool) -> None:
+    """List all attributes."""
+    from ridgeline.api.attributes import ATTRIBUTES
     from ridgeline.api.support.attribute import Scope
 
-    names = {one.replace(" ", "-"): one for one in Scope}
-    scope = None if scope is None else scope.lower().replace("_", "-").replace(" ", "-")
-    if scope is not None and scope not in names:
-        raise RidgelineError(f"there is no scope `{scope}`; {did_you_mean(scope, names)}")
-    shown = sorted((attributes_of(names[scope]) if scope is not None else ATTRIBUTES).items())
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "scopes": [one for one in Scope if one in attribute.scopes],
+            "takes": attribute.takes,
+            "default": attribute.default_text or None,
+            "help": attribute.help,
+        }
+        for name, attribute in sorted(ATTRIBUTES.items())
+    ]
     if as_json:
-        answer = [
-            {
-                "name": name,
-                "scopes": [one for one in Scope if one in attribute.scopes],
-                "takes": attribute.takes,
-                "default": attribute.default_text or None,
-                "help": attribute.help,
-            }
-            for name, attribute in shown
-        ]
-        write(json.dumps(answer, indent=2))
+        write(json.dumps(rows, indent=2))
         return
-    for name, attribute in shown:
-        scopes = ", ".join(one for one in Scope if one in attribute.scopes)
-        default = f"; default: {attribute.default_text}" if attribute.default_text else ""
-        write(f"{name} ({scopes}): {attribute.takes}{default}\n    {attribute.help}")
+    for row in rows:
+        default = f"; default: {row['default']}" if row["default"] else ""
+        write(f"{row['name']} ({', '.join(row['scopes'])}): {row['takes']}{default}\n    {row['help']}")
 
 
 def _describe(name: str, *, as_json: bool) -> None:

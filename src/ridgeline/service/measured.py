@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -25,7 +24,6 @@ from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.run.launch import Claim, launch
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.engine.spark.submitted import show_page, spark_id
 from ridgeline.measure.events import (
     ApplicationEnded,
@@ -60,13 +58,6 @@ _log = logging.getLogger(__name__)
 Started = Callable[[AnyRun, Answers, "WebServer | None"], None]
 
 
-def _folders(plan: Plan) -> list[str]:
-    """Where the modules of the plan's operators are, as far as they are the user's."""
-    names = {type(operator.operator).__module__ for operator in plan.logical.operators}
-    files = [(name, getattr(sys.modules.get(name), "__file__", None) or "") for name in sorted(names)]
-    return [root_of(name, path) for name, path in files if is_users(path)]
-
-
 def _renew(entry: Entry, fingerprint: str) -> None:
     """Note the application's new certificate. Raises RidgelineError."""
     register(replace(entry, certificate=fingerprint))
@@ -99,7 +90,6 @@ def announce(
                 started=started,
                 user=info["user"],
                 checkpoint=info["checkpoint"],
-                folders=_folders(plan),
                 certificate="" if server.tls is None else server.tls.fingerprint,
             )
             registered.callback(register(entry).close)

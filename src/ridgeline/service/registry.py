@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import signal
 import socket
-import subprocess
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -44,8 +42,8 @@ class Entry:
     empty for none. `process`: distinguishes the driver's process from a later one with the same `pid`.
     `process_space`: where `pid` counts, as containers of one host may have the same name.
 
-    In no store are `token`, which the web service asks for, and `folders`: where it was started, and where
-    its modules are. Nor is `certificate`, the fingerprint of what it presents (`sha256:...`).
+    In no store are `token`, which the web service asks for, and `certificate`, the fingerprint of what it
+    presents (`sha256:...`).
 
     `started`, `heartbeat`: seconds since 1970 by the clock of its host. `start`: how often the name was
     started, this time included. `state`: one of `STATES`, with the `reason` of an end. `final`: the
@@ -63,7 +61,6 @@ class Entry:
     user: str = ""
     checkpoint: str = ""
     process: str = ""
-    folders: tuple[str, ...] = ()
     certificate: str = ""
     application: str = ""
     start: int = 0
@@ -109,8 +106,8 @@ class Registration:
             self.path.unlink()
 
 
-def own_entry(id: str, name: str, url: str = "", *, folders: Iterable[str] = (), **said: Any) -> Entry:  # noqa: A002
-    """The entry of an application that this process runs. `folders`: where its modules are."""
+def own_entry(id: str, name: str, url: str = "", **said: Any) -> Entry:  # noqa: A002
+    """The entry of an application that this process runs."""
     pid = os.getpid()
     return Entry(
         id,
@@ -120,7 +117,6 @@ def own_entry(id: str, name: str, url: str = "", *, folders: Iterable[str] = (),
         host=socket.gethostname(),
         process=process_identity(pid) or "",
         process_space=process_space(),
-        folders=tuple(dict.fromkeys([os.path.realpath(Path.cwd()), *folders])),
         **said,
     )
 
@@ -222,7 +218,6 @@ def read_entries(inside: str = "") -> Iterator[tuple[Path, bytes | None]]:
 def find(text: str = "") -> Entry:
     """The running application of that id, name or URL; without a text the only one that runs.
 
-    Of several that one is meant whose checkpoint folder or project is nearest to where the command runs.
     A URL that is not registered is taken as it is: the application may run elsewhere.
 
     Raises:
@@ -235,8 +230,6 @@ def find(text: str = "") -> Entry:
     chosen = [entry for entry in entries if text in {"", entry.id}] or [
         entry for entry in entries if entry.name == text
     ]
-    if len(chosen) > 1:
-        chosen = _nearest(chosen, Path(os.path.realpath(Path.cwd())))
     if len(chosen) == 1:
         return chosen[0]
     raise RidgelineError(_not_one(text, entries, chosen))
@@ -248,31 +241,6 @@ def certificate_at(url: str) -> str:
     Raises UntrustedError as `running`.
     """
     return next((entry.certificate for entry in running() if entry.url == url.rstrip("/")), "")
-
-
-def _nearest(entries: list[Entry], here: Path) -> list[Entry]:
-    """Those of the nearest folder; all of them if none is of this one, of one above or below it."""
-    steps = {entry.id: _steps(entry, here) for entry in entries}
-    least = min(steps.values())
-    return [entry for entry in entries if steps[entry.id] == least]
-
-
-def _steps(entry: Entry, here: Path) -> float:
-    """How many folders lie between this one and the nearest of an application's; infinite if none.
-
-    Of two that are as near, the folder above counts.
-    """
-    if entry.host != socket.gethostname():
-        return math.inf
-    found = [math.inf]
-    for path in (*entry.folders, *([entry.checkpoint] if entry.checkpoint.startswith("/") else [])):
-        place = Path(os.path.realpath(path))
-        steps = len(here.parts) - len(place.parts)
-        if here.is_relative_to(place):
-            found.append(steps)
-        elif place.is_relative_to(here):
-            found.append(0.5 - steps)
-    return min(found)
 
 
 def process_identity(pid: int) -> str | None:
@@ -288,7 +256,7 @@ def process_identity(pid: int) -> str | None:
         if fields[0] in _OVER:
             return None
     except (OSError, IndexError):
-        return _started_by_ps(pid) if not Path("/proc/self").exists() else None
+        return None
     return f"{boot}:{ticks}"
 
 
@@ -298,20 +266,6 @@ def process_space() -> str:
         return os.readlink("/proc/self/ns/pid")  # noqa: PTH115
     except OSError:
         return ""
-
-
-def _started_by_ps(pid: int) -> str | None:
-    """When a process was started, in words of `ps`, where there is no /proc."""
-    try:
-        asked = subprocess.run(  # noqa: S603
-            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError:
-        return None
-    return asked.stdout.strip() or None
 
 
 def send_signal(pid: int, process: str, number: signal.Signals) -> bool:

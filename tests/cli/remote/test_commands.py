@@ -151,24 +151,6 @@ def test_watching_ends_with_the_application(ridgeline_command, running, watch):
     assert any(line.startswith("critical path source 1.0 ms > double[1] 7.0 ms") for line in shown)
 
 
-def test_lines_are_asked_for_every_two_seconds_also_where_two_operators_are_slowest_in_turn(running):
-    asked = []
-
-    class Counting(Client):
-        def get(self, path, **query):
-            asked.append((path, query["operator"]))
-            return super().get(path, **query)
-
-    hot, clock = watching.HotLines(Counting(running.url)), SystemClock()
-    begun = clock.monotonic()
-    for _ in range(20):
-        for operator in ("source", "double"):
-            hot.of(operator)
-    rounds = 1 + (clock.monotonic() - begun) // watching._LINES_SECONDS
-    assert set(asked) == {("/lines", "source"), ("/lines", "double")}
-    assert len(asked) <= 2 * rounds
-
-
 def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100, height=40)

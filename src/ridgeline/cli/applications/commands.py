@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -212,7 +211,6 @@ def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
     entry = target.entry
     if not is_here(entry):
         raise CommandError(_elsewhere(target, remote.app))
-    managed = number == signal.SIGKILL and _is_managed(entry.pid)
     try:
         if send_signal(entry.pid, entry.process, number):
             write(f"the process {entry.pid} got {number.name}")
@@ -223,8 +221,6 @@ def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
     if not remote.no_wait:
         _wait_for_end(target, remote)
         write(f"{remote.app} has ended")
-    if managed:
-        write("a service manager had started it, and may start it again: `systemctl stop` ends its unit")
 
 
 def _elsewhere(target: Target, app: str) -> str:
@@ -238,15 +234,6 @@ def _elsewhere(target: Target, app: str) -> str:
     ways.append("start it again with its checkpoint: that fences it off")
     where = f"`{app}` does not answer, and its process {entry.pid} is on `{entry.host}`"
     return f"{where}; {', or '.join(ways)}"
-
-
-def _is_managed(pid: int) -> bool:
-    """Whether a service manager has started a process of this machine."""
-    try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")  # as it was started
-    except OSError:
-        return False
-    return any(one.startswith(b"NOTIFY_SOCKET=") for one in variables)
 
 
 def _wait_for_end(target: Target, remote: Change) -> None:

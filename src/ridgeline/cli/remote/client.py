@@ -62,28 +62,11 @@ class Client:
         with self._answer(asked, self._timeout) as answer:
             return json.load(answer)
 
-    def metrics(self) -> str:
-        """GET `/metrics`; the text for Prometheus."""
-        with self._answer("/metrics", self._timeout) as answer:
-            return str(answer.read().decode())
-
     def post(self, path: str, *, patience: float = TIMEOUT_SECONDS, **body: Any) -> Any:
         """POST this JSON to `/ws/v2/stram` + `path`; the answer, decoded. It may take `patience` seconds."""
         given = {name: value for name, value in body.items() if value is not None}
         with self._answer(f"{BASE}{path}", patience, json.dumps(given).encode()) as answer:
             return json.load(answer)
-
-    def whole(self) -> Any:
-        """The state that a page gets first, from `/live`. Raises as `get`."""
-        with self._answer(f"{BASE}/live?every=60000", TIMEOUT_SECONDS) as lines:
-            for raw in lines:
-                if raw.startswith(b"data: "):
-                    return json.loads(raw.removeprefix(b"data: "))
-        raise RidgelineError(f"`{self.url}` has ended before it answered; ask again")
-
-    def log(self, limit: int) -> Any:
-        """The last lines that operators printed or logged."""
-        return self.post("/log", limit=limit)
 
     def events(self) -> Iterator[tuple[str, Any]]:
         """Server-sent events as they come, name and decoded data: `window` with an overview, at last `end`.

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable_json
-from ridgeline.cli import errors
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import Output, write
 from ridgeline.cli.remote.client import Client
@@ -28,11 +27,9 @@ def connect(
     ca: str | None = None,
     store: str | None = None,
 ) -> Client:
-    """A client of the application with this name, id or URL; of the nearest one if none is given.
+    """A client of the application with this name, id or URL; of the only one if none is given.
 
     With a store a name is also looked for there.
-
-    Says on standard error which one that is, if others run.
 
     Raises CommandError.
     """
@@ -48,8 +45,6 @@ def connect(
         entry = registry.find(url or app or "")
     except RidgelineError as error:
         raise CommandError(str(error)) from None
-    if app is None and url is None and len(registry.running()) > 1:
-        errors.make_console().print(Text(f"`{entry.id}` ({entry.name}), the nearest of several"))
     return Client(entry.url, entry.token or token, ca=ca)
 
 

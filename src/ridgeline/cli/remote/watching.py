@@ -6,7 +6,6 @@ Ctrl-C leaves them; the application continues.
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -26,8 +25,6 @@ from ridgeline.measure.answers.operators import OperatorLinesAnswer
 from ridgeline.measure.wording.times import to_blame
 
 _SECOND = 1.0
-_LINES_SECONDS = 2.0
-"""How often lines are asked for: workers send them every 5 seconds."""
 _LEAVE = "Ctrl-C leaves; the application goes on"
 
 Draw = Callable[[Any, int], Iterable[RenderableType]]
@@ -38,54 +35,30 @@ def top(client: Client, *, as_json: bool) -> None:
     console = make_console()
     name = client.get("/info").get("name") or client.url
     if as_json or not console.is_terminal:
-        hot = HotLines(client)
         each_window(
             client,
             lambda overview: overview,
-            lambda overview, width: screen(overview, width, lines=hot.of(to_blame(overview))),
+            lambda overview, width: screen(overview, width, lines=_lines_of(client, to_blame(overview))),
             as_json=as_json,
         )
         return
     overviews = _Overviews(client)
     overviews.start()
     title = Text.assemble((name, "bold"), (f"  {_LEAVE}", "dim"))
-    hot = HotLines(client)
     with _leaving(), Live(title, console=console, refresh_per_second=4, screen=True) as live:
         while not overviews.ended.is_set():
             with contextlib.suppress(RidgelineError):  # the stream of overviews reports what happened
-                live.update(Group(title, *_screen(client, overviews.newest(), console, hot)))
+                live.update(Group(title, *_screen(client, overviews.newest(), console)))
             overviews.news.wait(_SECOND)
             overviews.news.clear()
     if overviews.ended.is_set():
         console.print(overviews.farewell(name))
 
 
-class HotLines:
-    """Asks where the time of operators goes by line, for each at most every two seconds.
-
-    One thread at a time.
-    """
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._clock = SystemClock()
-        self._found: dict[str, tuple[float, OperatorLinesAnswer | None]] = {}
-        """By operator when it was asked for, and its lines."""
-
-    def of(self, operator: str | None) -> OperatorLinesAnswer | None:
-        """The lines of an operator; None if there are none, or the application does not answer."""
-        if operator is None:
-            return None
-        now = self._clock.monotonic()
-        asked, lines = self._found.get(operator, (-math.inf, None))
-        if now - asked >= _LINES_SECONDS:
-            lines = _lines_of(self._client, operator)
-            self._found[operator] = now, lines
-        return lines
-
-
-def _lines_of(client: Client, operator: str) -> OperatorLinesAnswer | None:
+def _lines_of(client: Client, operator: str | None) -> OperatorLinesAnswer | None:
     """Where the time of an operator goes by line; None if that is not known, or not any more."""
+    if operator is None:
+        return None
     try:
         operators = client.get("/lines", operator=operator)["operators"]
     except RidgelineError:  # what reads the overviews reports what happened
@@ -93,16 +66,15 @@ def _lines_of(client: Client, operator: str) -> OperatorLinesAnswer | None:
     return operators[0] if operators else None
 
 
-def _screen(
-    client: Client, overview: OverviewAnswer | None, console: Console, hot: HotLines
-) -> list[RenderableType]:
+def _screen(client: Client, overview: OverviewAnswer | None, console: Console) -> list[RenderableType]:
     """The last overview, with what is known now of the window that runs."""
     progress = client.get("/progress")
     if overview is None:
         return [Text("no window is committed yet"), *running_lines(progress)]
     # Its state, too: an application that pauses commits no window to say so.
     now: OverviewAnswer = {**overview, "progress": progress, "info": client.get("/info")}
-    return screen(now, console.width, console.height - 2, client.get("/metrics"), hot.of(to_blame(now)))
+    lines = _lines_of(client, to_blame(now))
+    return screen(now, console.width, console.height - 2, client.get("/metrics"), lines)
 
 
 def each_window(client: Client, choose: Callable[[Any], object], draw: Draw, *, as_json: bool) -> None:

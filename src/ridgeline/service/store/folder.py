@@ -25,7 +25,7 @@ from ridgeline.service.registry import ENTRY, FORMAT, STATES, Entry, replace_fil
 
 LONGEST = 100_000
 """Bytes of a file that may be an entry."""
-_NOT_STORED = ("token", "folders", "certificate")
+_NOT_STORED = ("token", "certificate")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
