@@ -151,7 +151,7 @@ def window_line(window: LastWindowAnswer, overview: OverviewAnswer) -> str:
     if path:
         line += f"; critical path {path}"
     known = overview["progress"]["application"]["verdict"] != "unknown"
-    return f"{line}; {sentence_of(overview)['text']}" if known else line
+    return f"{line}; {sentence_of(overview)['text'].partition('; ')[0]}" if known else line
 
 
 def stopping_line(progress: ProgressAnswer | None) -> str:
