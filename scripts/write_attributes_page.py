@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ridgeline.api.attributes import attributes_of
-from ridgeline.api.support import apex_attributes
 from ridgeline.api.support.attribute import Attribute, Scope
 
 PAGE = Path(__file__).parents[1] / "docs" / "attributes.md"
@@ -39,12 +38,8 @@ HOW = {
     Scope.STREAM: '`add_stream(name, source, sink, NAME=VALUE)`, `app.set_attribute("name", NAME=VALUE)`,\n'
     "`--attribute stream.STREAM.NAME=VALUE`",
 }
-APEX = """
-## All attributes of Apache Apex
-
-Each has its meaning here, or something else stands in its place. Whoever gives one that is not here gets the
-text of this table.
-"""
+APEX = "\n## All attributes of Apache Apex\n"
+"""What follows is kept as it is: the code knows nothing of it."""
 
 
 def render() -> str:
@@ -52,25 +47,11 @@ def render() -> str:
     text = HEAD
     for scope in Scope:
         text += f"\n## Of {_plural(scope)}\n\n{HOW[scope]}\n\n{_table(attributes_of(scope))}"
-    text += APEX
-    for title, names in (
-        ("DAGContext", apex_attributes.APPLICATION),
-        ("OperatorContext", apex_attributes.OPERATOR),
-        ("PortContext", apex_attributes.PORT),
-    ):
-        rows = [f"| `{name}` | {_place(name, instead)} |" for name, instead in names.items()]
-        text += f"\n### {title}\n\n| Apex | Ridgeline |\n|---|---|\n" + "\n".join(rows) + "\n"
-    return text
+    return text + APEX + PAGE.read_text().partition(APEX)[2]
 
 
 def _plural(scope: Scope) -> str:
     return f"an {scope}" if scope[0] in "aeio" else f"a {scope}"
-
-
-def _place(name: str, instead: str) -> str:
-    if instead.startswith("nothing"):
-        return instead
-    return f"instead: {instead}" if instead else f"here: `{name.lower()}`"
 
 
 def _table(attributes: Mapping[str, Attribute]) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import did_you_mean, nearest
 from ridgeline.api.operator import SparkSource, reads_ranges
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.support.apex_attributes import unknown_attribute
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import shown
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
@@ -90,7 +89,11 @@ def _elsewhere(name: str, scope: Scope) -> str:
     """The remedy for a name that is not known in a scope."""
     attribute = ATTRIBUTES.get(name)
     if attribute is None:
-        return unknown_attribute(name, scope)
+        if name == "window":
+            return 'use instead: the application\'s: `Application(name, window="1s")`'
+        if (close := nearest(name.lower(), attributes_of(scope))) is not None:
+            return f"did you mean `{close}`?"
+        return f"`ridgeline library --attributes --scope {scope.replace(' ', '-')}` shows all"
     near = (Scope.INPUT_PORT, Scope.OUTPUT_PORT, Scope.UNIFIER) if scope.endswith("port") else ()
     owner = next(one for one in (*near, *Scope) if one in attribute.scopes)
     article = "the" if owner is Scope.APPLICATION else "an" if owner[0] in "aeiou" else "a"
