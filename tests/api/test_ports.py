@@ -7,6 +7,7 @@ import pytest
 
 from ridgeline import InputPort, Operator, OutputPort, RidgelineError, SchemaError
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.operator import operator_type
 from ridgeline.api.times import NO_TIME, Processing, Times
 
 
@@ -43,12 +44,9 @@ def emitted(operator: Pass) -> list[list[Any]]:
 
 @pytest.mark.guide("002", "Ports")
 def test_the_class_reports_what_its_ports_are():
-    assert (Pass.pairs.name, Pass.pairs.process_name, Pass.pairs.process_batch_name) == (
-        "pairs",
-        "take",
-        None,
-    )
-    assert (Pass.others.optional, Pass.others.process_batch_name) == (True, "take_batch")
+    pairs, others = operator_type(Pass).inputs.values()
+    assert (pairs.name, pairs.process_name, pairs.process_batch_name) == ("pairs", "take", None)
+    assert (others.optional, others.process_batch_name) == (True, "take_batch")
     assert (Pass.out.optional, Pass.out.required) == (False, False)
     assert (Pass.extra.optional, Pass.extra.required) == (True, False)
     assert (Pass.errors.error, Pass.errors.required) == (True, True)

@@ -29,8 +29,7 @@ from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.state import Declaration, StateCell, cell_of
 from ridgeline.api.support.emitting import Emits
-from ridgeline.api.support.handlers import MARK
-from ridgeline.api.timers import Timers
+from ridgeline.api.support.handlers import settle_handlers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,15 +79,8 @@ def operator_type(cls: type) -> OperatorType:
             del found[DEAD_LETTERS]
         ports = {name: value for name, value in found.items() if isinstance(value, Port)}
         states = {name: value for name, value in found.items() if isinstance(value, Declaration)}
-        for name, value in found.items():
-            for member, attribute in getattr(value, "__dict__", {}).get(MARK, ()):
-                members: dict[str, Any] = ports if isinstance(member, Port) else states
-                # else the subclass made something else of the name
-                if isinstance(members.get(member.name), (InputPort, Timers)):
-                    members[member.name] = copy.copy(members[member.name])
-                    setattr(members[member.name], attribute, name)
-        _add_later_handlers(cls, ports)
-        _add_later_handlers(cls, states)
+        settle_handlers(cls, ports)
+        settle_handlers(cls, states)
         properties = {
             name: found.get(name, REQUIRED)
             for name, kind in annotated.items()
@@ -111,15 +103,6 @@ def operator_type(cls: type) -> OperatorType:
             {**outputs, DEAD_LETTERS: _LETTERS} if letters is _LETTERS else outputs,
         )
     return known
-
-
-def _add_later_handlers(cls: type, members: dict[str, Any]) -> None:
-    """Add the methods that subclasses decorate, where another decorator hides that."""
-    for name, member in members.items():
-        for base in reversed(cls.__mro__) if isinstance(member, (InputPort, Timers)) else ():
-            for attribute, method in member.handlers.later_names(base):
-                members[name] = copy.copy(members[name])
-                setattr(members[name], attribute, method)
 
 
 def set_properties(instance: Any, values: Sequence[Any], properties: Mapping[str, Any]) -> None:

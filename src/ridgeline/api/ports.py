@@ -26,7 +26,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import ArrowSchema, Struct
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.duration import parse_duration
-from ridgeline.api.support.handlers import Handlers
+from ridgeline.api.support.handlers import mark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,7 +151,9 @@ class InputPort(Port, Generic[T]):
         self.process_name: str | None = None
         self.process_batch_name: str | None = None
         self.control_name: str | None = None
-        self.handlers = Handlers()
+        self.decorated: dict[tuple[str, str, str], bool] = {}
+        self.doubled: tuple[str, ...] = ()
+        """Methods in the place of which another one is called."""
 
     if TYPE_CHECKING:
 
@@ -167,14 +169,14 @@ class InputPort(Port, Generic[T]):
 
     def process(self, function: Callable[[Op, T], None]) -> Callable[[Op, T], None]:
         """Decorate the method that takes one tuple at a time; in a subclass too: `@Base.port.process`."""
-        self.handlers.add(self, "process_name", function)
+        mark(self, "process_name", function)
         return function
 
     def process_batch(
         self, function: Callable[[Op, pa.RecordBatch], None]
     ) -> Callable[[Op, pa.RecordBatch], None]:
         """Decorate the method that takes one Arrow batch at a time; preferred to `process` if both exist."""
-        self.handlers.add(self, "process_batch_name", function)
+        mark(self, "process_batch_name", function)
         return function
 
     def control(self, function: Callable[[Op, Any], object]) -> Callable[[Op, Any], object]:
@@ -183,13 +185,8 @@ class InputPort(Port, Generic[T]):
         They are forwarded to all output ports. If it returns True they do not: the operator emits its own
         instead.
         """
-        self.handlers.add(self, "control_name", function)
+        mark(self, "control_name", function)
         return function
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        super().__set_name__(owner, name)
-        for attribute, method in self.handlers.names(owner):
-            setattr(self, attribute, method)
 
     @property
     def methods(self) -> list[str]:

@@ -13,7 +13,7 @@ from ridgeline.api.cells.keyed_declaration import KeyedState, TimeBase, checked_
 from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.cells.timer_cell import KeyTimers, TimerCell
 from ridgeline.api.errors import StateError, shorten
-from ridgeline.api.support.handlers import Handlers
+from ridgeline.api.support.handlers import mark
 
 K = typing_extensions.TypeVar("K", default=Any)
 Op = TypeVar("Op")
@@ -74,7 +74,8 @@ class Timers(KeyedState[K, Any], Generic[K]):
     def __init__(self, *, key: Any = object, by: TimeBase = "record") -> None:
         super().__init__(tuple, key=key)
         self.by = checked_base("by", by)
-        self.handlers = Handlers()
+        self.decorated: dict[tuple[str, str, str], bool] = {}
+        self.doubled: tuple[str, ...] = ()
         self.handler = ""
         """The name of the method that is called with what expires; empty if there is none."""
         if isinstance(key, type) and key.__hash__ is None:
@@ -91,13 +92,8 @@ class Timers(KeyedState[K, Any], Generic[K]):
 
         In a subclass too: `@Base.silence.expired`.
         """
-        self.handlers.add(self, "handler", function)
+        mark(self, "handler", function)
         return function
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        super().__set_name__(owner, name)
-        for attribute, method in self.handlers.names(owner):
-            setattr(self, attribute, method)
 
     def cell(self) -> TimerCell[K]:
         """A new cell without timers."""

@@ -64,7 +64,7 @@ def _name_faults(operator: Operator, port: InputPort[Any]) -> Iterator[CallbackF
                 f"`{name}` of `{kind}` is decorated for the port, but operators have a `{name}` of their own"
             )
             yield CallbackFault(port.name, what, "call it something else")
-    for name in port.handlers.doubled:
+    for name in port.doubled:
         what = (
             f"`{name}` of `{kind}` is never called: another method is decorated for the port in the same way"
         )

@@ -12,6 +12,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, did_you_mean, listed, shorten
 from ridgeline.api.operator import Unifier, makes_watermark, operator_type, port_schema
 from ridgeline.api.ports import InputPort
+from ridgeline.api.support.handlers import hidden
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
@@ -111,8 +112,8 @@ def _check_input(faults: Faults, operator: DraftOperator, name: str, port: Input
     """Check that an input port has a method, and a key that its schema has."""
     where = operator.port(name)
     methods = [method for method in (port.process_name, port.process_batch_name) if method is not None]
-    if port.handlers.hidden and not methods:
-        what = f"`{port.handlers.hidden[0]}`, which `@{name}.process` decorates, is not in `{operator.kind}`"
+    if not methods and (decorated := hidden(port)):
+        what = f"`{decorated}`, which `@{name}.process` decorates, is not in `{operator.kind}`"
         remedy = "another decorator above hides it; put that of the port first"
         faults.add(where, what, remedy)
     elif not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.cells.merging import merges_of
 from ridgeline.api.operator import Operator, lateness_seconds, operator_type
+from ridgeline.api.support.handlers import hidden
 from ridgeline.api.timers import Timers
 from ridgeline.plan.build.callbacks import method_faults
 from ridgeline.plan.build.unifiers import unifier_faults
@@ -38,13 +39,11 @@ def _goes_by_record(state: KeyedState) -> bool:
 
 def _check_handler(faults: Faults, operator: DraftOperator, name: str, timers: Timers) -> None:
     """Refuse timers that call nothing, or a method that cannot be called so."""
-    if timers.handlers.hidden and not timers.handler:
-        what = (
-            f"`{timers.handlers.hidden[0]}`, which `@{name}.expired` decorates, is not in `{operator.kind}`"
-        )
+    if not timers.handler and (decorated := hidden(timers)):
+        what = f"`{decorated}`, which `@{name}.expired` decorates, is not in `{operator.kind}`"
         faults.add(operator.name, what, "another decorator above hides it; put that of the timers first")
         return
-    for other in timers.handlers.doubled:
+    for other in timers.doubled:
         what = f"`{other}` of `{operator.kind}` is never called: another method is decorated for `{name}`"
         faults.add(operator.name, what, "let one method call the other")
     if not timers.handler:
