@@ -23,9 +23,9 @@ def filled(puts: Any, dtype: Any = np.int64) -> tuple[NumberTable, dict[int, Any
 
 
 @given(PUTS, st.lists(KEYS, max_size=20))
-def test_it_holds_what_a_dict_does_in_the_same_order(puts: Any, others: list[int]) -> None:
+def test_it_holds_what_a_dict_does(puts: Any, others: list[int]) -> None:
     table, model = filled(puts)
-    assert list(table.as_dict().items()) == list(model.items())
+    assert table.as_dict() == model
     keys = [*model, *others]
     rows = table.find(np.array(keys, np.int64))
     assert [table.values[row] if row >= 0 else None for row in rows.tolist()] == list(map(model.get, keys))
@@ -37,8 +37,9 @@ def test_many_keys_fit_in() -> None:
     table = NumberTable(np.float64)
     for start in range(0, len(keys), 7_000):
         table.set_many(keys[start : start + 7_000], keys[start : start + 7_000] / 2)
-    assert (table.values == keys / 2).all()
-    assert (table.find(keys) == np.arange(len(keys))).all()
+    rows = table.find(keys)
+    assert (table.values[rows] == keys / 2).all()
+    assert len(np.unique(rows)) == len(table) == len(keys)
     assert (table.find(keys + 1) == -1).all()
 
 

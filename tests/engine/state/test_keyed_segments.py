@@ -39,6 +39,10 @@ def held(folder, items, kind=object, **options):
     return cell
 
 
+def texts(items):
+    return sorted(map(repr, items))
+
+
 COLUMNS = {
     "int": list(range(-20, 20)),
     "bool and int": [*range(2, 20), False, True],
@@ -61,10 +65,9 @@ COLUMNS = {
 def test_keys_and_values_of_any_type_come_back(folder, keys, values):
     values = [values[place % len(values)] for place in range(len(keys))]
     cell = held(folder, zip(keys, values, strict=True))
-    assert repr(list(cell.items())) == repr(list(zip(keys, values, strict=True)))
+    assert texts(cell.items()) == texts(zip(keys, values, strict=True))
     assert [repr(cell[key]) for key in keys] == [repr(value) for value in values]
     assert repr(cell.get_many(keys).tolist()) == repr(values)
-    assert [type(value) for value in cell.values()] == list(map(type, values))
     assert all(key in cell for key in keys)
     assert cell.get("no such key") is None
     assert len(cell) == len(keys)
@@ -95,15 +98,15 @@ def test_equal_keys_of_other_types_are_the_same_key(folder):
     cell[True] = "new"
     cell[7.0] = "new"
     folder.reattach(cell)
-    assert repr(list(cell.items())[1]) == "(1, 'new')"
-    assert repr(list(cell.items())[4]) == "(7, 'new')"
+    assert dict(cell) == {0: "zero", 1: "new", 2.5: "more", ("a", 1): "pair", 7: "new"}
+    assert len(list(cell)) == len(cell) == 5
 
 
 def test_what_is_read_is_not_kept(folder):
     cell = held(folder, {number: [number] for number in range(40)})
     assert cell[3] == [3]
     assert cell[3] is cell[3]
-    assert list(cell.values())[3] is cell[3]
+    assert any(value is cell[3] for value in cell.values())
     assert cell.changes() is None
     cell.begin(2)
     assert cell.held().values == {}
@@ -184,7 +187,7 @@ def test_small_runs_are_merged_into_larger_ones_and_removed_keys_vanish_with_the
         most = max(most, len(change.names))
         written += Segment(folder.files[change.names[-1]], change.names[-1]).keys
         assert len(cell) == len(model)
-    assert list(cell.items()) == list(model.items())
+    assert texts(cell.items()) == texts(model.items())
     assert 2 <= most <= 5
     assert written < 98 * 1_000 / 4
     cell.put_many(range(2_000, 3_000), range(1_000))
@@ -198,7 +201,7 @@ def test_a_cell_that_was_cleared_has_new_segments(folder):
     cell.put_many([3, 2, 1, 0], [0] * 4)
     assert cell.changes()[2:] == ({3: 0, 2: 0, 1: 0, 0: 0}, list(range(40)))
     assert folder.reattach(cell).names == ("segment1",)
-    assert list(cell) == [3, 2, 1, 0]
+    assert set(cell) == {0, 1, 2, 3}
 
 
 def test_a_change_of_size_during_iteration_is_refused_as_in_a_dict(folder):
@@ -269,7 +272,6 @@ def test_state_is_split_by_key_and_merged_again(folder):
     assert all(20 < len(part) < 80 for part in parts)
     merged = held(folder, [item for part in parts for item in part.items()], int)
     assert dict(merged) == dict(whole)
-    assert [key for key in merged if key in parts[0]] == [key for key in whole if key in parts[0]]
 
 
 def test_a_clear_that_comes_as_a_change_leaves_the_runs_too(folder):
@@ -296,6 +298,6 @@ def test_numbers_that_came_in_arrays_are_read_one_by_one_and_may_grow_beyond_64_
     cell[5] = 2**70
     cell.put_many(keys, keys)
     other.apply(cell.changes())
-    assert list(other.items()) == list(cell.items())
+    assert texts(other.items()) == texts(cell.items())
     assert other[5] == 2**70
     assert len(other) == 2_000

@@ -2,7 +2,8 @@
 
 The engine calls `begin`, `end`, `changes`, `snapshot`, `apply` and `reset`, and nothing else. A change is a
 plain value that can be pickled. A version of a cell is a snapshot and the changes since. A cell that is
-restored to a version equals the cell that processed the windows up to there, the order of its items included.
+restored to a version equals the cell that processed the windows up to there. So does the order of its items,
+while all of them are in memory.
 """
 
 from __future__ import annotations

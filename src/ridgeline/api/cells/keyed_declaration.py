@@ -141,11 +141,11 @@ class KeyedState(Declaration, Generic[K, V]):
     which windows begin. `ttl_by="record"`: by the operator's watermark. Keys go when a window begins, at the
     cost of those that go. Raises StateError for what is no time to live.
 
-    It reads as a dict does, order included, and can hold more keys than fit into memory. From some 50,000
-    keys on, most of them lie in files that are mapped into memory. For that, keys must have the same hash in
-    every process. These have: None, numbers, str, bytes, date, datetime, timedelta, UUID, members of an Enum,
-    and tuples of these. With any other key (or a NaN) the state stays in memory. Values of one plain type
-    (int, float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
+    It reads as a dict does, and can hold more keys than fit into memory. From some 50,000 keys on, most of
+    them lie in files that are mapped into memory, and come in any order. For that, keys must have the same
+    hash in every process. These have: None, numbers, str, bytes, date, datetime, timedelta, UUID, members of
+    an Enum, and tuples of these. With any other key (or a NaN) the state stays in memory. Values of one plain
+    type (int, float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
 
     Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a key that is a tuple,
     a NaN must be `math.nan` or come from a float column. Any other NaN raises StateError at the end of the

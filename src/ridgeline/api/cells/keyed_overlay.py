@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import compress, repeat
 from operator import is_
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ _ONE_OF_MANY, _FEW = 10, 1_000
 
 
 class KeyedBase(Protocol):
-    """An immutable mapping in insertion order, such as sorted segments in files.
+    """An immutable mapping, such as sorted segments in files. Its keys have an order of their own.
 
     A key of a type that it cannot hold counts as missing.
     """
@@ -43,14 +43,14 @@ class KeyedBase(Protocol):
         """
 
     def __iter__(self) -> Iterator[Any]:
-        """All keys, in the order of insertion."""
+        """All keys."""
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """All keys and values, in the order of insertion."""
+        """All keys and values, in the same order."""
 
 
 class Overlay(MutableMapping[Any, Any]):
-    """A dict whose first items lie in a base.
+    """A dict of which some items lie in a base: those come first, then all that were set.
 
     Takes memory only for what is set or removed, and for mutable values that were read. Keys and values set
     by arrays of numbers lie in a table, and the dict is empty. If more is done than to set and to read, all
@@ -58,34 +58,26 @@ class Overlay(MutableMapping[Any, Any]):
     """
 
     __slots__ = (
-        "_asked",
-        "_held",
-        "_in_base",
-        "_scattered",
-        "_unplaced",
-        "_updated",
-        "base",
-        "removed",
-        "table",
-        "values_set",
+        *("_asked", "_both", "_held", "_rows", "_scattered", "_unknown"),
+        *("base", "removed", "table", "values_set"),
     )
 
     def __init__(self, base: KeyedBase) -> None:
         self.base = base
         self.values_set: dict[object, object] = {}
-        """Values set since the base was written: of new keys, in order, and of keys of the base."""
+        """Values set since the base was written, in order."""
         self.removed: dict[object, None] = {}
-        """Keys of the base that were removed; one that is set again counts as a new key."""
-        self._updated: set[object] = set()
-        """Set keys that keep their place in the base, without those that `_unplaced` still has."""
-        self._unplaced: list[object] = []
-        """Set keys that were not yet looked up in the base; may repeat keys, or hold removed ones."""
+        """Keys of the base that are not there any more; none of them is in `values_set`."""
+        self._both = 0
+        """How many keys that were set the base has, too, without those of which that is not known yet."""
+        self._unknown: set[object] = set()
+        """Keys of `values_set` that were not looked up in the base."""
+        self._rows = 0
+        """Of how many rows of the table it is known."""
         self._held: dict[object, object] = {}
         """Mutable values of the base that were read."""
         self.table: NumberTable | None = None
         """The keys and values set, in place of `values_set`."""
-        self._in_base = 0, 0
-        """Of how many rows of the table it is known whether the base has their keys, and how many it has."""
         self._asked = 0
         """How often the table was asked for one key."""
         self._scattered = False
@@ -120,19 +112,24 @@ class Overlay(MutableMapping[Any, Any]):
     def __setitem__(self, key: object, value: object) -> None:
         self.scatter()
         if key not in self.values_set:
-            self._unplaced.append(key)
+            self._unknown.add(key)
+            self.removed.pop(key, None)
         self.values_set[key] = value
 
     def __delitem__(self, key: object) -> None:
         self.scatter()
-        based = key not in self.removed and (key in self._updated or key in self.base)
-        if key in self.values_set:
-            del self.values_set[key]
-        elif not based:
+        based = key not in self.removed and key in self.base
+        if not based and key not in self.values_set:
             raise KeyError(key)
+        self._remove(key, based=based)
+
+    def _remove(self, key: object, *, based: bool) -> None:
+        """Remove a key, if it is there. `based`: the base has it."""
+        if self.values_set.pop(key, MISSING) is not MISSING:
+            self._both -= based and key not in self._unknown
+            self._unknown.discard(key)
         if based:
             self.removed[key] = None
-        self._updated.discard(key)
         self._held.pop(key, None)
 
     def __contains__(self, key: object) -> bool:
@@ -143,9 +140,7 @@ class Overlay(MutableMapping[Any, Any]):
         )
 
     def __len__(self) -> int:
-        if self.table is not None:
-            return len(self.base) + self.own_size - self._updated_rows()
-        return len(self.base) - len(self.removed) + len(self.values_set) - len(self.updated)
+        return len(self.base) - len(self.removed) + self.own_size - self._in_both()
 
     def __bool__(self) -> bool:
         """Whether there is a key; unlike `len` it looks nothing up in the base."""
@@ -156,14 +151,14 @@ class Overlay(MutableMapping[Any, Any]):
         """How many values were set since the base was written."""
         return len(self.values_set) if self.table is None else len(self.table)
 
-    def _updated_rows(self) -> int:
-        """How many keys of the table the base has; looks up those that came since the last call."""
-        assert self.table is not None  # noqa: S101  the caller has looked
-        known, there = self._in_base
-        if known < len(self.table):
-            there += int(np.count_nonzero(self.base.has_many(self.table.keys[known:])))
-            self._in_base = len(self.table), there
-        return there
+    def _in_both(self) -> int:
+        """How many keys that were set the base has, too; looks up those that came since the last call."""
+        new = list(self._unknown) if self.table is None else self.table.keys[self._rows :]
+        if len(new):
+            self._both += int(np.count_nonzero(self.base.has_many(new)))
+            self._unknown.clear()
+            self._rows += len(new) if self.table is not None else 0
+        return self._both
 
     def _in_table(self, table: NumberTable, key: object) -> Any:
         """The value of a key in the table; `MISSING` if there is none.
@@ -181,8 +176,8 @@ class Overlay(MutableMapping[Any, Any]):
         """Have what was set in the dict from now on, not in a table."""
         if self.table is not None:
             self._scattered = True
-            self.values_set.update(self.table.as_dict().items())
-            self._unplaced += self.values_set
+            self.values_set.update(self.table.as_dict())
+            self._unknown.update(self.table.keys[self._rows :].tolist())
             self.table = None
 
     def _gather(self, dtype: np.dtype[Any]) -> NumberTable | None:
@@ -195,66 +190,50 @@ class Overlay(MutableMapping[Any, Any]):
         try:
             self._scattered = not ({int}.issuperset(map(type, keys)) and kind.issuperset(map(type, values)))
             if not self._scattered:
-                self.table, self._in_base = NumberTable(dtype), (0, 0)
-                self.table.set_many(np.array(keys, np.int64), np.array(values, dtype))
+                table = NumberTable(dtype)
+                table.set_many(np.array(keys, np.int64), np.array(values, dtype))
+                self._both = self._rows = 0  # all its rows are looked up when that is needed
+                self._unknown.clear()
+                self.values_set.clear()
+                self.table = table
         except OverflowError:
-            self.table, self._scattered = None, True
-        if self.table is None:
-            return None
-        for mine in (self.values_set, self._unplaced, self._updated):
-            mine.clear()
+            self._scattered = True
         return self.table
 
     def __iter__(self) -> Iterator[Any]:
         self.scatter()
-        before, updated = len(self), self.updated
-        for key in self.base:
-            if key not in self.removed:
-                yield key
-        yield from [key for key in self.values_set if key not in updated]
+        before, own = len(self), self.values_set.copy()
+        yield from (key for key in self.base if key not in own and key not in self.removed)
+        yield from own
         self._refuse_new_size(before)
 
     def items(self) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]  # nobody needs the set operations of a view
-        """Keys and values, in the order of insertion."""
+        """Keys and values: those that only the base has, then those that were set."""
         self.scatter()
-        before, updated = len(self), self.updated
+        before, own = len(self), self.values_set.copy()
         for key, value in self.base.items():
-            if key in updated:
-                yield key, self.values_set[key]
-            elif key not in self.removed:
-                yield key, self._hold(key, value)
-        yield from [(key, value) for key, value in self.values_set.items() if key not in updated]
+            if key not in own and key not in self.removed:
+                yield key, self.values_set[key] if key in self.values_set else self._hold(key, value)
+        for key, value in own.items():
+            yield key, self.values_set.get(key, value)
         self._refuse_new_size(before)
 
     def _refuse_new_size(self, before: int) -> None:
         if len(self) != before:
             raise RuntimeError("keyed state changed size during iteration")
 
-    @property
-    def updated(self) -> set[object]:
-        """The set keys that keep their place in the base; looks up those set since the last call."""
-        if self._unplaced:
-            there, placed, removed = self.values_set, self._updated, self.removed
-            keys = [
-                key
-                for key in set(self._unplaced)
-                if key in there and key not in placed and key not in removed
-            ]
-            placed.update(compress(keys, self.base.has_many(keys)))
-            self._unplaced.clear()
-        return self._updated
-
     def update(self, pairs: Mapping[object, object]) -> None:  # type: ignore[override]  # of what a mapping's may take, what cells use
         """Set the values of many keys."""
-        self.scatter()
-        self.values_set.update(pairs)
-        self._note_unplaced(pairs)
+        self.set_many(pairs.keys(), pairs.values())
 
-    def set_many(self, keys: Sequence[object], values: Iterable[Any]) -> None:
+    def set_many(self, keys: Collection[object], values: Iterable[Any]) -> None:
         """Set the values of many keys; of equal keys the last wins."""
         self.scatter()
+        self._unknown.update(set(keys).difference(self.values_set))
+        if self.removed:
+            for key in keys:
+                self.removed.pop(key, None)
         self.values_set.update(zip(keys, values, strict=True))
-        self._note_unplaced(keys)
 
     def set_arrays(self, keys: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> bool:
         """As `set_many`, in a table; False if there is none, and cannot be: nothing is set then."""
@@ -264,22 +243,11 @@ class Overlay(MutableMapping[Any, Any]):
         table.set_many(keys, values)
         return True
 
-    def _note_unplaced(self, keys: Iterable[object]) -> None:
-        """Add keys to `_unplaced`; drop repetitions when it gets long."""
-        self._unplaced += keys
-        # a loop over the same keys would let it grow without end
-        if len(self._unplaced) > 4 * len(self.values_set) + 1_000:
-            self._unplaced = list(set(self._unplaced))
-
     def remove_many(self, keys: Sequence[object]) -> None:
         """Remove those of the keys that are there."""
         self.scatter()
-        for key in compress(keys, self.base.has_many(keys)):
-            self.removed[key] = None
-        for key in keys:
-            self.values_set.pop(key, None)
-            self._held.pop(key, None)
-        self._updated.difference_update(keys)
+        for key, based in zip(keys, self.base.has_many(keys).tolist(), strict=True):
+            self._remove(key, based=based)
 
     def find_all(self, keys: Sequence[object]) -> list[Any]:
         """The values of many keys; `MISSING` for a missing key."""

@@ -60,10 +60,8 @@ class Held(NamedTuple):
     base: KeyedBase | None
     values: dict[object, object]
     """The entries set since the base was written, in order; all entries if there is no base."""
-    updated: set[object]
-    """The keys of `values` that keep their place in the base; the others go last."""
     removed: dict[object, None]
-    """Keys of the base that were removed; those that are in `values` came back as new ones."""
+    """Keys of the base that were removed; none of them is in `values`."""
     changed: list[object]
     """The keys that the application window changed so far, as in a snapshot."""
     table: NumberTable | None = None
@@ -89,7 +87,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     __slots__ = (
         "_application_window",
-        "_by_array",
         "_changed",
         "_changed_in",
         "_data",
@@ -110,8 +107,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     _own: dict[Any, Any]  # where values lie that were set: `_data`, or what lies over its base
     _known: Collection[type]  # of values that may take the short way; none once a window removed or put keys
     _plain: object  # the type of values if none of exactly this type can change in place
-    _put: list[tuple[Sequence[Any], Sequence[Any]]] | None  # all that the window set; None: not known
-    _by_array: bool | None  # True if arrays of numbers are all that is set; None: not known yet
+    _put: list[tuple[Sequence[Any], Sequence[Any]]] | None  # all that the window set, if by `put_many` alone
     _application_window: int
     _held: bool  # True if it held keys when the window began
     _touched: dict[Any, None]  # keys set or removed in this streaming window, in order
@@ -125,7 +121,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._kind = kind
         self._plain = kind.type if isinstance(kind.type, type) and kind.type in IMMUTABLE else None
         self._default = default
-        self._by_array = None
         self.reset()
 
     def __getitem__(self, key: K) -> V:
@@ -148,24 +143,17 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             key = one(key)
         if self._removed and key in self._removed and key not in self._data:
             self._touched.pop(key, None)  # it comes back as the last one
-        self._one_by_one()
+        self._put, self._known = None, () if self._removed else self._kind.known
         self._data[key] = value
         self._touched[key] = None
 
     def __delitem__(self, key: K) -> None:
         if key != key:  # noqa: PLR0124  a NaN
             key = one(key)
-        self._one_by_one()
-        self._known = ()
+        self._put, self._known = None, ()
         del self._data[key]
         self._watched.pop(key, None)
         self._touched[key] = self._removed[key] = None
-
-    def _one_by_one(self) -> None:
-        """A single key is set or removed."""
-        if self._put or self._by_array is not False:
-            self._put, self._by_array = None, False
-            self._known = () if self._removed else self._kind.known
 
     def __ior__(self, other: Any) -> Self:
         self.update(other)
@@ -247,12 +235,11 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def clear(self) -> None:
         """Forget all keys."""
-        self._put = None
+        self._put, self._known = None, ()
         # by key and not by a mark, as the delta must name what it removes
         keys = dict.fromkeys(self._data)
         self._touched.update(keys)
         self._removed.update(keys)
-        self._known = ()
         self._replace_data({})
         self._watched.clear()
 
@@ -265,7 +252,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         return _Values(self)
 
     def pairs(self) -> Iterator[tuple[K, V]]:
-        """Keys and values in the order of insertion."""
+        """Keys and values."""
         for key, value in self._data.items():
             if type(value) not in IMMUTABLE:
                 self._watch(key, value)
@@ -320,16 +307,13 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         if self._removed:
             self.update(zip(keys, values, strict=True))
             return
-        self._by_array = names is not None and numbers is not None
         if not isinstance(self._data, Overlay):
             self._data.update(zip(keys, values, strict=True))
         elif names is None or numbers is None or not self._data.set_arrays(names, numbers):
             self._data.set_many(keys, values)
-        if self._put or (self._put is not None and not self._touched):
+        self._known = ()
+        if self._put is not None:
             self._put.append((keys, values))
-            self._known = ()
-        else:
-            self._put = None
         if self._touched:
             self._touched.update(dict.fromkeys(keys))
         else:
@@ -388,7 +372,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             what = "in which a NaN stands that equals no other; use `math.nan` for it, or None"
             raise StateError(f"{self._kind.state} has the key {shorten(bad)}, {what}")
         upserts: dict[Any, Any] = {}
-        if self._put and not self._removed:
+        if self._put:
             for keys, values in self._put:
                 upserts.update(zip(keys, values, strict=True))
         else:
@@ -427,8 +411,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._start(application_window)
 
     def _add(self, values: Mapping[Any, Any]) -> None:
-        """Set values; those of a cell that is set by arrays, too."""
-        if isinstance(self._data, Overlay) and self._kind.type in ARRAY_TYPES and self._by_array is not False:
+        """Set values, as arrays where that can be."""
+        if isinstance(self._data, Overlay) and self._kind.type in ARRAY_TYPES:
             with contextlib.suppress(OverflowError):  # whole numbers of more than 64 bits
                 arrays = array_of([*values], None), array_of([*values.values()], self._kind.type)
                 if arrays[0].dtype == np.int64 and self._data.set_arrays(*arrays):
@@ -456,7 +440,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         """Fill an empty cell from a base, as a snapshot does.
 
         `changed`: the keys that the application window changed so far. `removed`: keys of the base that it
-        has not, `values`: what it has beside it; a removed one that comes back is a new one.
+        has not, `values`: what it has beside it, set after these were removed.
         """
         data = Overlay(base)
         if removed:
@@ -474,12 +458,10 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         data = self._data
         if isinstance(data, Overlay):
             if data.table is not None and table:
-                return Held(self._application_window, data.base, {}, set(), {}, changed, data.table)
+                return Held(self._application_window, data.base, {}, {}, changed, data.table)
             data.scatter()
-            return Held(
-                self._application_window, data.base, data.values_set, data.updated, data.removed, changed
-            )
-        return Held(self._application_window, None, data, set(), {}, changed)
+            return Held(self._application_window, data.base, data.values_set, data.removed, changed)
+        return Held(self._application_window, None, data, {}, changed)
 
     def written(self) -> Collection[K]:
         """The keys that this streaming window has set, changed or removed."""

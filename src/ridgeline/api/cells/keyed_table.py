@@ -29,7 +29,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 class NumberTable:
-    """Numbers by int64 keys, in the order of insertion. Open addressing, searched for many keys in step.
+    """Numbers by int64 keys. Open addressing, searched for many keys in step.
 
     `dtype`: of the values. Rows of `find` stay as they are.
     """
@@ -60,7 +60,7 @@ class NumberTable:
 
     @property
     def keys(self) -> npt.NDArray[np.int64]:
-        """All keys, in the order of insertion; a view."""
+        """All keys; a view."""
         return self._keys[: self._count]
 
     @property
@@ -123,11 +123,8 @@ class NumberTable:
     def _add(self, keys: npt.NDArray[np.int64]) -> Rows:
         """Add rows for keys that have none, and return them; some may be equal."""
         if not (keys[1:] > keys[:-1]).all():
-            _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-            in_turn = np.argsort(first)
-            rows = np.empty(len(first), np.intp)
-            rows[in_turn] = np.arange(len(first))
-            return self._append(keys[first[in_turn]])[rows[which]]
+            different, which = np.unique(keys, return_inverse=True)
+            return self._append(different)[which]
         return self._append(keys)
 
     def _append(self, keys: npt.NDArray[np.int64]) -> Rows:
@@ -160,7 +157,7 @@ class NumberTable:
             buckets, rows = (buckets[left] + 1) & last, rows[left]
 
     def as_dict(self) -> dict[int, Any]:
-        """All keys and values as Python's objects, in the order of insertion."""
+        """All keys and values as Python's objects."""
         return dict(zip(self.keys.tolist(), self.values.tolist(), strict=True))
 
 

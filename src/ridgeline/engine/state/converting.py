@@ -26,7 +26,7 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.keyed_columns import NOTHING, EntryColumn, VaryingLeaf, encode, kind_of, zero
 from ridgeline.engine.state.keyed_hash import hash_many
-from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment
+from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.records import Function, Maker, record_class
 from ridgeline.engine.state.segment_compaction import Entries, Merge
@@ -187,31 +187,31 @@ class _Converter:
             keys, values = old.key_column, old.value_column
             has_classes = bool(self._conversion.classes)
             if has_classes and keys.kind == "p":
-                keys = self._made_column(keys, old.orders, self._keys.make, is_keys=True)
+                keys = self._made_column(keys, old.there, self._keys.make, is_keys=True)
             if is_other or (has_classes and values.kind == "p"):
-                values = self._made_column(values, old.orders, value)
+                values = self._made_column(values, old.there, value)
             if keys is not old.key_column or values is not old.value_column:
-                entries = Entries(old.hashes, old.orders, keys, values, old.size_bytes)
+                entries = Entries(old.hashes, old.there, keys, values, old.size_bytes)
                 if keys is not old.key_column:
                     entries = _sorted(entries)
                 title = f"{self._stem()}segment0"
                 merge = Merge([entries], oldest=False)
                 where = f"{state_files.FOLDER}/{title}"
-                self._files.storage.write_parts(where, merge.file(title, old.live, old.next_order))
+                self._files.storage.write_parts(where, merge.file(title, old.live))
                 found = self._files.open(title)
             self._segments[name] = found
         return found
 
     def _made_column(
-        self, column: EntryColumn, orders: npt.NDArray[np.int64], made: Function, *, is_keys: bool = False
+        self, column: EntryColumn, there: npt.NDArray[np.bool_], made: Function, *, is_keys: bool = False
     ) -> EntryColumn:
         """A column with what a function makes of each; keys that were removed have no values."""
         values: Iterable[Any]
         if column.kind == "p" and isinstance(leaf := column.leaves[0], VaryingLeaf):
             values = map(self._reader.loads, leaf.array.to_pylist())
         else:
-            values = column.many(np.arange(len(orders))).tolist()
-        live = [True] * len(orders) if is_keys else (orders != TOMBSTONE).tolist()
+            values = column.many(np.arange(len(there))).tolist()
+        live = [True] * len(there) if is_keys else there.tolist()
         found = [made(value) for value, is_live in zip(values, live, strict=True) if is_live]
         kind = "p" if is_keys else kind_of(found)
         if kind == NOTHING:
@@ -268,4 +268,4 @@ def _sorted(entries: Entries) -> Entries:
     hashes = hash_many(keys)
     places = np.argsort(hashes, kind="stable")
     columns = entries.key_column.gathered(places), entries.value_column.gathered(places)
-    return Entries(hashes[places], entries.orders[places], *columns, entries.size_bytes)
+    return Entries(hashes[places], entries.there[places], *columns, entries.size_bytes)

@@ -33,8 +33,6 @@ _DECODERS: dict[str, Callable[[memoryview], object]] = {
     "p": loads,
 }
 _MOST_ITEMS = 16  # of a tuple that gets a column for each item
-EXACT = frozenset("isyb")
-"""Kinds of keys of which two that are equal are the same."""
 
 
 def codes(kind: str) -> str:

@@ -19,7 +19,7 @@ from ridgeline.api.columns.nulls import one_nan
 from ridgeline.api.errors import StateError, described, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
-from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment
+from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.shared_segments import belong, both, either, routed, routed_segment
@@ -265,7 +265,7 @@ class KeyedMove:
             for part in source.parts:
                 for segment in map(self._open, part.names):
                     found = self._hashes(segment)
-                    other = (_owners(found, before) != source.partition) & (segment.orders != TOMBSTONE)
+                    other = (_owners(found, before) != source.partition) & segment.there
                     if part.keys is not None:
                         other &= belong(found, part.keys)
                     if other.any():

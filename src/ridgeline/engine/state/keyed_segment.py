@@ -3,7 +3,7 @@
 The parts of the file, in this order:
 - the magic
 - hashes (uint64)
-- places in the order of insertion (int64; -1: the key was removed)
+- whether the key is there (bool; false: it was removed)
 - the leaves of the keys
 - the leaves of the values
 - for each bucket (so many upper bits of the hash) where its entries begin (uint32)
@@ -40,7 +40,7 @@ from ridgeline.engine.state.keyed_columns import (
 )
 from ridgeline.engine.state.keyed_hash import Hashes, Keys
 
-MAGIC = b"RLRUN2\n\0"
+MAGIC = b"RLRUN3\n\0"
 _TAIL = struct.Struct("<QQ8s")
 _ALIGNED = 8
 TOMBSTONE = -1
@@ -68,11 +68,9 @@ class Segment:
         self.keys: int = about["keys"]
         self.live: int = about["live"]
         """Number of keys that exist according to this segment and those before it."""
-        self.next_order: int = about["next_order"]
-        """The place of the next new key."""
         streams = iter([self._view[start : start + length] for start, length in about["streams"]])
         self.hashes: Hashes = np.frombuffer(next(streams), np.uint64)
-        self.orders: npt.NDArray[np.int64] = np.frombuffer(next(streams), np.int64)
+        self.there: npt.NDArray[np.bool_] = np.frombuffer(next(streams), np.bool_)
         self.key_column = _column(about["key_kind"], streams)
         self.value_column = _column(about["value_kind"], streams)
         self._buckets: npt.NDArray[np.uint32] = np.frombuffer(next(streams), np.uint32)
@@ -80,7 +78,7 @@ class Segment:
         self._hash_view = self.hashes.data
         self.own: npt.NDArray[np.bool_] | None = None
         """Which entries belong to the cell that has the segment; None: all."""
-        self._order_view = self.orders.data
+        self._there_view = self.there.data
         self._bucket_view = self._buckets.data
 
     def _description(self, checked: bool) -> dict[str, Any]:  # noqa: FBT001  one caller
@@ -114,7 +112,7 @@ class Segment:
         place, stop = self._bucket_view[bucket], self._bucket_view[bucket + 1]
         while place < stop:
             if hashes[place] == hashed and self.key_column.one(place) == key:
-                return place if self._order_view[place] >= 0 else TOMBSTONE
+                return place if self._there_view[place] else TOMBSTONE
             place += 1
         return NOT_FOUND
 

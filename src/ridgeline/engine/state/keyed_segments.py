@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ridgeline.api.cells.keyed_overlay import KeyedBase, Mask
 from ridgeline.api.cells.keyed_state import Held, KeyedCell
 from ridgeline.api.cells.keyed_table import NumberTable
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
-from ridgeline.engine.state.keyed_columns import EXACT, Places, Values, encode, kind_of, numbers, zero
+from ridgeline.engine.state.keyed_columns import Places, Values, encode, kind_of, numbers, zero
 from ridgeline.engine.state.keyed_hash import Keys, UnstableKeyError
 from ridgeline.engine.state.keyed_segment import NOT_FOUND, TOMBSTONE, Segment, Wanted
 from ridgeline.engine.state.segment_compaction import Entries, Merge, Source
@@ -57,7 +56,7 @@ class SegmentsChange(NamedTuple):
     parts: tuple[Part, ...] = ()
     """If it was moved here from other partitions: what of the segments it has. No key is in two parts."""
     values: Mapping[object, object] | None = None
-    """Values that are set beside its segments, in order."""
+    """Values that are set beside its segments."""
     removed: Sequence[object] = ()
     """Keys that are removed from its segments, before `values` are set."""
 
@@ -78,11 +77,6 @@ class Segments(KeyedBase):
     def of_whole_numbers(self) -> bool:
         """Whether all keys are of type int, and all that is in the segments is this cell's."""
         return self.whole and all(segment.key_column.kind == "i" for segment in self.segments)
-
-    @property
-    def next_order(self) -> int:
-        """The place of the next new key."""
-        return self.segments[-1].next_order
 
     def __len__(self) -> int:
         if self._live is None:
@@ -141,57 +135,31 @@ class Segments(KeyedBase):
             places = segment.places_of(wanted, rest)
             found = places >= 0
             here = found.copy()
-            here[found] = segment.orders[places[found]] != TOMBSTONE
+            here[found] = segment.there[places[found]]
             if here.any():
                 yield segment, rest[here], places[here]
             rest = rest[~found]
 
-    def orders_and_keys(self, keys: Sequence[object]) -> tuple[npt.NDArray[np.int64], list[object]]:
-        """Row indexes of keys, which must exist, in the order of insertion, and the keys as first set."""
-        orders, exact = np.empty(len(keys), np.int64), list(keys)
-        kind = kind_of(keys)
-        for segment, which, places in self._entries(keys):
-            orders[which] = segment.orders[places]
-            if segment.key_column.kind != kind or kind not in EXACT:
-                for one, key in zip(which.tolist(), segment.key_column.many(places).tolist(), strict=True):
-                    exact[one] = key
-        return orders, exact
-
     def __iter__(self) -> Iterator[Any]:
-        for run_numbers, places in self._in_order():
-            yield from self._gathered(
-                run_numbers, places, [segment.key_column.many for segment in self.segments]
-            )
+        for segment, places in self._chunks():
+            yield from segment.key_column.many(places).tolist()
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """All keys and values, in the order of insertion."""
-        for run_numbers, places in self._in_order():
-            keys = self._gathered(run_numbers, places, [segment.key_column.many for segment in self.segments])
-            yield from zip(
-                keys,
-                self._gathered(run_numbers, places, [segment.value_column.many for segment in self.segments]),
-                strict=True,
-            )
+        """All keys and values."""
+        for segment, places in self._chunks():
+            columns = segment.key_column, segment.value_column
+            yield from zip(*(column.many(places).tolist() for column in columns), strict=True)
 
-    def _in_order(self) -> Iterator[tuple[Places, Places]]:
-        """The entries in the order of insertion: (number of the segment, place in it).
-
-        Holds some 30 bytes a key.
-        """
-        visible = self.visible()
-        found = [np.flatnonzero(seen) for seen in visible]
-        places = np.concatenate(found)
-        numbers = np.repeat(np.arange(len(found), dtype=np.int16), [len(here) for here in found])
-        order = np.argsort(
-            np.concatenate([segment.orders[here] for segment, here in zip(self.segments, found, strict=True)])
-        )
-        for start in range(0, len(order), _CHUNK):
-            chunk = order[start : start + _CHUNK]
-            yield numbers[chunk], places[chunk]
+    def _chunks(self) -> Iterator[tuple[Segment, Places]]:
+        """Where the entries are of all keys that exist."""
+        for segment, seen in zip(self.segments, self.visible(), strict=True):
+            places = np.flatnonzero(seen)
+            for start in range(0, len(places), _CHUNK):
+                yield segment, places[start : start + _CHUNK]
 
     def visible(self) -> list[Mask]:
         """Of each segment, the entries of keys that exist and that no newer segment has."""
-        visible = [segment.orders != TOMBSTONE for segment in self.segments]
+        visible = [segment.there.copy() for segment in self.segments]
         for number, segment in enumerate(self.segments):
             for start in range(0, segment.keys if number else 0, _CHUNK):
                 stop = min(start + _CHUNK, segment.keys)
@@ -203,16 +171,6 @@ class Segments(KeyedBase):
                     places = older.places_of(wanted, every)
                     seen[places[places >= 0]] = False
         return visible
-
-    def _gathered(
-        self, numbers: Places, places: Places, columns: Sequence[Callable[[Places], Values]]
-    ) -> list[object]:
-        parts = [
-            (which, many(places[which]))
-            for number, many in enumerate(columns)
-            if len(which := np.flatnonzero(numbers == number))
-        ]
-        return _merged(parts, len(places)).tolist()
 
 
 def _merged(parts: Sequence[tuple[Places, Values]], size: int) -> Values:
@@ -257,8 +215,11 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
     alone = segments is None or segments.whole
     if held.values or held.table or held.removed or not alone:
         try:
-            new, added = _entries(held, segments) if held.table is None else _rows(held.table, segments)
-            live += added if held.table else 0
+            if held.table is None:
+                new = _entries(held)
+            else:
+                new, added = _rows(held.table, segments)
+                live += added
         except UnstableKeyError:
             return None
         sources: list[Source] = [new]
@@ -266,8 +227,8 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
             sources.append(stay.pop())
         while stay and stay[-1].keys < _TIER * sum(len(source.hashes) for source in sources):
             sources.append(stay.pop())
-        merge, next_order = Merge(sources, oldest=not stay), (segments.next_order if segments else 0) + added
-        names = (write(lambda name: merge.file(name, live, next_order)),)
+        merge = Merge(sources, oldest=not stay)
+        names = (write(lambda name: merge.file(name, live)),)
     return SegmentsChange(
         held.application_window,
         (*(segment.name.rpartition("/")[2] for segment in stay), *names),
@@ -276,40 +237,30 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
 
 
 def _rows(table: NumberTable, segments: Segments | None) -> tuple[Entries, int]:
-    """As `_entries`, of what lies in a table. In the order of hashes: so the segments are read in turn."""
+    """The entries of what lies in a table, and how many keys are new.
+
+    They are looked up in the order of hashes: so the segments are read in turn.
+    """
     hashes = keyed_hash.hash_many(table.keys)
     sorted_ = np.argsort(hashes, kind="stable")
     hashes, keys = hashes[sorted_], table.keys[sorted_]
-    orders = np.full(len(table), TOMBSTONE, np.int64)
+    known = 0
     if segments:
-        for segment, which, places in segments.entries_of(Wanted(keys, hashes), np.arange(len(table))):
-            orders[which] = segment.orders[places]
-    new = np.flatnonzero(orders == TOMBSTONE)
-    in_turn = new[np.argsort(sorted_[new])]
-    orders[in_turn] = np.arange(len(new)) + (segments.next_order if segments else 0)
+        for _, which, _ in segments.entries_of(Wanted(keys, hashes), np.arange(len(table))):
+            known += len(which)
     columns = numbers(keys), numbers(table.values[sorted_])
-    size = 16 * len(table) + sum(column.size_bytes for column in columns)
-    return Entries(hashes, orders, *columns, size), len(new)
+    size = 9 * len(table) + sum(column.size_bytes for column in columns)
+    return Entries(hashes, np.ones(len(table), np.bool_), *columns, size), len(table) - known
 
 
-def _entries(held: Held, segments: Segments | None) -> tuple[Entries, int]:
-    """The entries of a cell, and how many keys are new. Raises UnstableKeyError."""
-    keys, values = list(held.values), list(held.values.values())
-    removed = [key for key in held.removed if key not in held.values]
-    orders = np.full(len(keys) + len(removed), TOMBSTONE, np.int64)
-    updated = np.fromiter(map(held.updated.__contains__, keys), np.bool_, len(keys))
-    if segments:
-        places = np.flatnonzero(updated).tolist()
-        orders[places], exact = segments.orders_and_keys([keys[place] for place in places])
-        for place, key in zip(places, exact, strict=True):
-            keys[place] = key
-    new = np.flatnonzero(~updated)
-    orders[new] = np.arange(len(new)) + (segments.next_order if segments else 0)
-    keys += removed
+def _entries(held: Held) -> Entries:
+    """The entries of a cell. Raises UnstableKeyError."""
+    keys, values = [*held.values, *held.removed], list(held.values.values())
+    there = np.arange(len(keys)) < len(values)
     hashes = keyed_hash.hash_many(keys)
     sorted_ = np.argsort(hashes, kind="stable")
     kind = kind_of(values)
-    columns = encode(keys, kind_of(keys)), encode([*values, *[zero(kind)] * len(removed)], kind)
+    columns = encode(keys, kind_of(keys)), encode([*values, *[zero(kind)] * len(held.removed)], kind)
     key_column, value_column = (column.gathered(sorted_) for column in columns)
-    size = 16 * len(keys) + key_column.size_bytes + value_column.size_bytes
-    return Entries(hashes[sorted_], orders[sorted_], key_column, value_column, size), len(new)
+    size = 9 * len(keys) + key_column.size_bytes + value_column.size_bytes
+    return Entries(hashes[sorted_], there[sorted_], key_column, value_column, size)

@@ -18,7 +18,7 @@ from ridgeline.engine.state.keyed_columns import (
     dtype_of,
 )
 from ridgeline.engine.state.keyed_hash import Hashes
-from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment, bucket_bits, file_of
+from ridgeline.engine.state.keyed_segment import Segment, bucket_bits, file_of
 
 _CHUNK_KEYS = 1 << 18
 _CHUNK_BYTES = 1 << 25
@@ -28,7 +28,8 @@ class Entries(NamedTuple):
     """Entries in memory, sorted by hash, as a segment has them."""
 
     hashes: Hashes
-    orders: npt.NDArray[np.int64]
+    there: npt.NDArray[np.bool_]
+    """Whether each key is there; else it was removed."""
     key_column: EntryColumn
     value_column: EntryColumn
     size_bytes: int
@@ -84,7 +85,7 @@ class Merge:
         if len(later):
             kept = kept[self._newest(ranges, kept, hashes, later)]
         if self._oldest:
-            kept = kept[self._gathered(_Chunk(ranges, kept), _orders).array != TOMBSTONE]
+            kept = kept[self._gathered(_Chunk(ranges, kept), _there).array]
         return _Chunk(ranges, kept.astype(np.uint32))
 
     def _own(self, ranges: list[tuple[int, int]]) -> npt.NDArray[np.bool_]:
@@ -120,16 +121,12 @@ class Merge:
             later, firsts = later[~leads], firsts[~leads]
         return newest
 
-    def file(self, name: str, live: int, next_order: int) -> Iterator[bytes]:
-        """The pieces of the segment's file of this name.
-
-        `live`: number of keys then; `next_order`: place of the next new key.
-        """
+    def file(self, name: str, live: int) -> Iterator[bytes]:
+        """The pieces of the segment's file of this name. `live`: number of keys then."""
         about = {
             "name": name,
             "keys": self.keys,
             "live": live,
-            "next_order": next_order,
             "key_kind": self._key_kind,
             "value_kind": self._value_kind,
         }
@@ -137,7 +134,7 @@ class Merge:
 
     def _streams(self) -> Iterator[Iterable[bytes]]:
         yield self._fixed(_hashes)
-        yield self._fixed(_orders)
+        yield self._fixed(_there)
         for column, kind in ((_key_column, self._key_kind), (_value_column, self._value_kind)):
             for code, leaf in zip(codes(kind), _leaves(column, kind), strict=True):
                 if dtype_of(code) is None:
@@ -188,8 +185,8 @@ def _hashes(source: Source, start: int, stop: int) -> Leaf:
     return FixedLeaf(source.hashes[start:stop])
 
 
-def _orders(source: Source, start: int, stop: int) -> Leaf:
-    return FixedLeaf(source.orders[start:stop])
+def _there(source: Source, start: int, stop: int) -> Leaf:
+    return FixedLeaf(source.there[start:stop])
 
 
 def _key_column(source: Source) -> EntryColumn:

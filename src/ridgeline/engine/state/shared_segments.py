@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.cells.keyed_overlay import Mask
@@ -19,7 +18,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import FixedLeaf, Leaf, Places, VaryingLeaf
 from ridgeline.engine.state.keyed_hash import Keys
-from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment, Wanted
+from ridgeline.engine.state.keyed_segment import Segment, Wanted
 from ridgeline.engine.state.keyed_segments import Segments
 
 _INVERSE = np.uint64(pow(keyed_hash.SPREAD, -1, 1 << 64))
@@ -118,22 +117,15 @@ def belong(hashes: Hashes, keys: PartitionKeys) -> Mask:
 
 
 class _Own(Segment):
-    """A segment of which one cell has the entries with some keys; the others seem removed.
+    """A segment of which one cell has the entries with some keys; the others seem removed."""
 
-    `first`: what is added to the places in the order of insertion.
-    """
-
-    def __init__(self, segment: Segment, keys: PartitionKeys | None, first: int) -> None:
+    def __init__(self, segment: Segment, keys: PartitionKeys | None) -> None:
         vars(self).update(vars(segment))
         self._segment = segment  # which is open as long as this is
-        orders: npt.NDArray[np.int64] = segment.orders
-        if first:
-            orders = np.where(orders == TOMBSTONE, TOMBSTONE, orders + first)
         if keys is not None:
-            self.own = belong(routed_segment(self._segment), keys)
-            orders = np.where(self.own, orders, TOMBSTONE)
-        self.orders = orders
-        self._order_view = orders.data
+            self.own = belong(routed_segment(segment), keys)
+            self.there = segment.there & self.own
+            self._there_view = self.there.data
 
 
 class _Part(Segments):
@@ -149,18 +141,8 @@ class SharedSegments(Segments):
     whole = False
 
     def __init__(self, parts: Sequence[tuple[Sequence[Segment], PartitionKeys | None]]) -> None:
-        self._parts: list[_Part] = []
-        first = 0
-        for segments, keys in parts:
-            self._parts.append(_Part([_Own(segment, keys, first) for segment in segments]))
-            first += segments[-1].next_order
-        self._next_order = first
+        self._parts = [_Part([_Own(segment, keys) for segment in segments]) for segments, keys in parts]
         super().__init__([segment for part in self._parts for segment in part.segments])
-
-    @property
-    def next_order(self) -> int:
-        """The place of the next new key."""
-        return self._next_order
 
     def _count(self) -> int:
         return sum(map(len, self._parts))
