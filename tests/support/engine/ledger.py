@@ -57,7 +57,7 @@ class Ledger(Operator):
     def end_window(self):
         window = self.context.window_id
         keys, values = self.counts.changed_arrays()
-        whole = hash(tuple(self.counts.items())) if window % 10 == 9 else 0
+        whole = hash(frozenset(self.counts.items())) if window % 10 == 9 else 0
         self.sums.emit(Sums(window, len(self.counts), int(np.dot(keys, values)), whole))
         self.last = window
 
