@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from ridgeline.api.errors import RidgelineError, shorten
 
@@ -46,6 +46,14 @@ class MetricOptions:
         if isinstance(self.aggregate, str):
             return self.aggregate
         return str(getattr(self.aggregate, "__name__", type(self.aggregate).__name__))
+
+
+class _Options(TypedDict, total=False):
+    aggregate: Aggregate
+    kind: MetricKind
+    help: str
+    unit: str
+    by_partition: bool
 
 
 class Metric:
@@ -97,17 +105,8 @@ class Metric:
         parse sum_of_all gauge 3.0 None
     """
 
-    def __init__(
-        self,
-        default: float = 0,
-        *,
-        aggregate: Aggregate = "sum",
-        kind: MetricKind = "gauge",
-        help: str = "",  # noqa: A002  the word of Prometheus' clients
-        unit: str = "",
-        by_partition: bool = False,
-    ) -> None:
-        self.options = MetricOptions("", default, aggregate, kind, help, unit, by_partition=by_partition)
+    def __init__(self, default: float = 0, **options: Unpack[_Options]) -> None:
+        self.options = MetricOptions("", default, **options)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.options = replace(self.options, name=name)
@@ -125,28 +124,16 @@ class Metric:
         def __set__(self, instance: object, value: float) -> None: ...
 
 
-def metric(
-    *,
-    aggregate: Aggregate = "sum",
-    kind: MetricKind = "gauge",
-    help: str = "",  # noqa: A002  as of `Metric`
-    unit: str = "",
-    cumulative: bool = False,
-    by_partition: bool = False,
-) -> Callable[[Method], Method]:
+def metric(*, cumulative: bool = False, **options: Unpack[_Options]) -> Callable[[Method], Method]:
     """Declare a method without arguments as a metric: `@metric(aggregate="max")`.
 
     It is called when an application window ends, after `end_window`. It returns an `int` or `float`, or None
-    for no value. It must not emit. The arguments are those of `Metric`, and one more.
+    for no value. It must not emit. The arguments are those of `Metric`, without `default`, and one more.
 
     Args:
-        aggregate: As of `Metric`.
-        kind: As of `Metric`.
-        help: As of `Metric`.
-        unit: As of `Metric`.
         cumulative: Of a counter: the method returns the total, not what the window adds. Keep the total in
             declared state, then the counter continues after a restart. All others begin at 0.
-        by_partition: As of `Metric`.
+        **options: As of `Metric`.
 
     Example:
         >>> from ridgeline import InputOperator, State, metric
@@ -159,10 +146,8 @@ def metric(
     """
 
     def declare(method: Method) -> Method:
-        name = getattr(method, "__name__", "")
-        method._metric = MetricOptions(  # type: ignore[attr-defined]  # noqa: SLF001  a function has what it is given
-            name, 0, aggregate, kind, help, unit, cumulative, by_partition, method=True
-        )
+        made = MetricOptions(getattr(method, "__name__", ""), cumulative=cumulative, method=True, **options)
+        method._metric = made  # type: ignore[attr-defined]  # noqa: SLF001  a function has what it is given
         return method
 
     return declare

@@ -175,19 +175,16 @@ class Kind:
 
     `known`: the types of values that need no closer look; it grows. `state`: the state's name, for errors.
 
-    Of `list[int]` only the list is checked, of `int | None` both, of `Literal[1, 2]` the value; of `Any`, a
+    Of `list[int]` only the list is checked, of `int | None` both, of `Literal[1, 2]` the class; of `Any`, a
     type variable or a protocol nothing.
     """
 
-    __slots__ = ("_classes", "_literals", "_mixed", "known", "state", "type")
+    __slots__ = ("_classes", "known", "state", "type")
 
     def __init__(self, declared: object, name: str) -> None:
         self.type = declared
         self.state = f"`{name}`" if name else "the state"
         self._classes = _classes(declared)
-        self._literals = _literals(declared)
-        self._mixed = frozenset(kind for kind, _ in self._literals)
-        """The types of which some values fit only: each value is looked at."""
         self.known: set[type] = set()
 
     def fit(self, value: object, key: object = None) -> Any:
@@ -197,12 +194,6 @@ class Kind:
         """
         if type(value) in self.known:
             return value
-        if isinstance(value, np.generic) and self._mixed and type(item := _item(value)) in self._mixed:
-            value = item
-        if type(value) in self._mixed:
-            if (type(value), value) in self._literals:
-                return value
-            raise self._misfit(value, key)
         if self._classes is None or type(value) in self._classes:
             self.known.add(type(value))
             return value
@@ -235,7 +226,7 @@ def _classes(declared: object) -> tuple[type, ...] | None:
     if origin is typing.Annotated:
         return _classes(typing.get_args(declared)[0])
     if origin is typing.Literal:
-        return ()
+        return tuple(map(type, typing.get_args(declared)))
     if origin in (typing.Union, types.UnionType):
         parts = [_classes(part) for part in typing.get_args(declared)]
         return None if None in parts else tuple(kind for part in parts for kind in part or ())
@@ -246,21 +237,3 @@ def _classes(declared: object) -> tuple[type, ...] | None:
         return None
     alike: dict[type, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
     return (dict,) if is_typeddict(kind) else alike.get(kind, (kind,))
-
-
-def _literals(declared: object) -> frozenset[tuple[type, object]]:
-    """The values of the Literals of a type, each with its class, of which no other member takes all values.
-
-    >>> sorted(_literals(typing.Literal[1, 2] | None)), _literals(typing.Literal[1] | int)
-    ([(<class 'int'>, 1), (<class 'int'>, 2)], frozenset())
-    """
-    origin, parts = typing.get_origin(declared), typing.get_args(declared)
-    if origin is typing.Annotated:
-        return _literals(parts[0])
-    if origin is typing.Literal:
-        return frozenset((type(value), value) for value in parts)
-    if origin not in (typing.Union, types.UnionType):
-        return frozenset()
-    classes = _classes(declared)
-    found: frozenset[tuple[type, object]] = frozenset().union(*map(_literals, parts))
-    return frozenset(one for one in found if classes is not None and not issubclass(one[0], classes))

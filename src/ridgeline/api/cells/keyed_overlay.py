@@ -270,44 +270,36 @@ class Overlay(MutableMapping[Any, Any]):
             values[place] = value
         return values
 
-    def get_array(self, keys: object, default: Any, dtype: Any) -> npt.NDArray[Any]:
+    def get_array(self, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:
         """The values of many keys as an array of numbers; `default` for a missing key."""
-        if self.table is not None and self.table.dtype == dtype:
-            return self._get_rows(self.table, keys, default, dtype)
-        self.scatter()
-        names = listed_keys(keys)
+        numbers = whole_numbers(keys)
+        names: Any = listed_keys(keys) if numbers is None else numbers
         values = np.full(len(names), default, dtype)
-        if not self.values_set and not self.removed:
-            there, found = self.base.find_many(keys if isinstance(keys, np.ndarray) else names)
-            values[there] = found[there]
-            return values
-        own = list(map(self.values_set.get, names, repeat(MISSING)))
-        below = np.fromiter(map(is_, own, repeat(MISSING)), np.bool_, len(own))
-        here = np.flatnonzero(~below).tolist()
-        values[here] = [own[place] for place in here]
+        below, own = self._set_here(names, dtype)
+        values[~below] = own
         if self.removed:
-            below &= ~np.fromiter(map(self.removed.__contains__, names), np.bool_, len(names))
+            below &= ~np.fromiter(map(self.removed.__contains__, listed(names)), np.bool_, len(names))
         places = np.flatnonzero(below)
-        there, found = self.base.find_many(
-            keys[places] if isinstance(keys, np.ndarray) else [names[place] for place in places.tolist()]
-        )
-        values[places[there]] = found[there]
+        if len(places):
+            array = numbers if numbers is not None else keys
+            there, found = self.base.find_many(
+                array[places] if isinstance(array, np.ndarray) else [names[one] for one in places.tolist()]
+            )
+            values[places[there]] = found[there]
         return values
 
-    def _get_rows(self, table: NumberTable, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:
-        """As `get_array`, of what is set in a table."""
-        names = whole_numbers(keys)
-        rows = table.find_all(keys := listed(keys)) if names is None else table.look_up(names)
-        values = np.full(len(rows), default, dtype)
-        own = rows >= 0
-        values[own] = table.values[rows[own]]
-        below = np.flatnonzero(~own)
-        if len(below):
-            there, found = self.base.find_many(
-                [keys[place] for place in below.tolist()] if names is None else names[below]
-            )
-            values[below[there]] = found[there]
-        return values
+    def _set_here(self, names: Any, dtype: Any) -> tuple[Mask, Any]:
+        """Which of some keys are not set, and the values of the others."""
+        if self.table is not None and self.table.dtype == dtype:
+            by_array = isinstance(names, np.ndarray)
+            rows = self.table.look_up(names) if by_array else self.table.find_all(names)
+            return rows < 0, self.table.values[rows[rows >= 0]]
+        self.scatter()
+        if not self.values_set:
+            return np.ones(len(names), np.bool_), ()
+        found = list(map(self.values_set.get, listed(names), repeat(MISSING)))
+        below = np.fromiter(map(is_, found, repeat(MISSING)), np.bool_, len(found))
+        return below, [value for value in found if value is not MISSING]
 
     def release(self) -> None:
         """Drop the mutable values that were read; the caller has set those that changed."""

@@ -10,14 +10,13 @@ from collections import deque
 from typing import NamedTuple
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.support.masking import MASK, mask_given, mask_text
+from ridgeline.api.support.masking import mask_given, mask_text
 
 MOST_LINES = 50
 """Lines of one operator that wait to be sent."""
 MOST_OPERATORS = 200
 LONGEST = 1200
 """Characters of a line that are kept: more than are shown, so that a secret is not cut in two."""
-_KEY_LINES = 100
 _CLOCK = SystemClock()
 
 
@@ -52,8 +51,6 @@ class _Waiting:
     def __init__(self) -> None:
         self.lines: deque[tuple[float, int, str, str, str, str]] = deque(maxlen=MOST_LINES)
         self.count = 0
-        self.key_lines = 0
-        """Above 0 within a private key that is printed line by line."""
 
 
 class SaidLines:
@@ -86,8 +83,7 @@ class SaidLines:
         """Keep one line, or several, of an operator and partition (`("", -1)`: of none)."""
         if not self.is_open:
             return
-        text = mask_text(text) if "PRIVATE KEY-----" in text else mask_given(text)
-        lines = text.rsplit("\n", MOST_LINES)
+        lines = mask_given(text).rsplit("\n", MOST_LINES)
         at = _CLOCK.wall()
         with self._lock:
             waiting = self._waiting.get(operator)
@@ -95,17 +91,15 @@ class SaidLines:
                 if len(self._waiting) >= MOST_OPERATORS:
                     return
                 waiting = self._waiting[operator] = _Waiting()
-            keys = waiting.key_lines or "PRIVATE KEY-----" in text
             if len(lines) > MOST_LINES:
                 waiting.count += lines.pop(0).count("\n") + 1
             for line in lines:
                 shown = line.rstrip()
                 if "\r" in shown:  # a bar of progress overwrites itself
                     shown = shown.rpartition("\r")[2]
-                if not shown or (keys and self._in_key(waiting, shown)):
-                    continue
-                waiting.count += 1
-                waiting.lines.append((at, window, source, level, logger, _cut(shown)))
+                if shown:
+                    waiting.count += 1
+                    waiting.lines.append((at, window, source, level, logger, _cut(shown)))
 
     def take(self, most_characters: int) -> list[OperatorLines]:
         """The lines since the last call, oldest first, and how many were left out before them.
@@ -113,14 +107,7 @@ class SaidLines:
         All texts together have about `most_characters` at most, shared by all operators.
         """
         with self._lock:
-            found, self._waiting = (
-                self._waiting,
-                {
-                    operator: _continued(waiting)
-                    for operator, waiting in self._waiting.items()
-                    if waiting.key_lines
-                },
-            )
+            found, self._waiting = self._waiting, {}
         share = most_characters // max(1, len(found))
         taken = []
         for operator, waiting in found.items():
@@ -135,26 +122,10 @@ class SaidLines:
                 taken.append((operator, waiting.count - len(lines), lines[::-1]))
         return taken
 
-    def _in_key(self, waiting: _Waiting, line: str) -> bool:
-        """True for a line within a private key, which is not kept."""
-        if waiting.key_lines:
-            waiting.key_lines = 0 if "-----END" in line else waiting.key_lines - 1
-            return True
-        if line.endswith(MASK) and "-----BEGIN" in line and "PRIVATE KEY-----" in line:
-            waiting.key_lines = _KEY_LINES
-        return False
-
 
 def _cut(line: str) -> str:
     """At most `LONGEST` characters of a line. One that is cut has its secrets masked before."""
     return line if len(line) <= LONGEST else mask_text(line[: 2 * LONGEST])[:LONGEST]
-
-
-def _continued(waiting: _Waiting) -> _Waiting:
-    """Nothing waits, but the private key is not at its end."""
-    following = _Waiting()
-    following.key_lines = waiting.key_lines
-    return following
 
 
 said = SaidLines()
