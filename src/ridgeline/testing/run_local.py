@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Unpack
@@ -185,39 +186,30 @@ def finished(steps: Generator[object, None, LocalRun]) -> LocalRun:
             return found
 
 
+@dataclass
 class InProcessRun:
     """One run in process: of one driver, or of several that follow each other."""
 
-    def __init__(
-        self,
-        planner: Planner,
-        storage: DriverStorage,
-        clock: Clock,
-        console: Console,
-        injector: FaultInjector | None,
-        container_clock: ContainerClock | None,
-        interleave: int | None,
-        edits: dict[int, tuple[Edit, ...]],
-    ) -> None:
-        self._edits = edits
-        self._planner = planner
-        self._storage = storage
-        self._clock = clock
-        self._console = console
-        self._injector = injector
-        self._container_clock = container_clock
-        self._interleave = interleave
-        self._judge: Judge | None = None
-        self.alone = True
-        """Whether it waits for its next window itself; else who takes the steps does."""
-        self.current: ApplicationRun | None = None
-        """The run of the driver that is there now."""
-        self.stop = threading.Event()
-        """Set: it ends after the windows under way."""
-        self.until: Callable[[LocalRun], bool] | None = None
-        """Asked before each window; once it returns True, it ends after those under way."""
-        self.inspects = True
-        """Whether what operators hold is looked at after each window, which takes time."""
+    planner: Planner
+    storage: DriverStorage
+    clock: Clock
+    console: Console
+    injector: FaultInjector | None
+    container_clock: ContainerClock | None
+    interleave: int | None
+    edits: dict[int, tuple[Edit, ...]]
+    """By the window that is to begin with them."""
+    judge: Judge | None = None
+    alone: bool = True
+    """Whether it waits for its next window itself; else who takes the steps does."""
+    current: ApplicationRun | None = None
+    """The run of the driver that is there now."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set: it ends after the windows under way."""
+    until: Callable[[LocalRun], bool] | None = None
+    """Asked before each window; once it returns True, it ends after those under way."""
+    inspects: bool = True
+    """Whether what operators hold is looked at after each window, which takes time."""
 
     def steps(
         self, application: str, windows: int | None, *, capture: bool
@@ -226,16 +218,16 @@ class InProcessRun:
 
         Yields for how many seconds there is nothing to do. Where it runs alone it waits itself.
         """
-        owned = Checkpoint(self._storage, application)
-        plan = self._planner.settled(owned.last())
-        if (back := self._planner.from_window) is not None:
+        owned = Checkpoint(self.storage, application)
+        plan = self.planner.settled(owned.last())
+        if (back := self.planner.from_window) is not None:
             try:
                 self._rewind(owned, plan, back)
-                plan = self._planner.settled(owned.last())
+                plan = self.planner.settled(owned.last())
             except BaseException:
                 owned.close()
                 raise
-        result = LocalRun(plan, self._clock)
+        result = LocalRun(plan, self.clock)
         if capture:
             result.will_capture()
         end: int | None = None
@@ -249,8 +241,7 @@ class InProcessRun:
                 orderly = False
                 try:
                     self.current = run
-                    limits = _Limits(end, self._injector, self._edits, self.alone, self.stop, self.until)
-                    yield from _Driver(run, executor, limits, self._clock, result).drive()
+                    yield from _Driver(self, run, executor, result, end).drive()
                     orderly = True
                     outcome = "finished" if run.ended else "stopped"
                 except DriverGoneError:
@@ -261,7 +252,7 @@ class InProcessRun:
                     self._ask_again(result, [one for one in waiting if one.state != APPLIED])
                     result.keep(run)
                 if not orderly:
-                    owned = Checkpoint(self._storage, application)
+                    owned = Checkpoint(self.storage, application)
                     plan = self._planned_again(result, owned)
         except Exception as error:
             reason = str(error)
@@ -269,25 +260,25 @@ class InProcessRun:
             raise
         finally:
             owned.close()
-            self._observe(result, ApplicationEnded(self._clock.wall(), outcome, reason))
+            self._observe(result, ApplicationEnded(self.clock.wall(), outcome, reason))
         return result
 
     def _begin(self, result: LocalRun, owned: Checkpoint, plan: Plan) -> None:
         """Report the plan, and the promises that are judged from now on."""
         self._observe(result, self._event_of(owned, plan))
         if promises := plan.logical.promises:
-            self._judge = Judge(promises, result.watch, result.watch.observe, self._clock)
-            self._judge.begin()
+            self.judge = Judge(promises, result.watch, result.watch.observe, self.clock)
+            self.judge.begin()
 
     def _rewind(self, owned: Checkpoint, plan: Plan, window_id: int) -> None:
         """Let the run begin again after a window. Raises CheckpointError, RidgelineError."""
 
         def check(other: Plan, window: Manifest) -> None:
             _refuse_spark(owned, window)
-            check_states_of(other, owned, self._planner, window)
+            check_states_of(other, owned, self.planner, window)
 
-        context, settled = self._context(owned, plan), self._planner.settled
-        rewind(owned, plan, window_id, self._clock, context, settled, check)
+        context, settled = self._context(owned, plan), self.planner.settled
+        rewind(owned, plan, window_id, self.clock, context, settled, check)
 
     def _ask_again(self, result: LocalRun, lost: Sequence[Asked]) -> None:
         """Ask the next driver, before its first window, for the changes that waited when this one died."""
@@ -295,11 +286,11 @@ class InProcessRun:
         for number, asked in enumerate(lost):
             if isinstance(asked.change.what, EditPlan):
                 # negative windows: due at once, and in the order in which they were asked for
-                self._edits[number - len(lost)] = asked.change.what.edits
+                self.edits[number - len(lost)] = asked.change.what.edits
 
     def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
         """The plan of a driver that follows another one; observers get it if it differs."""
-        plan = self._planner.settled(owned.last())
+        plan = self.planner.settled(owned.last())
         if plan is result.plan:
             return plan
         result.plan = plan = succeed(result.plan, plan)
@@ -310,15 +301,15 @@ class InProcessRun:
         self, result: LocalRun, owned: Checkpoint, plan: Plan
     ) -> tuple[ApplicationRun, LocalExecutor]:
         """A run on the checkpoint, whose collecting sinks continue, and the executor of its containers."""
-        clock, seed = self._clock, self._interleave
+        clock, seed = self.clock, self.interleave
         executor = LocalExecutor(
             plan,
-            self._storage,
+            self.storage,
             clock,
             owned.run_id,
-            self._container_clock,
+            self.container_clock,
             seed,
-            self._injector,
+            self.injector,
             inspects=self.inspects,
         )
         commits = None if seed is None else CommitsLater(Random(seed))  # noqa: S311  no secret
@@ -331,7 +322,7 @@ class InProcessRun:
             self._context(owned, plan),
             observe,
             commits=commits,
-            planner=self._planner,
+            planner=self.planner,
         )
         run.on_plan(partial(self._replanned, result, owned, run))
         result.take_over(run.publishers)
@@ -345,9 +336,9 @@ class InProcessRun:
                 application=plan.logical.application,
                 operator=operator,
                 run_id=owned.run_id,
-                clock=self._clock,
-                console=self._console,
-                staging=f"{self._storage.uri}/staging",
+                clock=self.clock,
+                console=self.console,
+                staging=f"{self.storage.uri}/staging",
                 spark=_no_spark,
                 epoch=owned.epoch,
                 check_owner=owned.check_owner,
@@ -364,50 +355,35 @@ class InProcessRun:
 
     def _event_of(self, owned: Checkpoint, plan: Plan) -> RunEvent:
         """The event of a plan."""
-        info = run_info("in process", self._storage.uri, self._planner.shown)
-        return planned_event(plan, at=self._clock.wall(), application_id=owned.run_id, info=info)
+        info = run_info("in process", self.storage.uri, self.planner.shown)
+        return planned_event(plan, at=self.clock.wall(), application_id=owned.run_id, info=info)
 
     def _observe(self, result: LocalRun, event: RunEvent) -> None:
         if isinstance(event, StateWarning):
-            self._console.print(event.text, style="yellow", markup=False, soft_wrap=True)
+            self.console.print(event.text, style="yellow", markup=False, soft_wrap=True)
         result.watch.observe(event)
-        if self._judge is not None:
-            self._judge.apply(self._clock.monotonic(), event)
-
-
-class _Limits(NamedTuple):
-    """How far a run goes, and what happens to it on the way.
-
-    `end`: the first window that does not run. `edits`: by the window that is to begin with them. `alone`: it
-    waits for its windows itself. `stop`: set, no further window begins. `until` sets it by returning True.
-    """
-
-    end: int | None
-    injector: FaultInjector | None
-    edits: dict[int, tuple[Edit, ...]]
-    alone: bool
-    stop: threading.Event
-    until: Callable[[LocalRun], bool] | None
+        if self.judge is not None:
+            self.judge.apply(self.clock.monotonic(), event)
 
 
 class _Driver:
-    """Runs the windows of one driver."""
+    """Runs the windows of one driver. `end`: the first window that does not run."""
 
     def __init__(
         self,
+        of: InProcessRun,
         run: ApplicationRun,
         executor: LocalExecutor,
-        limits: _Limits,
-        clock: Clock,
         result: LocalRun,
+        end: int | None,
     ) -> None:
+        self._of = of
         self._run = run
         self._executor = executor
-        self._limits = limits
-        self._clock = clock
         self._result = result
+        self._end = end
         self._first = run.next_window
-        self._due = clock.monotonic()
+        self._due = of.clock.monotonic()
         self._deciders = _deciders(run, result)
 
     def drive(self) -> Iterator[float]:
@@ -416,11 +392,11 @@ class _Driver:
         Changes are asked for before their windows, and planned then. Yields after each step for how many
         seconds there is nothing to do. Raises DriverGoneError where a fault ends the driver.
         """
-        run, end, deciders = self._run, self._limits.end, self._deciders
+        run, end, deciders = self._run, self._end, self._deciders
         while not run.ended and not run.stopping and (end is None or run.next_window < end):
-            if self._limits.until is not None and self._limits.until(self._result):
-                self._limits.stop.set()
-            if self._limits.stop.is_set():
+            if self._of.until is not None and self._of.until(self._result):
+                self._of.stop.set()
+            if self._of.stop.is_set():
                 if not run.master.under_way:
                     break
                 if not run.commit_held():
@@ -438,17 +414,17 @@ class _Driver:
 
     def _ask_for_edits(self) -> None:
         """Ask for the changes that are due."""
-        edits, run = self._limits.edits, self._run
+        edits, run = self._of.edits, self._run
         due = sorted(one for one in edits if one <= run.master.next_window)
         self._result.changes += [run.changes.ask(EditPlan(edits.pop(one)), "test") for one in due]
 
     def _step(self) -> float:
         """Begin a window, or see what becomes of those under way."""
-        run, end, width = self._run, self._limits.end, self._run.plan.logical.window_seconds
+        run, end, width = self._run, self._end, self._run.plan.logical.window_seconds
         master = run.master
         if run.may_begin and (end is None or master.next_window < end):
-            left = self._due - self._clock.monotonic()
-            if self._limits.alone:
+            left = self._due - self._of.clock.monotonic()
+            if self._of.alone:
                 if master.next_window > self._first:
                     if master.idle:
                         self._executor.wait_for_inputs(width)
@@ -457,13 +433,13 @@ class _Driver:
                 run.turn(0)
                 run.idle()
                 return left
-            self._due = self._clock.monotonic() + width
+            self._due = self._of.clock.monotonic() + width
             run.begin(master.next_window)
             self._result.take_over(run.publishers)  # where outputs are opened anew
-            if self._limits.injector is not None:
-                self._limits.injector.driver_turn(master.next_window - 1)
+            if self._of.injector is not None:
+                self._of.injector.driver_turn(master.next_window - 1)
         elif run.held_back is not None and not master.under_way:
-            if not self._limits.alone:
+            if not self._of.alone:
                 run.idle()
                 return width
             run.wait_until_due(width)
