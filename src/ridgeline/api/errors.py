@@ -282,7 +282,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     >>> nearest("partitons", ["partitions", "parts"]), nearest("x", ["partitions"])
     ('partitions', None)
     """
-    return next(iter(difflib.get_close_matches(name, known, 1)), None)  # type: ignore[arg-type]  # it is read once
+    return next(iter(difflib.get_close_matches(name, known, 1)), None)
 
 
 def shorten(value: object, limit: int = 200) -> str:

@@ -176,7 +176,7 @@ class Overlay(MutableMapping[Any, Any]):
         """Have what was set in the dict from now on, not in a table."""
         if self.table is not None:
             self._scattered = True
-            self.values_set.update(self.table.as_dict())
+            self.values_set.update(self.table.as_dict().items())
             self._unknown.update(self.table.keys[self._rows :].tolist())
             self.table = None
 
