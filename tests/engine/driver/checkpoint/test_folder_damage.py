@@ -95,7 +95,7 @@ def test_a_checkpoint_of_the_format_before_is_refused(storage):
     before = b'{"crc32":1,"run":{"format":5,"application":"app","run_id":"12345678"}}\n'
     overwrite(storage, "run.json", before)
     assert refusal(storage) == (
-        f"`{storage.uri}/run.json` has format 5; this version reads 6; "
+        f"`{storage.uri}/run.json` has format 5; this version reads 7; "
         "run it with the version that wrote it, or give another `--checkpoint`"
     )
 

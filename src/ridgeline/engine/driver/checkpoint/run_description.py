@@ -15,7 +15,7 @@ REGIONS = "regions.json"
 """In its place, where the folder holds runs of several regions, each in a folder of its own."""
 MOVED = "moved.json"
 """Says where the run has been moved to, in the folder that it left."""
-FORMAT = 6
+FORMAT = 7
 _FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """Where a run writes after its description: if one of these holds a file, there was a description."""
 
