@@ -74,7 +74,7 @@ def test_a_missing_description_is_no_new_run(storage):
 
 def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     overwrite(storage, "run.json", b'{"format": 1, "application": "app", "run_id": "12345678"}')
-    assert "run.json` has format 1; this version reads 6; run it with the version that wrote it" in refusal(
+    assert "run.json` has format 1; this version reads 7; run it with the version that wrote it" in refusal(
         storage
     )
 
