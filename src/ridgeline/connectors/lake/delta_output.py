@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -28,7 +26,6 @@ from ridgeline.connectors.lake.target import (
     converted,
     delta_type,
     last_of_each,
-    last_parts,
 )
 from ridgeline.connectors.sql.tables import DELETED, Target
 from ridgeline.operators._halving import take_fitting
@@ -216,13 +213,13 @@ class DeltaSink(LakeSink):
     def commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
         """Write rows and mark as one version; without those that a constraint refuses, if one does."""
         try:
-            self._commit(batches, rows, mark)
+            self._commit(rows, mark)
         except Exception as error:
             if _REFUSED not in str(error):
                 raise
-            self._commit(batches, self._sifted(batches, rows), mark)
+            self._commit(self._sifted(batches, rows), mark)
 
-    def _commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
+    def _commit(self, rows: pa.Table, mark: Mark) -> None:
         """Write one version of the table."""
         properties = self._properties(mark)
         if not len(rows):
@@ -236,14 +233,8 @@ class DeltaSink(LakeSink):
         elif self.target.key:
             self._merge(last_of_each(rows, self.target.key).drop_columns([NUMBER]), properties)
         else:
-            more: dict[str, Any] = {"mode": "append"}
-            if self.target.overwrite:
-                own = self.windows_of(batches, rows)
-                rows, parts = last_parts(rows, own, self.target.partition_by)
-                kinds = [rows.schema.field(name).type for name in self.target.partition_by]
-                more = {"mode": "overwrite", "predicate": predicate(self.target.partition_by, kinds, parts)}
             rows = rows.drop_columns([NUMBER])
-            deltalake().write_deltalake(self.table, rows, commit_properties=properties, **more)
+            deltalake().write_deltalake(self.table, rows, mode="append", commit_properties=properties)
 
     def _merge(self, rows: pa.Table, properties: Any) -> None:
         """Replace, insert and delete rows by key."""
@@ -308,39 +299,6 @@ def _quoted(name: str) -> str:
     return f'"{doubled}"'
 
 
-def predicate(names: Sequence[str], kinds: Sequence[pa.DataType], parts: Sequence[tuple[object, ...]]) -> str:
-    """Which rows are in these partitions, as SQL. `parts`: the values of the columns `names`."""
-    name, kind = _quoted(names[0]), kinds[0]
-    if len(names) == 1:
-        values = [_literal(value, kind) for (value,) in parts if value is not None]
-        cases = [f"{name} IN ({', '.join(values)})"] if values else []
-        cases += [f"{name} IS NULL"] if len(values) < len(parts) else []
-        return " OR ".join(cases)
-    below: dict[object, list[tuple[object, ...]]] = {}
-    for value, *others in parts:
-        below.setdefault(value, []).append(tuple(others))
-    cases = []
-    for value, rest in below.items():
-        own = f"{name} IS NULL" if value is None else f"{name} = {_literal(value, kind)}"
-        cases.append(f"({own} AND ({predicate(names[1:], kinds[1:], rest)}))")
-    return " OR ".join(cases)
-
-
-def _literal(value: object, kind: pa.DataType) -> str:
-    """A value as SQL of the library has it."""
-    if isinstance(value, bool | int):
-        return str(value).lower()
-    if isinstance(value, Decimal):
-        return f"CAST('{value}' AS DECIMAL({kind.precision}, {kind.scale}))"
-    if isinstance(value, dt.datetime):
-        if value.tzinfo is not None:
-            value = value.astimezone(dt.UTC)
-            return f"'{value:%Y-%m-%dT%H:%M:%S.%fZ}'"
-        return f"'{value:%Y-%m-%dT%H:%M:%S.%f}'"
-    text = str(value).replace("'", "''")
-    return f"'{text}'"
-
-
 class DeltaOutput(LakeOutput):
     """Write the stream into a Delta table, exactly once.
 
@@ -352,8 +310,7 @@ class DeltaOutput(LakeOutput):
 
     Without `key` rows are appended. With `key` a row replaces the one with its key: the last in the stream
     counts. `delete` names a column that is not written. Where it is true, or the text `d` or `delete`, the
-    row of the key is deleted. With `overwrite` the rows of a window replace all rows of the partitions (by
-    `partition_by`) in which it has rows.
+    row of the key is deleted.
 
     A table that is missing is made, partitioned by the columns `partition_by`, unless `create` is False. The
     columns of a table that is there are compared at the start.

@@ -22,7 +22,6 @@ from ridgeline.connectors.lake.target import (
     converted,
     iceberg_type,
     last_of_each,
-    last_parts,
     refuse_null_lists,
 )
 from ridgeline.connectors.sql.tables import DELETED, Target
@@ -159,10 +158,10 @@ class IcebergSink(LakeSink):
     def commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
         """Write rows and mark in one commit."""
         with self.table.transaction() as transaction:
-            self._change(transaction, batches, rows)
+            self._change(transaction, rows)
             transaction.set_properties({_MARK + self.context.mark_name: f"{mark.window} {mark.epoch}"})
 
-    def _change(self, transaction: Any, batches: Sequence[Batch], rows: pa.Table) -> None:
+    def _change(self, transaction: Any, rows: pa.Table) -> None:
         """Write rows. There is a snapshot in any case: its parent is compared at the commit."""
         if self.target.key:
             from pyiceberg.expressions import AlwaysFalse
@@ -173,10 +172,6 @@ class IcebergSink(LakeSink):
             if self.target.delete is not None:
                 rows = rows.filter(pc.invert(rows.column(DELETED)))
             transaction.overwrite(self._written(rows), overwrite_filter=same)
-        elif self.target.overwrite and len(rows):
-            windows = self.windows_of(batches, rows)
-            rows, _ = last_parts(rows, windows, self.target.partition_by)
-            transaction.dynamic_partition_overwrite(self._written(rows))
         else:
             transaction.append(self._written(rows))
 
@@ -205,7 +200,7 @@ class IcebergOutput(LakeOutput):
     properties of the catalog as pyiceberg has them, such as `{"type": "sql", "uri": ..., "warehouse": ...}`;
     secrets better as `env:NAME` or `file:PATH`. Without `properties` pyiceberg's own configuration counts.
 
-    `key`, `delete`, `overwrite`, `partition_by` (of values, without transformation) and `create` are those of
+    `key`, `delete`, `partition_by` (of values, without transformation) and `create` are those of
     `DeltaOutput`. An upsert rewrites the files that have the keys.
 
     Timestamps are microseconds; those with a time zone are UTC. Small and unsigned integers get the next

@@ -132,7 +132,10 @@ def _has_null_list(column: pa.Array) -> bool:
 
 
 def fits(kind: pa.DataType, column: pa.DataType) -> bool:  # noqa: PLR0911  a case each
-    """Whether all values of a converted type can be written to a column of a table as they are."""
+    """Whether all values of a converted type can be written to a column of a table as they are.
+
+    Nested types have to be the same.
+    """
     is_ = pa.types
     if kind == column:
         return True
@@ -147,18 +150,6 @@ def fits(kind: pa.DataType, column: pa.DataType) -> bool:  # noqa: PLR0911  a ca
     if is_.is_decimal(kind) and is_.is_decimal(column):
         whole = kind.precision - kind.scale <= column.precision - column.scale
         return whole and kind.scale <= column.scale
-    if is_.is_map(kind):
-        return (
-            is_.is_map(column)
-            and fits(kind.key_type, column.key_type)
-            and fits(kind.item_type, column.item_type)
-        )
-    if is_.is_list(kind):
-        return is_.is_list(column) and fits(kind.value_type, column.value_type)
-    if is_.is_struct(kind) and is_.is_struct(column):
-        pairs = zip(kind, column, strict=False)
-        same = kind.num_fields == column.num_fields
-        return same and all(a.name == b.name and fits(a.type, b.type) for a, b in pairs)
     return False
 
 
@@ -177,25 +168,10 @@ def as_table(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
 
 def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The last row of each key, in the order of rows."""
-    codes, keys = _codes(rows, key)
+    codes, keys = key_codes([rows.column(name).combine_chunks() for name in key])
     last = np.empty(len(keys), np.int64)
     last[codes] = np.arange(len(rows))
     return rows if len(keys) == len(rows) else rows.take(pa.array(np.sort(last)))
-
-
-def last_parts(
-    rows: pa.Table, windows: np.ndarray, columns: Sequence[str]
-) -> tuple[pa.Table, list[tuple[object, ...]]]:
-    """Of each part, rows with the same values of columns, those of the last window; and the parts."""
-    codes, keys = _codes(rows, columns)
-    last = np.full(len(keys), -1, np.int64)
-    np.maximum.at(last, codes, windows)
-    kept = last[codes] == windows
-    return rows if kept.all() else rows.filter(pa.array(kept)), keys
-
-
-def _codes(rows: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray, list[tuple[object, ...]]]:
-    return key_codes([rows.column(name).combine_chunks() for name in columns])
 
 
 class LakeColumns(NamedTuple):
@@ -217,22 +193,15 @@ class LakeOutput(TableRows):
     """The base of outputs that write into a table of a lake."""
 
     partition_by: Columns = Field(default=(), kw_only=True)
-    overwrite: bool = Field(default=False, kw_only=True)
 
     @property
     def target(self) -> Target:
         """How the driver's half writes rows."""
-        return super().target._replace(
-            name="", partition_by=columns_of(self.partition_by), overwrite=self.overwrite
-        )
+        return super().target._replace(name="", partition_by=columns_of(self.partition_by))
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse ways of writing that exclude each other."""
+        """Refuse partitions by a column that is not written."""
         faults = super().property_faults()
-        if self.overwrite and self.key:
-            faults.append(("overwrite", True, "cannot be given with `key`: rows are replaced by one of them"))
-        if self.overwrite and not self.partition_by:
-            faults.append(("overwrite", True, "needs `partition_by`: which partitions are replaced"))
         if self.delete is not None and self.delete in columns_of(self.partition_by):
             rule = "names the column `delete`, which is not written"
             faults.append(("partition_by", self.partition_by, rule))
@@ -252,7 +221,6 @@ class LakeSink(TableSink):
     def __init__(self, target: Target, convert: Convert) -> None:
         super().__init__(target)
         self._convert = convert
-        self.appends = not (target.key or target.overwrite)
         self.table: Any = None
         self.columns = LakeColumns((), (), ())
         self._last_window = -1
@@ -405,10 +373,6 @@ class LakeSink(TableSink):
         if self._last_window > (-1 if found is None else found.window):
             raise self.context.unmarked(self.place())
         return self.context.unwritten(batches, found)
-
-    def windows_of(self, batches: Sequence[Batch], rows: pa.Table) -> np.ndarray:
-        """The window of each row."""
-        return np.array([batch.window for batch in batches])[rows.column(NUMBER).to_numpy()]
 
     def united(self, batches: Sequence[Batch]) -> pa.Table:
         """The rows of batches with the table's columns, and the number of each row's batch."""

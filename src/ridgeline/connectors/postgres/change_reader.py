@@ -46,24 +46,6 @@ class Layout(NamedTuple):
     truncate: str
 
 
-class _Rows:
-    """Rows that are collected: their values by column, what happened, and the row of the segment it was."""
-
-    def __init__(self) -> None:
-        self.values: list[Values] = []
-        self.kinds: list[int] = []
-        self.places: list[int] = []
-        self.whole: list[bool] = []
-        """Whether a deleted row has all its columns."""
-
-    def add(self, values: Values, kind: int, place: int, *, whole: bool = True) -> None:
-        """One more row."""
-        self.values.append(values)
-        self.kinds.append(kind)
-        self.places.append(place)
-        self.whole.append(whole)
-
-
 class ChangeReader(SourceReader):
     """Reads segments of the checkpoint."""
 
@@ -154,7 +136,7 @@ class _Maker:
 
     def changes(self, rows: pa.Table, number: int) -> Records | None:
         """Rows of changes; None: there are none. Raises RidgelineError for a TRUNCATE."""
-        found = _Rows()
+        found: list[tuple[Values, int, int, bool]] = []
         for place, message in enumerate(rows.column("message").to_pylist()):
             kind, old, new, whole = pgoutput.change_of(message)
             if kind == pgoutput.TRUNCATE and self._layout.truncate == "fail":
@@ -163,14 +145,19 @@ class _Maker:
                 raise RidgelineError(what + "`--checkpoint`")
             moves = old is not None and new is not None and any(old[at] != new[at] for at in self._key_at)
             if old is not None and (new is None or moves):  # the key was changed: a row is gone
-                found.add(old, _DELETE, place, whole=whole)
+                found.append((old, _DELETE, place, whole))
             if new is not None:
-                found.add(new, _UPDATE if kind == pgoutput.UPDATE and not moves else _INSERT, place)
-        return self._made(found, rows, number) if found.values else None
+                stays = kind == pgoutput.UPDATE and not moves
+                found.append((new, _UPDATE if stays else _INSERT, place, True))
+        return self._made(found, rows, number) if found else None
 
-    def _made(self, found: _Rows, rows: pa.Table, number: int) -> Records:
-        """Records of the rows that were collected; those that cannot be read are left out."""
-        every = list(zip(*found.values, strict=True))
+    def _made(self, found: Sequence[tuple[Values, int, int, bool]], rows: pa.Table, number: int) -> Records:
+        """Records of rows: their values, what happened, the row of the segment, and whether all is there.
+
+        Those that cannot be read are left out.
+        """
+        changed, *others = zip(*found, strict=True)
+        every = list(zip(*changed, strict=True))
         columns, bad = {}, {}
         for (name, *_), at in zip(self._columns, self._at, strict=True):
             values: Sequence[Any] = every[at]
@@ -184,7 +171,7 @@ class _Maker:
                             f"log; run `alter table {self._layout.table} replica identity full`"
                         )
             columns[name] = pa.array(values, pa.binary()).cast(pa.string())
-        kinds, places, whole = map(np.array, (found.kinds, found.places, found.whole))
+        kinds, places, whole = map(np.array, others)
         return self._records(columns, kinds, places, whole, rows, number, bad)
 
     def _records(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.connect.source import SourceUnavailableError
 from ridgeline.connectors.postgres.connecting import AtServer
-from ridgeline.connectors.sql.increasing import IncreasingInput, IncreasingSource
-from ridgeline.connectors.sql.servers import ServerRows
+from ridgeline.connectors.sql.increasing import IncreasingSource
+from ridgeline.connectors.sql.servers import ServerInput, ServerRows
 
 T = TypeVar("T", default=Any)
 _CHUNK_ROWS = 10_000
@@ -38,7 +36,7 @@ class PostgresRows(ServerRows):
                 yield chunk
 
 
-class PostgresInput(AtServer, IncreasingInput[T]):
+class PostgresInput(AtServer, ServerInput[T]):
     """Emit the rows of a table that is appended to, each exactly once, in the order of an increasing column.
 
     `table`: its name; or `query`, a SELECT in its place. `column`: a column of integers that grows with each
@@ -74,12 +72,7 @@ class PostgresInput(AtServer, IncreasingInput[T]):
         []
     """
 
-    lag: Duration = Field(default="200ms", kw_only=True)
-
-    def rows(self) -> PostgresRows:
-        """The rows that are read."""
-        lag = parse_duration(self.lag)
-        return PostgresRows(self.table, self.query, self.column, self.shards, self.server, lag)
+    read_by = PostgresRows
 
 
 class PostgresSource(IncreasingSource):
@@ -87,7 +80,6 @@ class PostgresSource(IncreasingSource):
 
     def __init__(self, rows: PostgresRows) -> None:
         super().__init__(rows)
-        self.lag = rows.lag
         self._following = self._oldest = 0
         """The first transaction that had not begun, and the oldest one that ran, when it was asked last."""
 

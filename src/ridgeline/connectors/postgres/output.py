@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from ridgeline.connectors.postgres.connecting import AtServer, first_line, psyco
 from ridgeline.connectors.sql.servers import ServerSink
 from ridgeline.connectors.sql.tables import DELETED, TableRows
 from ridgeline.connectors.sql.texts import listed, merged, quoted
-from ridgeline.operators._halving import take_fitting
 from ridgeline.operators._json import json_column
 from ridgeline.operators._kinds import NESTED, family
 
@@ -213,40 +211,34 @@ class PostgresSink(ServerSink):
 
     # Rows ---------------------------------------------------------------------------------------------------
 
-    def write_alike(self, batches: Sequence[Batch]) -> None:
-        """Write batches of the same columns."""
+    def row_errors(self) -> tuple[type[Exception], ...]:
+        """The errors that a single row is to blame for."""
         errors = psycopg().errors
-        row_errors: tuple[type[Exception], ...] = (
-            errors.DataError,
-            errors.IntegrityError,
-            errors.ProgramLimitExceeded,
-            errors.RaiseException,
-        )
-        try:
-            self._write_rows([batch.data for batch in batches], batches[0].schema)
-        except row_errors:
-            for batch in batches:
-                take_fitting(
-                    split_rows(batch.data),
-                    partial(self._write_rows, schema=batch.schema),
-                    partial(self._refuse, batch),
-                    row_errors,
-                )
+        return errors.DataError, errors.IntegrityError, errors.ProgramLimitExceeded, errors.RaiseException
 
-    def _refuse(self, batch: Batch, row: bytes, error: Exception) -> None:
+    def rows_of(self, batch: Batch) -> Sequence[bytes]:
+        """The rows of a batch as texts."""
+        return split_rows(batch.data)
+
+    def chunks_of(self, batch: Batch) -> Sequence[bytes]:
+        """The text of all rows of a batch."""
+        return [batch.data]
+
+    def refuse_row(self, batch: Batch, row: bytes, error: Exception) -> None:
+        """Leave out a row. Raises UnwritableError."""
         remedy = ""
         if self.target.key and isinstance(error, psycopg().errors.UniqueViolation):
             remedy = "; where rows exchange values, make the constraint `deferrable`"
         self.refuse(batch, row.decode().rstrip("\n"), first_line(error), remedy=remedy, cause=error)
 
-    def _write_rows(self, texts: Sequence[bytes], schema: pa.Schema) -> None:
+    def write_rows(self, schema: pa.Schema, rows: Sequence[bytes]) -> None:
         """Write rows, in a second way where one has a unique value of another: they may exchange them."""
         key = self.target.key
         sent = [DELETED if name == self.target.delete else name for name in schema.names]
         names = [name for name in schema.names if name != self.target.delete]
         try:
             with self.connection.transaction():
-                self._copy(sent, texts)
+                self._copy(sent, rows)
                 self._merge(names)
         except psycopg().errors.UniqueViolation:
             if not key or not (columns := self._exchangeable(names)):
@@ -254,7 +246,7 @@ class PostgresSink(ServerSink):
             nulls = ", ".join(f"{quoted(name)} = null" for name in columns)
             same = " and ".join(f"kept.{quoted(name)} = last.{quoted(name)}" for name in key)
             with self.connection.transaction():
-                self._copy(sent, texts)
+                self._copy(sent, rows)
                 self.execute(f"update {self.table} as kept set {nulls} from {_WAITING} as last where {same}")  # noqa: S608  identifiers
                 self._merge(names)
 

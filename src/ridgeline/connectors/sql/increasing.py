@@ -324,7 +324,7 @@ def _between(column: str, start: int, end: int) -> str:
 class Rows:
     """The rows that are read: a table, or a query in its place. A subclass knows the database.
 
-    `column`: the one that grows. `shards`: the number of source partitions.
+    `column`: the one that grows. `shards`: the number of source partitions. `lag`: seconds.
     """
 
     mark: ClassVar[str] = '"'
@@ -336,6 +336,7 @@ class Rows:
     query: str | None
     column: str
     shards: int
+    lag: float
 
     # The database -------------------------------------------------------------------------------------------
 
@@ -438,8 +439,6 @@ class IncreasingSource(Source):
     moment. It counts once all rows up to it are committed.
     """
 
-    lag = 0.0
-
     def __init__(self, rows: Rows) -> None:
         self._rows, self._shards = rows, rows.shards
         self._names = [rows.name]
@@ -541,7 +540,7 @@ class IncreasingSource(Source):
             if begin == "latest":
                 found = self.greatest()
             else:
-                self._context.clock.wait(self.lag)
+                self._context.clock.wait(self._rows.lag)
                 found = self.least()
                 found = None if found is None else found - 1
             self._begin(_NOTHING if found is None else found)
@@ -566,7 +565,7 @@ class IncreasingSource(Source):
             newest = self._seen[-1].number if self._seen else safe
             if number > newest and len(self._seen) < _MOST_SEEN:
                 self._seen.append(_Seen(now, number, self.fence))
-        while self._seen and now - self._seen[0].at >= self.lag and self.is_past(self._seen[0].fence):
+        while self._seen and now - self._seen[0].at >= self._rows.lag and self.is_past(self._seen[0].fence):
             self._goal = self._seen.popleft().number
         if self._goal is not None:
             safe = self._safe = self._advance(safe, self._goal)

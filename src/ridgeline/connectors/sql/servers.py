@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import Field
+from typing_extensions import TypeVar
 
 from ridgeline.api.operator import Operator
+from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.extras import library_faults
 from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
 from ridgeline.connect.sink import Batch
-from ridgeline.connectors.sql.increasing import Rows
+from ridgeline.connectors.sql.increasing import IncreasingInput, Rows
 from ridgeline.connectors.sql.tables import DatabaseSink, Target
+
+T = TypeVar("T", default=Any)
 
 
 @dataclass(frozen=True)
@@ -97,10 +101,9 @@ class AtServer(Operator):
 
 @dataclass(frozen=True)
 class ServerRows(Rows):
-    """The rows of a table at a server. `lag`: that of the input."""
+    """The rows of a table at a server."""
 
     server: Server
-    lag: float
 
     @property
     def base(self) -> str:
@@ -123,6 +126,20 @@ class ServerRows(Rows):
     def reason(self, error: Exception) -> str:
         """The text of the server."""
         return self.server.reason(error)
+
+
+class ServerInput(IncreasingInput[T]):
+    """Reads a table, or a query, at a server. `read_by`: the rows of the database."""
+
+    read_by: ClassVar[type[ServerRows]]
+
+    lag: Duration = Field(default="200ms", kw_only=True)
+
+    def rows(self) -> ServerRows:
+        """The rows that are read."""
+        at: Any = self
+        lag = parse_duration(self.lag)
+        return self.read_by(self.table, self.query, self.column, self.shards, lag, at.server)
 
 
 class ServerSink(DatabaseSink):

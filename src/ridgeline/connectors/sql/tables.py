@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -16,6 +17,7 @@ from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
 from ridgeline.connectors.sql.texts import dotted, listed, quoted
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
+from ridgeline.operators._halving import take_fitting
 
 DELETED = "ridgeline_deleted"
 """The column of encoded rows that says whether the row of their key is to be deleted."""
@@ -93,7 +95,6 @@ class Target(NamedTuple):
     delete: str | None
     create: bool
     partition_by: tuple[str, ...] = ()
-    overwrite: bool = False
 
 
 class TableSink(Sink):
@@ -258,11 +259,41 @@ class DatabaseSink(TableSink):
         raise NotImplementedError
 
     def write_alike(self, batches: Sequence[Batch]) -> None:
-        """Write batches of the same columns, in order. Raises UnwritableError, errors of the database."""
+        """Write batches of the same columns, in order: all at once, or less where a row is refused.
+
+        Raises UnwritableError, errors of the database.
+        """
+        schema, errors = batches[0].schema, self.row_errors()
+        try:
+            self.write_rows(schema, [rows for batch in batches for rows in self.chunks_of(batch)])
+        except errors:
+            for batch in batches:
+                take_fitting(
+                    self.rows_of(batch),
+                    partial(self.write_rows, schema),
+                    partial(self.refuse_row, batch),
+                    errors,
+                )
+
+    def row_errors(self) -> tuple[type[Exception], ...]:
+        """The errors that a single row is to blame for."""
         raise NotImplementedError
 
-    def end_rows(self) -> None:
-        """All batches of a transaction are written. Raises as `write_alike`."""
+    def rows_of(self, batch: Batch) -> Sequence[Any]:
+        """The rows of a batch."""
+        raise NotImplementedError
+
+    def chunks_of(self, batch: Batch) -> Sequence[Any]:
+        """The rows of a batch, several in one if `write_rows` takes them so."""
+        return self.rows_of(batch)
+
+    def write_rows(self, schema: pa.Schema, rows: Sequence[Any]) -> None:
+        """Write rows, or none of them. Raises errors of the database."""
+        raise NotImplementedError
+
+    def refuse_row(self, batch: Batch, row: Any, error: Exception) -> None:
+        """Leave out a row that has raised one of `row_errors`. Raises UnwritableError."""
+        self.refuse(batch, repr(row), str(error), cause=error)
 
     # The table ----------------------------------------------------------------------------------------------
 
@@ -347,7 +378,6 @@ class DatabaseSink(TableSink):
                 for schema, group in groupby(due, lambda one: one.schema):
                     self.settle(schema)
                     self.write_alike(list(group))
-                self.end_rows()
                 self._set_mark(mark)
                 self.execute("commit")
             except BaseException:

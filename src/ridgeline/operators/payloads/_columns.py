@@ -57,9 +57,9 @@ def _reshaper(kind: Any) -> Callable[[Any], Any] | None:
     """The function from a nested value to the form that arrays are made of; None if it has that form."""
     if pa.types.is_map(kind):
         inner = _reshaper(kind.item_type)
-        return lambda value: [
-            (key, item if inner is None or item is None else inner(item)) for key, item in value.items()
-        ]
+        if inner is None:
+            return None
+        return lambda value: {key: None if item is None else inner(item) for key, item in value.items()}
     if is_list(kind):
         inner = _reshaper(kind.value_type)
         if inner is None:

@@ -89,7 +89,7 @@ class SqliteInput(FileInput[T]):
 
     def rows(self) -> Rows:
         """The rows that are read."""
-        return SqliteRows(self.table, self.query, self.column, self.shards, str(self.path))
+        return SqliteRows(self.table, self.query, self.column, self.shards, 0.0, str(self.path))
 
 
 class SqliteRows(FileRows):
@@ -146,7 +146,7 @@ class DuckDbInput(FileInput[T]):
 
     def rows(self) -> Rows:
         """The rows that are read."""
-        return DuckDbRows(self.table, self.query, self.column, self.shards, str(self.path))
+        return DuckDbRows(self.table, self.query, self.column, self.shards, 0.0, str(self.path))
 
 
 class DuckDbRows(FileRows):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, ClassVar, NamedTuple
+from itertools import groupby
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -122,11 +123,6 @@ _WAITING_CODES = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN,
 }
-_NOT_UNIQUE = {
-    sqlite3.SQLITE_CONSTRAINT_UNIQUE,
-    sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
-    sqlite3.SQLITE_CONSTRAINT_ROWID,
-}
 
 
 def waits(error: BaseException) -> bool:
@@ -143,13 +139,8 @@ def _same(sent: Any, stored: Any, kind: str) -> bool:
     return bool(type(sent)(stored) == sent)
 
 
-class _Late(NamedTuple):
-    """A row that was not written."""
-
-    batch: Batch
-    names: Sequence[str]
-    row: tuple[Any, ...]
-    why: str
+class _ChangedError(Exception):
+    """A value that SQLite would change."""
 
 
 class SqliteSink(FileSink):
@@ -164,8 +155,6 @@ class SqliteSink(FileSink):
         super().__init__(path, target)
         self._doubtful: dict[str, tuple[str, str]] = {}
         """The columns for which SQLite may change values, with the family of these and the affinity."""
-        self._late: dict[tuple[Any, ...], _Late] = {}
-        """By key, the rows that others keep out, which have a unique value of theirs."""
 
     # The database -------------------------------------------------------------------------------------------
 
@@ -214,105 +203,77 @@ class SqliteSink(FileSink):
 
     # Rows ---------------------------------------------------------------------------------------------------
 
-    def begin(self, batches: Sequence[Batch]) -> None:
-        """Begin a transaction."""
-        super().begin(batches)
-        self._late.clear()
+    def row_errors(self) -> tuple[type[Exception], ...]:
+        """The errors that a single row is to blame for."""
+        return sqlite3.IntegrityError, _ChangedError
 
-    def write_alike(self, batches: Sequence[Batch]) -> None:
-        """Write the rows of batches, in order."""
-        for batch in batches:
-            self._write_batch(batch)
+    def rows_of(self, batch: Batch) -> Sequence[dict[str, Any]]:
+        """The rows of a batch by column."""
+        return batch.data.to_pylist()
 
-    def _write_batch(self, batch: Batch) -> None:
-        """Write the rows of a batch, in order."""
-        data: pa.Table = batch.data
-        names = [name for name in data.column_names if name != DELETED]
-        rows = list(zip(*(data.column(name).to_pylist() for name in names), strict=True))
-        deleted = None if self.target.delete is None else data.column(DELETED).to_pylist()
-        changed = self._changed_rows(batch, names, rows, deleted) if self._doubtful else set()
-        if deleted is None:
-            self._insert(batch, names, [row for place, row in enumerate(rows) if place not in changed])
-            return
-        remove = f"delete {self._of_key}"
-        for place, (row, gone) in enumerate(zip(rows, deleted, strict=True)):
-            if place in changed:
-                continue
-            if gone:
-                self._late.pop(self._key(names, row), None)
-                self.execute(remove, self._key(names, row))
-            else:
-                self._insert(batch, names, [row])
+    def refuse_row(self, batch: Batch, row: dict[str, Any], error: Exception) -> None:
+        """Leave out a row. Raises UnwritableError."""
+        values = tuple(value for name, value in row.items() if name != DELETED)
+        self.refuse(batch, repr(values), str(error), cause=error)
 
-    def _changed_rows(
-        self, batch: Batch, names: Sequence[str], rows: list[tuple[Any, ...]], deleted: list[bool] | None
-    ) -> set[int]:
-        """Refuse rows with a value that SQLite changes; returns which they are. Raises UnwritableError.
-
-        Of rows that are deleted only the key counts.
-        """
-        statement = f"insert into {_PROBE} ({listed(names)}) values ({', '.join('?' * len(names))})"  # noqa: S608  identifiers
-        self.connection.executemany(statement, rows)
-        kept = self.rows(f"select {listed(names)} from {_PROBE} order by rowid")  # noqa: S608  identifiers
-        self.execute(f"delete from {_PROBE}")  # noqa: S608  a name
-        found = set()
-        for name, (kind, affinity) in self._doubtful.items():
-            at, is_key = names.index(name), name in self.target.key
-            for number, (row, stored) in enumerate(zip(rows, kept, strict=True)):
-                gone = deleted is not None and deleted[number] and not is_key
-                if number not in found and not gone and not _same(row[at], stored[at], kind):
-                    value = capped(repr(row[at]), 100)
-                    why = f"`{name}` is {affinity} in the table, for which SQLite would change {value}"
-                    self.refuse(batch, repr(row), why)
-                    found.add(number)
-        return found
-
-    def _insert(self, batch: Batch, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
-        """Insert rows; one by one if some of them is refused."""
+    def write_rows(self, schema: pa.Schema, rows: Sequence[dict[str, Any]]) -> None:
+        """Write rows in order, or take them all out before one is put in: they may exchange unique values."""
         self.execute("savepoint rows")
         try:
-            self.connection.executemany(self._statement(names), rows)
-            for row in rows if self._late else ():
-                self._late.pop(self._key(names, row), None)
-        except sqlite3.IntegrityError as error:
+            self._check_kept(rows)
+            try:
+                self._write_in_order(rows)
+            except sqlite3.IntegrityError:
+                if not self.target.key:
+                    raise
+                self.execute("rollback to rows")
+                self._write_at_once(rows)
+        except self.row_errors():
             self.execute("rollback to rows")
-            if len(rows) > 1:
-                for row in rows:
-                    self._insert(batch, names, [row])
-            elif self.target.key and error.sqlite_errorcode in _NOT_UNIQUE:
-                self._late[self._key(names, rows[0])] = _Late(batch, names, rows[0], str(error))
-            else:
-                self.refuse(batch, repr(rows[0]), str(error), cause=error)
+            self.execute("release rows")
+            raise
         self.execute("release rows")
 
-    def end_rows(self) -> None:
-        """Write rows that others kept out: these may have changed, or exchange their values with them.
-
-        All are taken out of the table before one is put in. Raises UnwritableError.
-        """
-        late = list(self._late.values())
-        if not late:
+    def _check_kept(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Raise _ChangedError for a value that SQLite changes; of deleted rows for one of the key."""
+        if not self._doubtful:
             return
-        refused: list[tuple[_Late, dict[str, Any]]] = []
-        self.execute("savepoint late")
-        try:
-            for one, old in [(one, self._taken(one.names, one.row)) for one in late]:
-                new = dict(zip(map(folded, one.names), one.row, strict=True))
-                try:
-                    self._put(old | new)
-                except sqlite3.IntegrityError:
-                    refused.append((one, old))
-            for _, old in refused:
-                self._put(old)
-        except sqlite3.IntegrityError:
-            self.execute("rollback to late")
-            refused = [(one, {}) for one in late]
-        self.execute("release late")
-        for one, _ in refused:
-            self.refuse(one.batch, repr(one.row), one.why)
+        names = list(self._doubtful)
+        statement = f"insert into {_PROBE} ({listed(names)}) values ({', '.join('?' * len(names))})"  # noqa: S608  identifiers
+        self.connection.executemany(statement, [[row[name] for name in names] for row in rows])
+        kept = self.rows(f"select {listed(names)} from {_PROBE} order by rowid")  # noqa: S608  identifiers
+        self.execute(f"delete from {_PROBE}")  # noqa: S608  a name
+        for row, stored in zip(rows, kept, strict=True):
+            for (name, (kind, affinity)), value in zip(self._doubtful.items(), stored, strict=True):
+                counts = name in self.target.key or not row.get(DELETED)
+                if counts and not _same(row[name], value, kind):
+                    what = f"`{name}` is {affinity} in the table, for which SQLite would change "
+                    raise _ChangedError(what + capped(repr(row[name]), 100))
 
-    def _key(self, names: Sequence[str], row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(row[names.index(name)] for name in self.target.key)
+    def _write_in_order(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Insert rows, replace or delete them by key, one after the other."""
+        for gone, run in groupby(rows, lambda row: bool(row.get(DELETED))):
+            some = list(run)
+            names = self.target.key if gone else [name for name in some[0] if name != DELETED]
+            statement = f"delete {self._of_key}" if gone else self._statement(names)
+            self.connection.executemany(statement, [[row[name] for name in names] for row in some])
+
+    def _write_at_once(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Take the rows of all keys out of the table, and put the last ones in, with their other columns."""
+        columns, last = list(self.columns()), {self._key(row): row for row in rows}
+        old: dict[Any, dict[str, Any]] = {}
+        for key in last:
+            for found in self.rows(f"select {listed(columns)} {self._of_key}", key):
+                old[key] = dict(zip(map(folded, columns), found, strict=True))
+            self.execute(f"delete {self._of_key}", key)
+        for key, row in last.items():
+            if not row.get(DELETED):
+                new = {folded(name): value for name, value in row.items() if name != DELETED}
+                whole = old.get(key, {}) | new
+                self.execute(self._insertion(list(whole)), list(whole.values()))
+
+    def _key(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self.target.key)
 
     @property
     def _of_key(self) -> str:
@@ -320,18 +281,6 @@ class SqliteSink(FileSink):
         # before a name SQLite does not take that for a text
         same = " and ".join(f"{self.table}.{quoted(name)} = ?" for name in self.target.key)
         return f"from {self.table} where {same}"
-
-    def _taken(self, names: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
-        """Delete the row with the key of this one, if there is one. Returns it, by column."""
-        columns, key = list(self.columns()), self._key(names, row)
-        found = self.rows(f"select {listed(columns)} {self._of_key}", key)
-        self.execute(f"delete {self._of_key}", key)
-        return dict(zip(map(folded, columns), found[0], strict=True)) if found else {}
-
-    def _put(self, row: dict[str, Any]) -> None:
-        """Insert a row, unless it has no columns."""
-        if row:
-            self.execute(self._insertion(list(row)), list(row.values()))
 
     def _statement(self, names: Sequence[str]) -> str:
         """The statement that inserts a row, by key or without."""

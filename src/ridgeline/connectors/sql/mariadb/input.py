@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.connectors.sql.increasing import Counted, IncreasingInput, IncreasingSource
+from ridgeline.connectors.sql.increasing import Counted, IncreasingSource
 from ridgeline.connectors.sql.mariadb.connecting import MARK, AtServer, pymysql
 from ridgeline.connectors.sql.mariadb.table import ENGINE, literal
-from ridgeline.connectors.sql.servers import ServerRows
+from ridgeline.connectors.sql.servers import ServerInput, ServerRows
 
 T = TypeVar("T", default=Any)
 _CHUNK_ROWS = 10_000
 _FLOAT = 4
 
 
-@dataclass(frozen=True)
 class MariaDbRows(ServerRows):
     """Rows of MariaDB."""
 
     mark: ClassVar[str] = MARK
 
-    zero_dates: bool
-
     def source(self) -> IncreasingSource:
         """The driver's half of the input."""
         return MariaDbSource(self)
-
-    def connect(self, operator: str) -> Any:
-        """A connection."""
-        made = super().connect(operator)
-        if self.zero_dates:
-            types, converters = pymysql().constants.FIELD_TYPE, dict(made.decoders)
-            for kind in (types.DATE, types.DATETIME, types.TIMESTAMP, types.NEWDATE):
-                converters[kind] = _without_zeros(converters[kind]) if kind in converters else None
-            made.decoders = converters
-        return made
 
     def ask(self, connection: Any, query: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Chunks of rows. Raises errors of PyMySQL."""
@@ -62,7 +46,7 @@ class MariaDbRows(ServerRows):
         ]
 
 
-class MariaDbInput(AtServer, IncreasingInput[T]):
+class MariaDbInput(AtServer, ServerInput[T]):
     """Emit the rows of a table that is appended to, each exactly once, in the order of an increasing column.
 
     `table`: its name, with a database or without; or `query`, a SELECT in its place. `column`: a column of
@@ -76,8 +60,7 @@ class MariaDbInput(AtServer, IncreasingInput[T]):
     missed. Rows that are changed or deleted are not seen again.
 
     Values that do not fit the schema are errors, or dead letters with `on_error=SKIP`. A datetime column has
-    no time zone and is read as UTC; a timestamp column is read in UTC. `zero_dates_as_null`: dates that are
-    `0000-00-00` become None.
+    no time zone and is read as UTC; a timestamp column is read in UTC.
 
     `url`, `password` and `connection` are those of `MariaDbOutput`; all hosts connect. `begin` may be
     "earliest" or "latest".
@@ -101,13 +84,7 @@ class MariaDbInput(AtServer, IncreasingInput[T]):
         []
     """
 
-    lag: Duration = Field(default="200ms", kw_only=True)
-    zero_dates_as_null: bool = Field(default=False, kw_only=True)
-
-    def rows(self) -> MariaDbRows:
-        """The rows that are read."""
-        more = self.server, parse_duration(self.lag), self.zero_dates_as_null
-        return MariaDbRows(self.table, self.query, self.column, self.shards, *more)
+    read_by = MariaDbRows
 
 
 class MariaDbSource(IncreasingSource):
@@ -119,7 +96,6 @@ class MariaDbSource(IncreasingSource):
 
     def __init__(self, rows: MariaDbRows) -> None:
         super().__init__(rows)
-        self.lag = rows.lag
         self._server: Any = rows.server
 
     def connect(self) -> None:
@@ -148,7 +124,3 @@ class MariaDbSource(IncreasingSource):
         query = self._rows.count_query(start, end, most, ", sum(n), bit_xor(n)")
         committed = self.ask(query, self._committed)
         return Counted(*committed[:3]) if committed == self.ask(query) else None
-
-
-def _without_zeros(convert: Any) -> Any:
-    return lambda text: None if text.startswith("0000-00-00") else convert(text)
