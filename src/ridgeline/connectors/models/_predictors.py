@@ -133,26 +133,24 @@ class EstimatorModel:
     def run(self, batch: pa.RecordBatch) -> Any:
         """Call the method with a data frame if it was trained with one, else with an array."""
         if self._order is not None:
-            return self._of_names(batch.select(self._order))
+            batch = batch.select(self._order)
+        names, frame = batch.schema.names, self._frame
         if not self._text:
-            return self._method(matrix(batch))
+            values = matrix(batch)
+            if frame is not None:
+                return self._method(frame(values, names))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*valid feature names.*", UserWarning)
+                return self._method(values)
         columns = [texts(one) if is_text(one.type) else numbers(one) for one in batch.columns]
+        if frame is not None:
+            return self._method(frame(dict(zip(names, columns, strict=True)), None))
         if len(columns) == 1:
             return self._method(columns[0])
         made = np.empty((len(batch), len(columns)), object)
         for place, column in enumerate(columns):
             made[:, place] = column
         return self._method(made)
-
-    def _of_names(self, batch: pa.RecordBatch) -> Any:
-        if self._frame is None:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", ".*valid feature names.*", UserWarning)
-                return self._method(matrix(batch))
-        if not self._text:
-            return self._method(self._frame(matrix(batch), batch.schema.names))
-        columns = [texts(one) if is_text(one.type) else numbers(one) for one in batch.columns]
-        return self._method(self._frame(dict(zip(batch.schema.names, columns, strict=True)), None))
 
 
 def _check_fitted(estimator: Any, name: str) -> None:

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.sealed import checked, seal
+from ridgeline.api.support.sealed import seal, unseal
 from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.source import SourceContext
 from ridgeline.connect.window_output import safe_name
@@ -196,19 +195,16 @@ def read_claim(here: Surroundings) -> Claim | None:
     """The note of this run about its slot; None if it has not begun to make one. Raises RidgelineError."""
     files = checkpoint_files(here.parent)
     path = f"{files.root}/{_CLAIM}"
-    data = files.read(path).to_pybytes() if files.is_file(path) else None
-    try:
-        claim = None if data is None else Claim(**checked(_CLAIM, data))
-    except (ValueError, TypeError) as error:
-        raise RidgelineError(
-            f"`{here.parent}/{_CLAIM}` is damaged ({error}); restore the checkpoint from a copy"
-        ) from None
-    return claim if claim is not None and claim.slot == here.slot else None
+    if not files.is_file(path):
+        return None
+    found = unseal(_CLAIM, files.read(path).to_pybytes(), f"`{here.parent}/{_CLAIM}`", 1)
+    claim = Claim(found["slot"], found["table"], found["taken"])
+    return claim if claim.slot == here.slot else None
 
 
 def write_claim(here: Surroundings, *, taken: bool) -> None:
     """Note which slot and table are this run's, before the slot is made. Raises OSError."""
-    data = seal(_CLAIM, Claim(here.slot, here.found.relation.oid, taken)._asdict())
+    data = seal(_CLAIM, {"format": 1, **Claim(here.slot, here.found.relation.oid, taken)._asdict()})
     files = checkpoint_files(here.parent)
     files.make_folder(files.root)
     files.sync_above(files.root)

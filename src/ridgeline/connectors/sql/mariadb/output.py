@@ -31,7 +31,6 @@ from ridgeline.connectors.sql.mariadb.table import (
 )
 from ridgeline.connectors.sql.servers import ServerSink
 from ridgeline.connectors.sql.tables import DELETED, TableRows, Target
-from ridgeline.operators._halving import take_fitting
 
 _STATEMENT_BYTES = 2**20
 _KEYS_AT_ONCE = 200
@@ -46,11 +45,12 @@ _UNIQUE = """select index_name, column_name, sub_part from information_schema.st
 
 
 class Row(NamedTuple):
-    """A row as a tuple of SQL, its key as one, and whether it is deleted."""
+    """A row as a tuple of SQL, its key as one, whether it is deleted, and what is wrong with it."""
 
     text: str
     key: str
     gone: bool
+    wrong: str | None = None
 
 
 class _RefusedError(Exception):
@@ -178,63 +178,60 @@ class MariaDbSink(ServerSink):
 
     # Rows ---------------------------------------------------------------------------------------------------
 
-    def write_alike(self, batches: Sequence[Batch]) -> None:
-        """Write the rows of batches in order: with a key those that count."""
-        for batch in batches:
-            self._write_batch(batch)
+    def row_errors(self) -> tuple[type[Exception], ...]:
+        """The errors that a single row is to blame for."""
+        return (_RefusedError,)
 
-    def _write_batch(self, batch: Batch) -> None:
-        """Write the rows of a batch that count. Called by `write_alike`."""
-        target, data = self.target, self._without_changed(batch, batch.data)
-        names = [name for name in data.column_names if name != DELETED]
-        texts = tuples(data, names)
-        if not target.key:
-            self._write_run(batch, names, [Row(text, "", gone=False) for text in texts])
-            return
+    def rows_of(self, batch: Batch) -> Sequence[Row]:
+        """The rows of a batch: with a key those that count."""
+        target, data = self.target, batch.data
+        texts = tuples(data, [name for name in data.column_names if name != DELETED])
         gone = data.column(DELETED).to_pylist() if target.delete is not None else [False] * len(texts)
+        keys = tuples(data, target.key) if target.key else texts
+        rows = list(map(Row, texts, keys, gone, self._wrong(batch)))
+        if not target.key:
+            return rows
         last: dict[str, Row] = {}
-        for text, key, deleted in zip(texts, tuples(data, target.key), gone, strict=True):
-            last.pop(key, None)
-            last[key] = Row(text, key, deleted)
-        rows = list(last.values())
+        for row in rows:
+            if row.wrong is None:
+                last.pop(row.key, None)
+                last[row.key] = row
+        counting = list(last.values())
         if all(self._columns[name].exact for name in target.key):
-            rows.sort(key=lambda row: not row.gone)  # else keys that differ may be equal: in order
-        for _, run in groupby(rows, lambda row: row.gone):
-            self._write_run(batch, names, list(run))
+            counting.sort(key=lambda row: not row.gone)  # else keys that differ may be equal: in order
+        return [row for row in rows if row.wrong is not None] + counting
 
-    def _without_changed(self, batch: Batch, data: pa.Table) -> pa.Table:
-        """Leave out rows with a value that the server would change without a word. Raises UnwritableError."""
-        names = [name for name in data.column_names if name != DELETED]
-        refused: Any = None
+    def refuse_row(self, batch: Batch, row: Row, error: Exception) -> None:
+        """Leave out a row. Raises UnwritableError."""
+        self.refuse(batch, row.text, str(error))
+
+    def _wrong(self, batch: Batch) -> list[str | None]:
+        """Of each row, which value the server would change without a word; None: it changes none."""
+        data, reasons = batch.data, pa.nulls(len(batch.data), pa.string())
         for field in self.written(batch.schema):
-            column = data.column(field.name)
-            for found, what in changed(self._columns[field.name], field.type, column):
+            for found, what in changed(self._columns[field.name], field.type, data.column(field.name)):
                 mask = pc.fill_null(found, False)  # noqa: FBT003  the value
-                if DELETED in data.column_names and field.name not in self.target.key:
+                if self.target.delete is not None and field.name not in self.target.key:
                     mask = pc.and_(mask, pc.invert(data.column(DELETED)))
-                if pc.any(mask).as_py():
-                    for text in tuples(data.filter(mask), names):
-                        self.refuse(batch, text, f"`{field.name}` {what}")
-                    refused = mask if refused is None else pc.or_(refused, mask)
-        return data if refused is None else data.filter(pc.invert(refused))
+                reasons = pc.if_else(mask, f"`{field.name}` {what}", reasons)
+        found_reasons: list[str | None] = reasons.to_pylist()
+        return found_reasons
 
-    def _write_run(self, batch: Batch, names: Sequence[str], rows: list[Row]) -> None:
-        """Write rows that are all deleted, or none of them."""
-
-        def take(part: Sequence[Row]) -> None:
-            self.execute("savepoint ridgeline_rows")
-            try:
-                self._send(names, part)
-            except (pymysql().MySQLError, _RefusedError) as error:
-                if not isinstance(error, _RefusedError) and code_of(error) not in ROW_ERRORS:
-                    raise
-                self.execute("rollback to savepoint ridgeline_rows")
-                raise _RefusedError(self._why(error)) from error
-
-        for part in self._parts(rows):
-            take_fitting(
-                part, take, lambda row, error: self.refuse(batch, row.text, str(error)), _RefusedError
-            )
+    def write_rows(self, schema: pa.Schema, rows: Sequence[Row]) -> None:
+        """Write rows, or none of them. Raises _RefusedError, errors of PyMySQL."""
+        if wrong := next((row.wrong for row in rows if row.wrong is not None), None):
+            raise _RefusedError(wrong)
+        names = [field.name for field in self.written(schema)]
+        self.execute("savepoint ridgeline_rows")
+        try:
+            for _, run in groupby(rows, lambda row: row.gone):
+                for part in self._parts(list(run)):
+                    self._send(names, part)
+        except (pymysql().MySQLError, _RefusedError) as error:
+            if not isinstance(error, _RefusedError) and code_of(error) not in ROW_ERRORS:
+                raise
+            self.execute("rollback to savepoint ridgeline_rows")
+            raise _RefusedError(self._why(error)) from error
 
     def _parts(self, rows: list[Row]) -> Iterator[list[Row]]:
         """Rows of one statement each."""
