@@ -116,7 +116,7 @@ class Staged:
         self, messages: list[bytes], others: Sequence[Any], relation: Relation, columns: bytes, end: Place
     ) -> None:
         about = {"relation": relation, "keys": self._found.keys, "end": end}
-        metadata = {b"columns": columns, **{name: json.dumps(value) for name, value in about.items()}}
+        metadata = {name: json.dumps(value).encode() for name, value in about.items()} | {"columns": columns}
         arrays = [pa.array(messages, pa.large_binary()), *map(pa.array, others)]
         segment = pa.Table.from_arrays(arrays, schema=ROWS.with_metadata(metadata))
         self._store.add(end.number - len(messages), segment)
