@@ -205,7 +205,7 @@ def test_a_value_of_another_type_is_left_out(tmp_path: Path) -> None:
         """insert into items values
         (1, 'a', 1), (2, 5, 1), (3, 'a', 'b'), (4, x'00', 2), (5, 'b', null), (6, 'c', 9007199254740993)""",
     )
-    found = read_leaving_out(store, Order, "column `text` is no string: 5 is no text")
+    found = read_leaving_out(store, Order, "column `text` is no string: it is of type `int`, not text")
     assert found == [(1, "a", 1.0), (5, "b", None)]
 
 
@@ -230,5 +230,5 @@ def test_a_time_finer_than_microseconds_is_not_cut(
         f"create table items (id bigint, moment {declared})",
         f"insert into items values (1, '{whole}'), (2, '{fine}')",
     )
-    found = read_leaving_out(store, Moment, r"record 2 of `items` .*no datetime of whole microseconds")
+    found = read_leaving_out(store, Moment, "record 2 of `items` .*(no datetime of whole|finer than us)")
     assert found == [(1, dt.datetime(2026, 1, 1, 0, 0, 0, 123456, dt.UTC))]

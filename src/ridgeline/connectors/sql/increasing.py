@@ -23,6 +23,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import SchemaType
 from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.support.masking import masked_and_capped
@@ -37,24 +38,19 @@ from ridgeline.operators._texts import convert
 
 Clean = Callable[[Any], Any]
 _FINER = re.compile(r"[.,]\d{7}")
-_EXACT = 2**53
 FAULTS = (ValueError, TypeError, OverflowError, pa.ArrowException)
 """The errors of `column_of`."""
 
 
 def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values as a column of an Arrow type. Raises one of `FAULTS` for a value that does not fit."""
-    if pa.types.is_dictionary(kind):
-        return column_of(values, kind.value_type).cast(kind)
     if pa.types.is_nested(kind):
         return _nested(values, kind)
-    if (rule := _RULES.get(family(kind))) is not None:
+    if (rule := _FOREIGN.get(family(kind))) is not None:
         own, clean = rule
-        if pa.types.is_timestamp(kind) and kind.unit == "ns":
-            clean = _moment
         if not {type(value) for value in values} <= {own, type(None)}:
             values = [None if value is None else clean(value) for value in values]
-    return pa.array(values, kind)
+    return maker(kind)(values)
 
 
 def _nested(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -73,105 +69,68 @@ def _unfit(value: object, what: str) -> TypeError:
 
 
 def _truth(value: Any) -> bool:
-    number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
+    number = _whole(value)
     if number not in (0, 1):
         raise _unfit(value, "boolean")
     return bool(number)
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bytes):  # a column of bits
-        return int.from_bytes(value, "big")
-    if isinstance(value, (int, Decimal)) and value == int(value):
-        return int(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
-        return int(value)
-    raise _unfit(value, "whole number")
+def _whole(value: Any) -> Any:
+    return int.from_bytes(value, "big") if isinstance(value, bytes) else value  # a column of bits
 
 
-def _float(value: Any) -> float:
-    if isinstance(value, int) and abs(value) > _EXACT:
-        raise _unfit(value, "float without being rounded")
-    if isinstance(value, (int, float, Decimal)):
-        return float(value)
-    raise _unfit(value, "number")
+def _float(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
 
 
-def _decimal(value: Any) -> Decimal:
-    if isinstance(value, (int, Decimal)):
-        return Decimal(value)
-    if isinstance(value, float):
-        return Decimal(repr(value))
+def _decimal(value: Any) -> Any:
     try:
-        return Decimal(value)
+        return Decimal(repr(value) if isinstance(value, float) else value)
     except (ArithmeticError, TypeError) as error:
         raise _unfit(value, "decimal") from error
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, (str, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address)):
-        return str(value)
-    raise _unfit(value, "text")
+def _text(value: Any) -> Any:
+    is_known = isinstance(value, (uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address))
+    return str(value) if is_known else value
 
 
-def _bytes(value: Any) -> bytes:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    if isinstance(value, uuid.UUID):
-        return value.bytes
-    raise _unfit(value, "bytes")
+def _bytes(value: Any) -> Any:
+    return value.bytes if isinstance(value, uuid.UUID) else value
 
 
-def _date(value: Any) -> dt.date:
+def _date(value: Any) -> Any:
     if isinstance(value, str):
         value = _read(value, dt.date.fromisoformat if ":" not in value else dt.datetime.fromisoformat, "date")
-    if isinstance(value, dt.datetime):
-        if value.time() != dt.time() or value.tzinfo is not None:
-            raise _unfit(str(value), "date")
-        return value.date()
-    if isinstance(value, dt.date):
-        return value
-    raise _unfit(value, "date")
+    is_midnight = isinstance(value, dt.datetime) and value.time() == dt.time() and value.tzinfo is None
+    return value.date() if is_midnight else value
 
 
-def _moment(value: Any) -> dt.datetime:
+def _moment(value: Any) -> Any:
     if isinstance(value, str):
-        value = _read(value, dt.datetime.fromisoformat, "datetime")
-    if isinstance(value, dt.datetime):
-        return value
-    if isinstance(value, dt.date):
-        return dt.datetime.combine(value, dt.time())
-    raise _unfit(value, "datetime")
+        return _read(value, dt.datetime.fromisoformat, "datetime")
+    is_day = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+    return dt.datetime.combine(value, dt.time()) if is_day else value
 
 
-def _microseconds(value: Any) -> dt.datetime:
-    """A time without parts of microseconds: that of pandas, which pyarrow returns, may have some."""
-    moment = _moment(value)
-    if getattr(moment, "nanosecond", 0):
-        raise _unfit(str(value), "datetime of whole microseconds")
-    return moment
-
-
-def _time(value: Any) -> dt.time:
+def _time(value: Any) -> Any:
     if isinstance(value, str):
-        value = _read(value, dt.time.fromisoformat, "time of day")
-    if isinstance(value, dt.timedelta) and dt.timedelta() <= value < dt.timedelta(days=1):
-        return (dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + value).time()
-    if isinstance(value, dt.time):
-        return value
-    raise _unfit(str(value), "time of day")
-
-
-def _duration(value: Any) -> dt.timedelta:
+        return _read(value, dt.time.fromisoformat, "time of day")
     if isinstance(value, dt.timedelta):
-        return value
+        if not dt.timedelta() <= value < dt.timedelta(days=1):
+            raise _unfit(str(value), "time of day")
+        return (dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + value).time()
+    return value
+
+
+def _duration(value: Any) -> Any:
     if isinstance(value, pa.MonthDayNano):
         months, days, nanoseconds = value
-        if not months and not nanoseconds % 1000:
-            return dt.timedelta(days=days, microseconds=nanoseconds // 1000)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        return dt.timedelta(microseconds=value)
-    raise _unfit(value, "timedelta")
+        if months or nanoseconds % 1000:
+            raise _unfit(value, "timedelta")
+        return dt.timedelta(days=days, microseconds=nanoseconds // 1000)
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return dt.timedelta(microseconds=value) if is_count else value
 
 
 def _read(text: str, parse: Clean, what: str) -> Any:
@@ -185,7 +144,7 @@ def _read(text: str, parse: Clean, what: str) -> Any:
     return parsed
 
 
-_RULES: Mapping[str, tuple[type, Clean]] = {
+_FOREIGN: Mapping[str, tuple[type, Clean]] = {
     "boolean": (bool, _truth),
     "integer": (int, _whole),
     "floating": (float, _float),
@@ -194,10 +153,10 @@ _RULES: Mapping[str, tuple[type, Clean]] = {
     "bytes": (bytes, _bytes),
     "date": (dt.date, _date),
     "time": (dt.time, _time),
-    "timestamp": (dt.datetime, _microseconds),
+    "timestamp": (dt.datetime, _moment),
     "duration": (dt.timedelta, _duration),
 }
-"""By family, the Python type of values that are taken as they are, and what makes others fit."""
+"""By family, the Python type of values that are taken as they are, and what databases have in its place."""
 _MOST = 4096
 
 
