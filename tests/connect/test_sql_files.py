@@ -64,7 +64,7 @@ def test_a_file_of_duckdb_that_is_open_elsewhere_is_waited_for(tmp_path: Path) -
     with pytest.raises(RidgelineError, match=r"is unavailable .* lock .* nothing is lost; start it again"):
         run_local(app, checkpoint=tmp_path / "checkpoint")
     other.communicate("")
-    run_local(app, checkpoint=tmp_path / "checkpoint")
+    run_local(writing(store.output(), Price, PRICES), checkpoint=tmp_path / "checkpoint")
     assert len(store.fetch("symbol")) == 3
 
 

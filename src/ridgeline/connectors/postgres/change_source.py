@@ -13,7 +13,14 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.source import Amount, Begin, Source, SourceContext
 from ridgeline.connectors.postgres.replication import MOST_CHANGES, Place, Replication
 from ridgeline.connectors.postgres.slot import FRESH, Catalog, connected, default_name, misfit
-from ridgeline.connectors.postgres.staging import Settings, Staged, Surroundings, read_claim, write_claim
+from ridgeline.connectors.postgres.staging import (
+    Claim,
+    Settings,
+    Staged,
+    Surroundings,
+    read_claim,
+    write_claim,
+)
 from ridgeline.connectors.sql.texts import listed
 
 _SAID_FIRST, _SAID_EVERY = 1.0, 30.0
@@ -34,12 +41,12 @@ def _prepared(here: Surroundings, settings: Settings) -> Turns:
     if there is not None and claim is None and not latest:
         catalog.refuse_taken()
     if there is not None and (claim is None or claim.taken):
-        write_claim(here, taken=True)
+        write_claim(here, Claim(here.slot, here.found.relation.oid, taken=True))
         catalog.check_slot(there.confirmed)
         return Staged(here, Place(0, "", there.confirmed))
     if there is not None:  # of an attempt of this run that came to nothing
         catalog.drop_slot()
-    write_claim(here, taken=False)
+    write_claim(here, Claim(here.slot, here.found.relation.oid))
     replication = Replication(settings.watched.server, here.context.operator, catalog.trouble)
     with contextlib.closing(replication):
         return (yield from _made(here, settings, replication, exports=not latest))

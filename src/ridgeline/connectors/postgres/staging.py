@@ -87,15 +87,16 @@ class Staged:
         self._store = RowStore(f"{here.parent}/{place.folder}") if place.folder else RowStore.new(here.parent)
         place = place._replace(folder=self._store.folder.rpartition("/")[2])
         self.begin = self.committed = self._moved = place
-        claim = read_claim(here)
-        self.table = here.found.relation.oid if claim is None else claim.table
+        self._here, self._claim = here, read_claim(here) or Claim(here.slot, here.found.relation.oid)
+        self.table = self._claim.table
         """The id of the table whose changes these are: a table that was made again has another one."""
-        self._found = here.found
         self._ends = [_End(place, 0, b"")]
         self._recent: deque[int] = deque(maxlen=here.context.windows_kept + 1)
         """The numbers that the last windows were committed at: a rewind may begin at one of them."""
         for segment in self._store.following(place.number):
             self._note(segment)
+        if (last := self.end).number == self._claim.number and last.lsn < self._claim.lsn:
+            self._moved = last._replace(lsn=self._claim.lsn, skip=0, transaction=0)
 
     def add(self, part: Part) -> None:
         """Write changes. Raises OSError."""
@@ -110,12 +111,12 @@ class Staged:
         """Write rows of the snapshot, of a time in microseconds. Raises OSError."""
         end = self.end._replace(number=self.end.number + len(rows))
         others = [np.full(len(rows), value, np.int64) for value in (end.lsn, 0, time)]
-        self._write(rows, others, self._found.relation, SNAPSHOT, end)
+        self._write(rows, others, self._here.found.relation, SNAPSHOT, end)
 
     def _write(
         self, messages: list[bytes], others: Sequence[Any], relation: Relation, columns: bytes, end: Place
     ) -> None:
-        about = {"relation": relation, "keys": self._found.keys, "end": end}
+        about = {"relation": relation, "keys": self._here.found.keys, "end": end}
         metadata = {name: json.dumps(value).encode() for name, value in about.items()} | {"columns": columns}
         arrays = [pa.array(messages, pa.large_binary()), *map(pa.array, others)]
         segment = pa.Table.from_arrays(arrays, schema=ROWS.with_metadata(metadata))
@@ -144,7 +145,9 @@ class Staged:
         return moved if moved.number == last.number else last
 
     def move_up(self, place: Place) -> None:
-        """The log was read further, without a change."""
+        """The log was read further, without a change. It is noted: the slot stays there in a rewind."""
+        self._claim = self._claim._replace(number=place.number, lsn=place.lsn)
+        write_claim(self._here, self._claim)
         self._moved = place
 
     def bytes_between(self, first: int, end: int) -> int:
@@ -183,12 +186,15 @@ class Staged:
 class Claim(NamedTuple):
     """The note that a run makes before it makes a slot, or takes one.
 
-    `table`: the table's id. `taken`: another one had made the slot.
+    `table`: the table's id. `taken`: another one had made the slot. `number`, `lsn`: the place without a
+    change to which the log was read last.
     """
 
     slot: str
     table: int
     taken: bool = False
+    number: int = 0
+    lsn: int = 0
 
 
 def read_claim(here: Surroundings) -> Claim | None:
@@ -198,13 +204,13 @@ def read_claim(here: Surroundings) -> Claim | None:
     if not files.is_file(path):
         return None
     found = unseal(_CLAIM, files.read(path).to_pybytes(), f"`{here.parent}/{_CLAIM}`", 1)
-    claim = Claim(found["slot"], found["table"], found["taken"])
+    claim = Claim(**{name: found[name] for name in Claim._fields})
     return claim if claim.slot == here.slot else None
 
 
-def write_claim(here: Surroundings, *, taken: bool) -> None:
+def write_claim(here: Surroundings, claim: Claim) -> None:
     """Note which slot and table are this run's, before the slot is made. Raises OSError."""
-    data = seal(_CLAIM, {"format": 1, **Claim(here.slot, here.found.relation.oid, taken)._asdict()})
+    data = seal(_CLAIM, {"format": 1, **claim._asdict()})
     files = checkpoint_files(here.parent)
     files.make_folder(files.root)
     files.sync_above(files.root)
