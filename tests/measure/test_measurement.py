@@ -16,7 +16,8 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.topology import StreamEdge, Topology, chain
+from ridgeline.measure.topology import StreamEdge, Topology
+from support.measure.partitioned import chain
 from support.measure.story import age, begin, burst, heartbeat, measured, planned, windows
 
 

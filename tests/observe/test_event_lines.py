@@ -24,9 +24,9 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.measure.run_counts import SlotCounts
-from ridgeline.measure.topology import chain
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch
+from support.measure.partitioned import chain
 
 PLANNED = ApplicationPlanned(0.0, "payments", "run-1", 1, 1.0, chain("source", "balances[1]"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any, cast
 
 from ridgeline.api.policy import side
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, PromiseAnswer
@@ -108,6 +109,9 @@ def promise_text(event: PromiseChanged) -> str:
     return f"promise `{event.promise}` {verdict}: {found}promised is {side(event.kind)} {limit}"
 
 
+_OF_PROMISES = ("promise", "kind", "operator", "kept", "figure", "limit", "unit")
+
+
 class PromiseFold:
     """A fold over `PromiseChanged`; `Measurement` feeds it. One thread at a time."""
 
@@ -126,20 +130,9 @@ class PromiseFold:
             since, broken, times = before["since"], before["brokenSeconds"], before["timesBroken"]
         elif before is not None:
             broken, times = self._broken(before, event.at), times + before["timesBroken"]
-        self._rows[event.promise] = {
-            "promise": event.promise,
-            "kind": event.kind,
-            "operator": event.operator,
-            "kept": event.kept,
-            "since": since,
-            "figure": event.figure,
-            "limit": event.limit,
-            "unit": event.unit,
-            "brokenSeconds": broken,
-            "budgetLeft": event.budget,
-            "timesBroken": times,
-            "reason": "",
-        }
+        row: Any = {name: getattr(event, name) for name in _OF_PROMISES}
+        row |= {"since": since, "brokenSeconds": broken, "timesBroken": times, "reason": ""}
+        self._rows[event.promise] = cast("PromiseAnswer", row | {"budgetLeft": event.budget})
 
     def decided(self, event: PolicyDecided) -> None:
         """A policy or listener has failed, or has decided again since."""
@@ -166,23 +159,14 @@ class PromiseFold:
 
 
 _DECISIONS_KEPT = 1_000
+_OF_DECISIONS = ("by", "state", "note", "what", "expected", "found", "change", "undoes")
 
 
 def decision_row(event: PolicyDecided, before: DecisionAnswer | None = None) -> DecisionAnswer:
     """An event as it is shown; `before`: the lines that were shown of the decision so far."""
-    return {
-        "id": event.number,
-        "by": event.by,
-        "state": event.state,
-        "note": event.note,
-        "what": event.what,
-        "expected": event.expected,
-        "found": event.found,
-        "change": event.change,
-        "undoes": event.undoes,
-        "at": event.at if before is None else before["at"],
-        "since": event.at,
-    }
+    row: Any = {name: getattr(event, name) for name in _OF_DECISIONS}
+    row |= {"id": event.number, "at": event.at if before is None else before["at"], "since": event.at}
+    return cast("DecisionAnswer", row)
 
 
 def decision_text(row: DecisionAnswer) -> str:

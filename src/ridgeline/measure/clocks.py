@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -70,8 +70,6 @@ class ClockOffsets:
     """
 
     def __init__(self, samples: int = 100, own_host: str = "") -> None:
-        if samples < 1:
-            raise ValueError(f"`samples` must be at least 1; got {samples}; did you mean 100?")
         self.own_host = own_host
         self._samples = samples
         self._points: dict[str, deque[Point]] = {}
@@ -146,14 +144,23 @@ class Corrected(Mapping[int, Reported], Generic[Reported]):
         self._lines = lines
         self._has_lines = any(lines.values())
         self._events: dict[int, Reported] = {}
+        self._places: dict[int, int] = {}
         self._columns: dict[str, npt.NDArray[np.float64]] = {}
         self._of_lines: npt.NDArray[np.float64] | None = None
 
     def __getitem__(self, number: int) -> Reported:
+        if not self._has_lines:
+            return self.reported[number]
         event = self._events.get(number)
         if event is None:
             event = self.reported[number]
-            event = self._events[number] = _corrected(event, self._lines.get(event.host))
+            if not self._places:
+                self._places = {one: place for place, one in enumerate(self.reported)}
+            place = self._places[number]
+            times: dict[str, Any] = {
+                name: float(self.column(name)[place]) for name in _HOST_TIMES[type(event)]
+            }
+            event = self._events[number] = replace(event, **times)
         return event
 
     def __iter__(self) -> Iterator[int]:
@@ -171,13 +178,13 @@ class Corrected(Mapping[int, Reported], Generic[Reported]):
         if found is None:
             value = attrgetter(name)
             found = np.array([value(event) for event in self.reported.values()], np.float64)
-            if self._has_lines and any(name in names for names in _NAMES_OF_HOST_TIMES.values()):
+            if self._has_lines and any(name in names for names in _HOST_TIMES.values()):
                 found = self._on_our_clock(found)
             self._columns[name] = found
         return found
 
     def _on_our_clock(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The times of all events as `_corrected` has them."""
+        """The times of all events on STRAM's clock; 0 (not known) stays."""
         if self._of_lines is None:
             numbers = {host: number for number, host in enumerate(self._lines)}
             rows = np.array([_values(line) for line in self._lines.values()])
@@ -200,39 +207,11 @@ def _values(line: _Line | None) -> tuple[float, float, float, float, float]:
     return line.at, line.offset, line.slope, line.first - span, line.last + span
 
 
-def _corrected(event: Reported, line: _Line | None) -> Reported:
-    """The event on STRAM's clock; itself without a line."""
-    if line is None:
-        return event
-    kind = type(event)
-    values = list(_VALUES[kind](event))
-    at, offset, slope, first, last = _values(line)
-    for number in _HOST_TIMES[kind]:
-        if time := values[number]:
-            within = first if time < first else min(time, last)
-            values[number] = time + offset + slope * (within - at)
-    return kind(*values)
-
-
-_KINDS = (ContainerWindow, OperatorWindow)
-_VALUES: Mapping[type, Callable[[object], tuple[Any, ...]]] = {
-    kind: attrgetter(*(field.name for field in fields(kind))) for kind in _KINDS
-}
-"""All values of an event. With them a copy costs a tenth of `dataclasses.replace`."""
-_NAMES_OF_HOST_TIMES: Mapping[type, tuple[str, ...]] = {
-    kind: tuple(
-        field.name
-        for field in fields(kind)
-        if get_type_hints(kind, include_extras=True)[field.name] == HostTime
-    )
-    for kind in _KINDS
+_HOST_TIMES: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(name for name, hint in get_type_hints(kind, include_extras=True).items() if hint == HostTime)
+    for kind in (ContainerWindow, OperatorWindow)
 }
 """The values that a host read from its clock."""
-_HOST_TIMES: Mapping[type, tuple[int, ...]] = {
-    kind: tuple([field.name for field in fields(kind)].index(name) for name in names)
-    for kind, names in _NAMES_OF_HOST_TIMES.items()
-}
-"""Their positions."""
 
 
 def _line_below(points: list[Point]) -> _Line:

@@ -228,21 +228,8 @@ class Measurement:
         self.at = max(self.at, event.at)
         kind = type(event)
         self._handlers[kind](event)
-        self._mark(event)
-
-    def commit_in_steps(self, event: WindowCommitted) -> Iterator[None]:
-        """`apply` for a commit, in steps that are short however large the window is.
-
-        Nothing may be asked nor applied until the last step is done.
-        """
-        self.at = max(self.at, event.at)
-        yield from self._commit_in_steps(event)
-        self._mark(event)
-
-    def _mark(self, event: RunEvent) -> None:
-        marked = self.marks.handlers.get(type(event))
-        if marked is not None:
-            marked(event)
+        if kind in self.marks.handlers:
+            self.marks.handlers[kind](event)
 
     def _plan(self, event: ApplicationPlanned) -> None:
         """Take a plan in. The first one begins the run; a later one is the plan from the next window on."""
@@ -337,12 +324,16 @@ class Measurement:
             self._statuses.heartbeat(event)
 
     def _commit(self, event: WindowCommitted) -> None:
-        """Fold a window: all events of it come just before its commit."""
-        for _ in self._commit_in_steps(event):
+        for _ in self.commit_in_steps(event):
             pass
 
-    def _commit_in_steps(self, event: WindowCommitted) -> Iterator[None]:
-        """Fold a window; yields where something else may be done for a moment."""
+    def commit_in_steps(self, event: WindowCommitted) -> Iterator[None]:
+        """`apply` for a commit, in steps that are short however large the window is.
+
+        All events of the window come just before. Nothing may be asked nor applied until the last step is
+        done.
+        """
+        self.at = max(self.at, event.at)
         self._settle(event.window_id)  # first, as the events are of the new plan's operators
         events = self._windows.events_of(event)
         operators: list[OperatorWindow] = []
@@ -373,9 +364,7 @@ class Measurement:
         self._totals.window_committed(event, operators)
         if self._run.measures:
             seconds = self._run.window_seconds
-            for _ in self._times.add_in_steps(event.window_id, self.topology, seconds, events):
-                if large:
-                    yield
+            yield from self._times.add_in_steps(event.window_id, self.topology, seconds, events)
             self._ages.window(events, event)
 
     def _fold_report(self, one: RunEvent) -> None:

@@ -8,24 +8,16 @@ counts from 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.registry.application import APPLICATION
 from ridgeline.measure.registry.operators import OPERATORS
 from ridgeline.measure.registry.sources import HOSTS, QUEUES, RECORDS, SOURCES, WATERMARKS
 from ridgeline.measure.registry.windows import WINDOWS
 
-METRICS: tuple[Metric, ...] = (
-    *APPLICATION,
-    *WINDOWS,
-    *OPERATORS,
-    *RECORDS,
-    *WATERMARKS,
-    *SOURCES,
-    *QUEUES,
-    *HOSTS,
-)
-"""All metrics, in the order in which they are shown."""
-GROUPS = {
+GROUPS: Mapping[str, Sequence[Metric]] = {
     "Application": APPLICATION,
     "Windows": WINDOWS,
     "Operators": OPERATORS,
@@ -35,6 +27,8 @@ GROUPS = {
     "Queues between regions": QUEUES,
     "Containers and hosts": HOSTS,
 }
-"""The metrics by subject."""
+"""The metrics by subject, in the order in which they are shown."""
+METRICS: tuple[Metric, ...] = tuple(chain.from_iterable(GROUPS.values()))
+"""All metrics, in this order."""
 BY_NAME = {metric.name: metric for metric in METRICS}
 """The metrics by name, without `PREFIX`."""

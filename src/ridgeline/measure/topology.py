@@ -431,34 +431,3 @@ def for_neighbours(
         return found[key]
 
     return find_once
-
-
-def chain(*titles: str, stages: Sequence[int] | None = None) -> Topology:
-    """A chain of operators, one container each: for examples and tests."""
-    edges = tuple(
-        StreamEdge(f"s{number}", number, "output", number + 1, "input") for number in range(1, len(titles))
-    )
-    last = len(titles)
-    nodes = []
-    for number, title in enumerate(titles, 1):
-        kind = "input" if number == 1 else "output" if number == last else "operator"
-        inputs, outputs = (("input",) if number > 1 else ()), (("output",) if number < last else ())
-        stage = stages[number - 1] if stages else number - 1
-        nodes.append(
-            OperatorNode(
-                number,
-                title,
-                title,
-                "Operator",
-                0,
-                1,
-                False,  # noqa: FBT003
-                kind,
-                False,  # noqa: FBT003
-                number - 1,
-                stage,
-                inputs,
-                outputs,
-            )
-        )
-    return Topology(tuple(nodes), edges)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from ridgeline.api.balancing import BalancedPartitioner, balance
-from ridgeline.api.partitioner import Partitioner, StickyPartitioner, assign_keys
+from ridgeline.api.partitioner import Partitioner
 from ridgeline.measure.deciding.capacity import busy_share
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.measure.deciding.key_load import KeyLoad
@@ -32,15 +32,11 @@ _NAMED = 3
 class _Known:
     """The memory of the policy for an operator.
 
-    `counting_since`: since when its keys are counted. `original`: its partitioner before it was balanced.
-    `balanced`: whether it is balanced; None if unknown. `even_since`: since when it would be even without
-    balancing. `unhelpful`: the imbalance at which no change helped, and when that was.
+    `counting_since`: since when its keys are counted. `unhelpful`: the imbalance at which no change helped,
+    and when that was.
     """
 
     counting_since: float | None = None
-    original: Partitioner | None = None
-    balanced: bool | None = None
-    even_since: float | None = None
     unhelpful: tuple[float, float] | None = None
 
 
@@ -51,10 +47,8 @@ class SkewPolicy(SteeringPolicy):
     the partition is busier than `busy`, or bounds the latency of most windows. Then it gives the operator a
     `BalancedPartitioner` that moves as little as it can, if the busiest partition is to have the share
     `worth_it` less. A key that is heavier than a partition should be is shared if `may_share` and the plan
-    allow it. Once plain division would be even for all of `patience`, the operator is divided plainly again.
-    It looks at `operator`, or at all that are divided by key. One with a partitioner of its author stays.
-
-    Keys are counted while it acts, and while an operator has a `BalancedPartitioner`.
+    allow it. What did not help is not tried again for `patience`, while the skew is the same. It looks at
+    `operator`, or at all that are divided by key. One with a partitioner of its author stays.
     """
 
     operator: str | None = None
@@ -71,10 +65,7 @@ class SkewPolicy(SteeringPolicy):
         settled = self.ready(figures)
         if settled is None:
             return None
-        found = list(self._skewed(settled))
-        if found:
-            return min(found, key=lambda one: one[0])[1]
-        return next(self._plain(settled), None)
+        return min(self._skewed(settled), key=lambda one: one[0], default=(0.0, None))[1]
 
     def told(self, decision: Decision, state: str) -> None:
         """Remember what was refused or has not helped, and do not try it again while the skew is the same."""
@@ -84,14 +75,11 @@ class SkewPolicy(SteeringPolicy):
                 if state in {"REFUSED", "MISSED"} and decision.expects:
                     known.unhelpful = (decision.expects[0].before, self._changed_at or 0.0)
 
-    def _watched(self, figures: ApplicationFigures) -> Iterator[OperatorFigures]:
-        for name, one in figures.operators.items():
-            if self.operator in {None, name} and one.partitions > 1 and not one.is_input:
-                yield one
-
     def _skewed(self, figures: ApplicationFigures) -> Iterator[tuple[float, Decision]]:
         """The decisions that even out skew, each with how even it makes its operator."""
-        for one in self._watched(figures):
+        for name, one in figures.operators.items():
+            if self.operator not in {None, name} or one.partitions == 1 or one.is_input:
+                continue
             reason = self._matters(figures, one) if one.imbalance > self.ratio else ""
             if not reason:
                 continue
@@ -108,9 +96,6 @@ class SkewPolicy(SteeringPolicy):
             if after.imbalance > (1 - self.worth_it) * keys.imbalance:
                 known.unhelpful = keys.imbalance, figures.at
                 continue
-            if not isinstance(keys.partitioner, BalancedPartitioner):
-                known.original = keys.partitioner
-            known.balanced, known.even_since = True, None
             yield after.imbalance, self._evened(figures, one, keys, after, partitioner, reason)
 
     def _matters(self, figures: ApplicationFigures, one: OperatorFigures) -> str:
@@ -169,34 +154,6 @@ class SkewPolicy(SteeringPolicy):
         undo = () if keys.partitioner is None else (_repartition(one.name, keys.partitioner),)
         return Decision((_repartition(one.name, partitioner),), note, tuple(expects), undo)
 
-    def _plain(self, figures: ApplicationFigures) -> Iterator[Decision]:
-        """The decisions that divide plainly again what has had no skew for long."""
-        for one in self._watched(figures):
-            known = self._known.setdefault(one.name, _Known())
-            if known.balanced is False:
-                continue
-            keys = self._keys(figures, one)
-            if keys is None:
-                continue
-            known.balanced = isinstance(keys.partitioner, BalancedPartitioner)
-            if not known.balanced:
-                known.original = known.even_since = known.counting_since = None
-                continue
-            plainly = plainly_divided(keys)
-            if plainly.imbalance > 1 + (self.ratio - 1) / 2:
-                known.even_since = None
-            elif known.even_since is None:
-                known.even_since = figures.at
-            elif figures.at - known.even_since >= self.patience:
-                self._changed_at = figures.at
-                partitioner = known.original or StickyPartitioner()
-                known.even_since = known.balanced = None
-                note = (
-                    f"skew: {one.name} is divided plainly again; for {self.patience:.0f} s no partition "
-                    f"would have had more than {plainly.imbalance:.2f} times the mean"
-                )
-                yield Decision((_repartition(one.name, partitioner),), note)
-
 
 def _was_unhelpful(known: _Known, at: float, keys: KeyLoad, alike: float, patience: float) -> bool:
     """Whether nothing has helped at this skew, not so long ago."""
@@ -216,11 +173,3 @@ def divided_by(keys: KeyLoad, partitioner: BalancedPartitioner) -> KeyLoad:
     owners = np.array(partitioner.owners, np.intp)
     shared = {cell: tuple(some) for cell, some in partitioner.sharers.items()}
     return replace(keys, owners=owners, shared=shared, partitioner=partitioner)
-
-
-def plainly_divided(keys: KeyLoad) -> KeyLoad:
-    """The same load, divided as by default."""
-    cells, owners = np.arange(len(keys.owners)), np.zeros(len(keys.owners), np.intp)
-    for partition, own in enumerate(assign_keys(keys.partitions)):
-        owners[np.isin(cells & own.mask, sorted(own.keys))] = partition
-    return replace(keys, owners=owners, shared={}, partitioner=None)

@@ -49,6 +49,7 @@ from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEv
 from ridgeline.measure.progress.verdict import Verdict
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import MetricNode, OperatorNode, StreamEdge, Topology
+from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.observe.watch import Subscriber
 from ridgeline.plan.region import QueueEdge
 from ridgeline.regions import sums
@@ -56,7 +57,7 @@ from ridgeline.regions.paths import joined_path
 from ridgeline.regions.queues import GROWS, QueueLog, QueueMeter, Waiting, queue_path, waiting
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import failure_of, state_of
-from ridgeline.regions.verdict import because, joined_progress, sentence
+from ridgeline.regions.verdict import because, joined_progress
 from ridgeline.regions.view import IDS, RegionView
 
 # Watermarks of an application of several regions: who holds back whom, across queues.
@@ -262,9 +263,11 @@ class JoinedWatch:
 
     def region_answers(self) -> RegionsAnswer:
         """The regions: how each is, its windows, and its queues."""
-        progress = self.progress()
-        rows = region_rows(self.views, progress.get("queues", []))
-        return {"sentence": progress.get("sentence", ""), "regions": rows}
+        overview = self.overview()
+        progress = overview["progress"]
+        blame = "; ".join(progress.get("because", ()))
+        said = f"{progress['application']['verdict']}: {blame}" if blame else sentence_of(overview)["text"]
+        return {"sentence": said, "regions": region_rows(self.views, progress.get("queues", []))}
 
     def _needs_region(self, window_id: int | None) -> None:
         if window_id is not None and len(self.regions) > 1:
@@ -436,14 +439,10 @@ class JoinedWatch:
 
     def progress(self) -> ProgressAnswer:
         """The progress of the running windows, of the sources, and of what waits in queues."""
-        return self._progress(self.critical_path(), self.record_age())
-
-    def _progress(self, path: CriticalPathAnswer, ages: RecordAgesAnswer) -> ProgressAnswer:
         now = self._now()
         each = {view.name: view.progress() for view in self.views}
         queues = queue_rows(self.meters, each, now)
         found = joined_progress(self.views, each, queues)
-        found["sentence"] = sentence(self.views, found, queues, ages, path, now)
         found["because"] = because(self.views, queues, now)
         return found
 
@@ -538,7 +537,7 @@ class JoinedWatch:
     def overview(self) -> OverviewAnswer:
         """All that a view shows."""
         overviews = [view.overview() for view in self.views]
-        path, ages = self.critical_path(), self.record_age()
+        path = self.critical_path()
         latencies = [(view.name, one["latency"]) for view, one in zip(self.views, overviews, strict=True)]
         windows = [one["window"] for one in overviews if one["window"] is not None]
         changes = [one["change"] for one in overviews if one["change"] is not None]
@@ -551,8 +550,8 @@ class JoinedWatch:
             "criticalPath": path,
             "change": max(changes, key=lambda one: one["since"], default=None),
             "promises": self.promises(),
-            "recordAge": ages,
-            "progress": self._progress(path, ages),
+            "recordAge": self.record_age(),
+            "progress": self.progress(),
             "operators": list(chain.from_iterable(one["operators"] for one in overviews)),
         }
 

@@ -40,19 +40,12 @@ def joined_path(views: Sequence[RegionView], meters: Sequence[QueueMeter]) -> Cr
 
     A path that begins at a source of its region ends there.
     """
-    writes_only = {view.name for view in views if not has_sinks(view)}
-    chains = [
-        _chain(view, views, meters, None) for view in views if view.name not in writes_only or len(views) == 1
-    ]
+    ends = [view for view in views if sinks_of(view)] if len(views) > 1 else views
+    chains = [_chain(view, views, meters, None) for view in ends]
     latest = max(chains, key=_length, default=None)
     if latest is None or not latest[-1].path["path"]:
         return views[0].critical_path()
     return _joined(latest)
-
-
-def has_sinks(view: RegionView) -> bool:
-    """Whether operators of a region are leaves of the application: no others read from them."""
-    return bool(sinks_of(view))
 
 
 def sinks_of(view: RegionView) -> list[str]:

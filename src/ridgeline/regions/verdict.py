@@ -1,4 +1,4 @@
-"""The verdict of an application of several regions in a sentence: whether it keeps up, and who does not."""
+"""The verdict of an application of several regions: who is to blame for it, and what waits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
     EstimateAnswer,
@@ -15,9 +14,7 @@ from ridgeline.measure.answers.progress import (
     SourceAnswer,
 )
 from ridgeline.measure.answers.regions import QueueAnswer
-from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.progress.verdict import Verdict, worst
-from ridgeline.measure.wording.times import SEEN_AT
 from ridgeline.measure.wording.units import duration, milliseconds
 from ridgeline.measure.wording.waiting import one_line
 from ridgeline.regions.paths import sinks_of
@@ -26,27 +23,7 @@ from ridgeline.regions.view import RegionView
 
 _GOOD = {Verdict.KEEPING_UP, Verdict.PACED}
 _SAID = {"FAILED", "STOPPED", "PAUSED"}
-_OVER = {"FAILED", "STOPPED"}
-_SHOWN = 4
 _NOT_KNOWN: EstimateAnswer = {"value": None, "basis": "unknown"}
-
-
-def sentence(
-    views: Sequence[RegionView],
-    progress: ProgressAnswer,
-    queues: Sequence[QueueAnswer],
-    ages: RecordAgesAnswer,
-    path: CriticalPathAnswer,
-    now: float,
-) -> str:
-    """The verdict, who is to blame for it, and how old results are at each sink.
-
-    For example `falling behind: queue prices waits for region slow (1,200 tuples, the oldest 4.1 s), where
-    store takes 980 ms of a window of 1.0 s; p99 of the age of results: 310 ms at board, 5.2 s at store`.
-    """
-    verdict = progress["application"]["verdict"]
-    parts = [*because(views, queues, now), *_old(views, ages, path)]
-    return f"{verdict}: {'; '.join(parts)}" if parts else verdict
 
 
 def because(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: float) -> list[str]:
@@ -131,29 +108,6 @@ def _blamed(view: RegionView) -> str:
         return ""
     took, whole = milliseconds(step["latencyMs"] or 0.0), milliseconds(path["windowLatencyMs"])
     return f", where {step['operator']} takes {took} of a window of {whole}"
-
-
-def _old(views: Sequence[RegionView], ages: RecordAgesAnswer, path: CriticalPathAnswer) -> Iterator[str]:
-    """How old results are at each sink; without times of records how long they take."""
-    found: list[str] = []
-    for view in views:
-        if state_of(view.region) in _OVER:
-            continue
-        titles = {node.title: node.name for node in view.watch.topology.operators}
-        for name in sinks_of(view):
-            rows = [row for row in ages["operators"] if titles.get(row["operator"]) == name]
-            for place in SEEN_AT:
-                times = [row["p99Ms"] for row in rows if row["at"] == place and row["p99Ms"] is not None]
-                if times:
-                    found.append(f"{milliseconds(max(times))} at {name}")
-                    break
-    if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        yield f"p99 of the age of results: {', '.join(found[:_SHOWN])}{more}"
-    elif path["windowLatencyMs"] is not None and path.get("region") in {
-        view.name for view in views if state_of(view.region) not in _OVER
-    }:
-        yield f"results take {milliseconds(path['windowLatencyMs'])} to {path['path'][-1]['operator']}"
 
 
 # The progress of an application of several regions: what waits in sources and in queues.

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.latency.critical_path import CriticalPath, held_results, slack_of_figures
-from ridgeline.measure.topology import chain
 from support.depth import deep
 from support.measure.latency_by_hand import critical_path, slack
+from support.measure.partitioned import chain
 from support.measure.simulated_window import graph, graphs, ids, run, seed_graph
 
 SEED = {"A": 0.0, "B": 0.005, "C": 0.1, "D": 0.03, "E": 0.02, "F": 0.002}

@@ -12,7 +12,8 @@ from ridgeline.measure.events import LineTime
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.totals import LatencyTotals
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS
-from ridgeline.measure.topology import OperatorNode, Topology, chain
+from ridgeline.measure.topology import OperatorNode, Topology
+from support.measure.partitioned import chain
 
 NAN = float("nan")
 

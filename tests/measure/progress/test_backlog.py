@@ -209,13 +209,6 @@ def test_the_worst_verdict_is_what_an_application_gets():
     assert worst(reversed(tuple(Verdict))) is Verdict.UNREACHABLE
 
 
-def test_windows_and_intervals_must_last():
-    with pytest.raises(
-        ValueError, match=r"`window_seconds` and `interval_seconds` must be above 0; got 0 and 10\.0"
-    ):
-        SourceBacklog(window_seconds=0)
-
-
 @pytest.mark.parametrize(
     ("growth", "start", "verdict"),
     [

@@ -13,7 +13,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.fold import ProgressFold
-from ridgeline.measure.topology import chain
+from support.measure.partitioned import chain
 
 STEP, WORK, IN_FLIGHT = 0.05, 0.5, 2
 

@@ -15,7 +15,8 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.slot_events import StoreSilent
-from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
+from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+from support.measure.partitioned import chain
 from support.measure.simulated_window import operator_ended
 
 

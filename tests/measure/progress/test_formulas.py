@@ -7,7 +7,8 @@ import pytest
 from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.estimated import BASES, Estimates, less, plus, times
-from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
+from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+from support.measure.partitioned import chain
 from support.measure.window_progress import History, even_shares, window_progress
 
 ESTIMATED, EXACT, LOWER = Basis.ESTIMATED, Basis.EXACT, Basis.LOWER_BOUND

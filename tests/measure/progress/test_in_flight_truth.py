@@ -18,10 +18,11 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
+from ridgeline.measure.progress.backlog import SourceBacklog
 from ridgeline.measure.progress.fold import ProgressFold
-from ridgeline.measure.progress.sources import Ledger
-from ridgeline.measure.topology import chain
+from ridgeline.measure.progress.sources import SourceLevel
 from support.depth import deeper
+from support.measure.partitioned import chain
 from support.measure.simulated_window import operator_ended
 
 STEP, STEPS_A_LOOK, IN_FLIGHT, ARRIVALS = 0.05, 4, 4, 1000.0
@@ -233,16 +234,15 @@ def test_a_slot_that_is_lost_takes_back_what_was_taken():
         pass
     oldest = run.flights[0][0]
     run.fold.window_started(WindowStarted(run.now, oldest, 1))
-    ledger = run.fold._sources["read"].ledger
-    assert ledger.taken_ahead([1]) == 0
+    assert run.fold._sources["read"].taken_ahead == 0
 
 
 def test_an_answer_that_comes_late_makes_no_rate():
     """A process starts: what it said 5 s ago is read now, and 0.3 s later what it says now."""
-    ledger = Ledger()
-    ledger.answer(1, 100.0, 0.0, 25_000.0)
-    ledger.answer(1, 100.3, 30_300.0, 0.0)
-    assert ledger.arrived([1], 106.0, 10.0).value == 30_300
-    ledger.answer(1, 103.3, 33_300.0, 0.0)
-    ledger.answer(1, 106.3, 36_300.0, 0.0)
-    assert 36_300 < ledger.arrived([1], 107.3, 10.0).value < 39_000
+    source = SourceLevel((1,), SourceBacklog(window_seconds=1.0))
+    source.report(1, 100.0, (0.0, 25_000.0), None, None)
+    source.report(1, 100.3, (30_300.0, 0.0), None, None)
+    assert source._arrived(106.0).value == 30_300
+    source.report(1, 103.3, (33_300.0, 0.0), None, None)
+    source.report(1, 106.3, (36_300.0, 0.0), None, None)
+    assert 36_300 < source._arrived(107.3).value < 39_000

@@ -4,16 +4,14 @@ import pytest
 
 from ridgeline.measure.events import SourceProgress
 from ridgeline.measure.progress.backlog import SourceBacklog
-from ridgeline.measure.progress.sources import Done, PartitionedSource
+from ridgeline.measure.progress.sources import Done, SourceLevel
 from ridgeline.measure.progress.verdict import Verdict
 
 WINDOW = 0.05
 LATE = Done({}, late=True)
 
 
-def run_windows(
-    source: PartitionedSource, begin: float, seconds: float, every: float, per_second: float
-) -> float:
+def run_windows(source: SourceLevel, begin: float, seconds: float, every: float, per_second: float) -> float:
     """Windows that take all that has arrived; returns the time of the last one."""
     number, at = round(begin / WINDOW), begin
     consumed = source.latest[1].consumed if source.latest else 0.0
@@ -27,7 +25,7 @@ def run_windows(
 
 
 def test_what_has_stopped_to_arrive_is_not_assumed_to_come():
-    source = PartitionedSource((1,), SourceBacklog(window_seconds=WINDOW))
+    source = SourceLevel((1,), SourceBacklog(window_seconds=WINDOW))
     at = run_windows(source, 0.0, 20.0, WINDOW, 400.0)
     at = run_windows(source, at, 30.0, 0.4, 0.0)
     source.follow(at + 0.3, LATE)
@@ -37,7 +35,7 @@ def test_what_has_stopped_to_arrive_is_not_assumed_to_come():
 
 
 def test_what_arrives_while_a_window_runs_is_assumed_to_come_as_before():
-    source = PartitionedSource((1,), SourceBacklog(window_seconds=WINDOW))
+    source = SourceLevel((1,), SourceBacklog(window_seconds=WINDOW))
     at = run_windows(source, 0.0, 20.0, WINDOW, 400.0)
     source.follow(at + 5.0, LATE)
     assert source.state(at + 5.0, LATE).backlog.value == pytest.approx(2000.0, rel=0.01)

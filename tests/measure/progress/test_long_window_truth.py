@@ -15,7 +15,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.fold import ProgressFold
-from ridgeline.measure.topology import chain
+from support.measure.partitioned import chain
 from support.measure.simulated_window import operator_ended
 
 ARRIVALS, START = 2000.0, 0.2  # records a second; seconds until a window's job works

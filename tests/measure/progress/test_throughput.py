@@ -61,12 +61,12 @@ def test_after_an_idle_hour_the_rate_is_of_the_last_seconds():
 
 
 def test_more_windows_than_samples_shorten_the_time_not_the_rate():
-    throughput = Throughput(maximum_samples=4)
-    for number in range(1, 101):
-        throughput.add(START + number * 0.01, [1], [{"in": 3}], [{}])
-    rates = throughput.rates(1, START + 1)
-    assert rates.tuples_in == pytest.approx(300)
-    assert rates.seconds == pytest.approx(0.04)
+    throughput = Throughput()
+    for number in range(1, 1_101):
+        throughput.add(START + number * 0.001, [1], [{"in": 3}], [{}])
+    rates = throughput.rates(1, START + 1.1)
+    assert rates.tuples_in == pytest.approx(3000)
+    assert rates.seconds == pytest.approx(1.0)
 
 
 def test_a_clock_that_was_set_back_divides_by_nothing():

@@ -52,3 +52,25 @@ class Plan:
     @property
     def topology(self):
         return Topology(tuple(self.nodes), tuple(self.edges))
+
+
+def chain(*titles, stages=None):
+    """A chain of operators, one container each."""
+    last, shape = len(titles), ("Operator", 0, 1, False)
+    nodes = [
+        OperatorNode(
+            number,
+            title,
+            title,
+            *shape,
+            "input" if number == 1 else "output" if number == last else "operator",
+            False,
+            number - 1,
+            stages[number - 1] if stages else number - 1,
+            ("input",) if number > 1 else (),
+            ("output",) if number < last else (),
+        )
+        for number, title in enumerate(titles, 1)
+    ]
+    edges = [StreamEdge(f"s{one}", one, "output", one + 1, "input") for one in range(1, last)]
+    return Topology(tuple(nodes), tuple(edges))

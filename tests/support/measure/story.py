@@ -14,7 +14,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.topology import chain
+from support.measure.partitioned import chain
 
 WIDTH = 1.0
 TOPOLOGY = chain("read", "sum", "write")

@@ -63,7 +63,11 @@ AGE_BOUNDS_SECONDS = (
 # fmt: on
 """Upper bounds, inclusive, of the lifetime counts for Prometheus: 5 ms to a day."""
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
-_KIP_613_STATISTICS = {"minimum": "min", "maximum": "max", "average": "avg"}
+KIP_613_NAMES = {
+    name: f"record-e2e-latency-{short}"
+    for name, short in {"minimum": "min", "maximum": "max", "average": "avg"}.items()
+}
+"""The names of statistics that KIP-613 has; it has no percentiles."""
 
 Buckets = tuple[tuple[int, int], ...]
 
@@ -72,23 +76,6 @@ _FARTHEST = 1 << 61  # microseconds: 73,000 years from 1970
 _NEAR = 1 << 50  # microseconds: 35 years
 _PER_SECOND = 1_000_000
 _LEAST_AHEAD = 1e-6
-
-
-def kip_613_name(statistic: str) -> str:
-    """KIP-613's name of `minimum`, `maximum` or `average` (ours in seconds, KIP-613's in milliseconds).
-
-    >>> kip_613_name("maximum")
-    'record-e2e-latency-max'
-
-    Raises:
-        ValueError: For any other statistic; KIP-613 has no percentiles.
-    """
-    short = _KIP_613_STATISTICS.get(statistic)
-    if short is None:
-        raise ValueError(
-            f"KIP-613 has no `{statistic}`; did you mean one of {', '.join(_KIP_613_STATISTICS)}?"
-        )
-    return f"record-e2e-latency-{short}"
 
 
 # ------------------------------------------------------------------------------------------- in the container
@@ -295,12 +282,13 @@ class AgeFigures:
     negative: int
     minimum: float
     maximum: float
+    total: float
+    oldest_maximum: float
     average: float
     p50: float
     p90: float
     p99: float
     p999: float
-    oldest_maximum: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,8 +409,6 @@ class RecordAges:
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
-        if window_seconds < 1:
-            raise ValueError(f"`window_seconds` must be at least 1; got {window_seconds}; did you mean 60?")
         self._seconds = math.ceil(window_seconds)
         self._series: dict[int, dict[str, _Series]] = {}
 
@@ -459,24 +445,11 @@ class RecordAges:
         if not series.seconds:
             return None
         found = Ages.joined(exactly for _, exactly in series.seconds.values())
-        average, p50, p90, p99, p999 = (
+        within = (
             min(max(value or 0.0, found.minimum), found.maximum)
             for value in (found.total / found.records, *series.recent.quantiles(QUANTILES))
         )
-        return AgeFigures(
-            place,
-            found.level,
-            found.records,
-            found.negative,
-            found.minimum,
-            found.maximum,
-            average,
-            p50,
-            p90,
-            p99,
-            p999,
-            found.oldest_maximum,
-        )
+        return AgeFigures(place, *found, *within)
 
     def inherit(self, operator_id: int, before: int) -> None:
         """An operator of a new plan takes over the ages of another one; both have them for now."""

@@ -151,11 +151,9 @@ class ProgressAnswer(TypedDict):
     window: Annotated[WindowProgressAnswer, "The window as a whole."]
     sources: Annotated[list[SourceAnswer], "The sources."]
     application: Annotated[BacklogAnswer, "The backlog and verdict of the application."]
-    sentence: Annotated[
-        NotRequired[str], "The verdict with what is to blame for it, where there are several regions."
-    ]
     because: Annotated[
-        NotRequired[list[str]], "What is to blame for it, a clause each, where there are several regions."
+        NotRequired[list[str]],
+        "What is to blame for the verdict, a clause each, where there are several regions.",
     ]
     queues: Annotated[
         NotRequired[list[QueueAnswer]], "The queues between regions, where the application has several."

@@ -109,11 +109,11 @@ def partitions_enough(operator: OperatorFigures, load: float) -> int | None:
     """
     hottest, busy = hottest_share(operator), busy_share(operator) * load
     most = 2 * math.ceil(busy * lanes(operator) / ENOUGH)
-    for wanted in range(operator.partitions, most + 1):
-        divides = divided(busy, crowding(operator), lanes(operator), wanted)
-        if max(divides, hottest * busy * lanes(operator)) <= ENOUGH:
-            return wanted
-    return None
+    if hottest * busy * lanes(operator) > ENOUGH:
+        return None
+    numbers = range(operator.partitions, most + 1)
+    fits = (one for one in numbers if divided(busy, crowding(operator), lanes(operator), one) <= ENOUGH)
+    return next(fits, None)
 
 
 def divided(part: float, imbalance: float, partitions: int, wanted: int) -> float:

@@ -36,8 +36,8 @@ MOST_BYTES = 96_000_000
 """All steps take so much at most. With more operators steps are longer, for the same time."""
 _FACTORS = (1, 2, 5, 10, 20, 30, 60)
 _OPERATOR_BYTES = 2 * Kept.COUNT * sum(steps for _, steps in LEVELS)
-_MOST_PENDING, _MOST_FIGURES = 1024, 200_000
-"""Of so many windows, or figures of operators, none waits to be added up."""
+_MOST_PENDING, _MOST_FIGURES = 32, 200_000
+"""Of so many windows, or figures of operators, none waits to be added up: it is to take no millisecond."""
 KEPT_SECONDS = 900.0
 """How long metrics are kept for policies and advice."""
 _LATELY_SECONDS = 60.0

@@ -116,11 +116,6 @@ class SourceBacklog:
     """
 
     def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
-        if not (window_seconds > 0 and interval_seconds > 0):
-            raise ValueError(
-                f"`window_seconds` and `interval_seconds` must be above 0; got {window_seconds!r} and "
-                f"{interval_seconds!r}"
-            )
         self._window = window_seconds
         self._interval = interval_seconds
         self._samples = Samples(_LONG_INTERVALS * interval_seconds, interval_seconds / _SLICES, _FEWEST)

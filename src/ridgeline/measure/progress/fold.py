@@ -47,7 +47,7 @@ from ridgeline.measure.progress.rows import (
     works_of,
 )
 from ridgeline.measure.progress.shape import ProgressShape
-from ridgeline.measure.progress.sources import Done, PartitionedSource
+from ridgeline.measure.progress.sources import Done, SourceLevel
 from ridgeline.measure.progress.verdict import Situation, Verdict, in_application, worst
 from ridgeline.measure.progress.windows import (
     LATE_SHARE,
@@ -95,8 +95,8 @@ class ProgressFold:
         self._topology = Topology((), ())
         self._shape = ProgressShape(self._topology)
         self._averages = Averages()
-        self._sources: dict[str, PartitionedSource] = {}
-        self._former: dict[str, PartitionedSource] = {}
+        self._sources: dict[str, SourceLevel] = {}
+        self._former: dict[str, SourceLevel] = {}
         """Those that the plan does not have, until it counts."""
         self._stuck_outputs: dict[str, str] = {}
         """Why committed results of outputs do not get through."""
@@ -131,7 +131,7 @@ class ProgressFold:
                 backlog = SourceBacklog(
                     window_seconds=self._window_seconds, interval_seconds=self._interval_seconds
                 )
-                source = PartitionedSource(partitions, backlog)
+                source = SourceLevel(partitions, backlog)
             elif source.partitions != partitions:
                 source.repartition(partitions)
             self._sources[name] = source
@@ -174,7 +174,7 @@ class ProgressFold:
     def _void(self, window_id: int) -> None:
         """Forget what this window and later ones have taken from sources: they run again."""
         for source in self._sources.values():
-            source.ledger.void(window_id)
+            source.void(window_id)
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
@@ -209,7 +209,7 @@ class ProgressFold:
         self._add_work(event, window)
         return True
 
-    def _source_of(self, operator: int) -> PartitionedSource | None:
+    def _source_of(self, operator: int) -> SourceLevel | None:
         """The source that a physical operator is of; None for those that are no inputs."""
         node = self._topology.by_id.get(operator)
         return None if node is None else self._sources.get(node.name)
@@ -220,9 +220,8 @@ class ProgressFold:
             source = self._source_of(report.id) if report.work is not None else None
             if report.work is None or source is None or report.id not in source.partitions:
                 continue
-            source.ledger.answer(report.id, event.at, *report.work)
-            if report.state == "done":
-                source.ledger.taken(window.id, report.id, report.work[0], report.before)
+            taken_by = window.id if report.state == "done" else None
+            source.report(report.id, event.at, report.work, taken_by, report.before)
 
     def _note_progress(self, at: float) -> None:
         """A report shows that windows progress."""
@@ -591,7 +590,7 @@ class ProgressFold:
             self._late_seconds(now),
             source.backlog.as_of,
         )
-        ahead = source.ledger.taken_ahead(source.partitions)
+        ahead = source.taken_ahead
         usual = (state.drain_per_second or 0.0) * _FLOWS_WINDOWS * width
         return in_application(
             Situation(

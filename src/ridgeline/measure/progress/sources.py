@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ridgeline.measure.events import SourceAsked, SourceProgress, SourceTaken
@@ -63,6 +63,23 @@ class _Partition:
             self.totals.pop()
         self.totals.append((at, arrived))
 
+    @property
+    def known(self) -> bool:
+        """A window in flight or committed was reported."""
+        return bool(self.taken) or self.committed is not None
+
+    def held(self, window_id: int) -> float:
+        """The records that a window in flight holds."""
+        before = max(
+            [self.committed or 0.0, *(one for number, one in self.taken.items() if number < window_id)]
+        )
+        return max(0.0, self.taken.get(window_id, 0.0) - before)
+
+    def processed(self, done: Mapping[int, float]) -> float:
+        """The records processed. `done`: by window in flight, which part of what it holds is."""
+        held = (self.held(number) * done.get(number, 0.0) for number in self.taken)
+        return (self.committed or 0.0) + sum(held)
+
     def arrived(self, now: float | None, seconds: float) -> Estimate:
         """All that has arrived by `now`; None: by the last answer, so that it is exact.
 
@@ -97,120 +114,6 @@ class _Partition:
         return (last - first[1]) / span if span >= _LEAST_SPAN_SECONDS else None
 
 
-class Ledger:
-    """Keeps the books of one Python input over all its partitions."""
-
-    def __init__(self) -> None:
-        self._partitions: dict[int, _Partition] = {}
-
-    def repartition(self, partitions: Collection[int]) -> None:
-        """Others report from now on."""
-        self._partitions = {one: kept for one, kept in self._partitions.items() if one in partitions}
-
-    def answer(
-        self,
-        partition: int,
-        at: float,
-        consumed: float | None,
-        remaining: float | None,
-        *,
-        looked: bool = False,
-    ) -> None:
-        """A partition was asked at a time. `looked`: at the end of a window, in which it looks."""
-        self._of(partition).answer(at, consumed, remaining, looked=looked)
-
-    def taken(
-        self, window_id: int, partition: int, consumed: float | None, before: float | None = None
-    ) -> None:
-        """The records that a partition has taken by the end of a window in flight.
-
-        `before`: by its begin, where that is known. All of it was committed by a run before.
-        """
-        one = self._of(partition)
-        if consumed is not None:
-            one.taken[window_id] = consumed
-            if one.committed is None:
-                one.committed = before
-
-    @property
-    def known(self) -> bool:
-        """True if a window in flight or committed was reported."""
-        return any(one.taken or one.committed is not None for one in self._partitions.values())
-
-    def committed(self, window_id: int, partition: int, consumed: float | None) -> None:
-        """A window is committed with what a partition has taken by its end."""
-        one = self._of(partition)
-        one.committed = consumed
-        one.taken = {number: taken for number, taken in one.taken.items() if number > window_id}
-
-    def void(self, first: int) -> None:
-        """Windows from this one on begin again: reports of them do not count."""
-        for one in self._partitions.values():
-            one.taken = {number: taken for number, taken in one.taken.items() if number < first}
-
-    def consumed(self, partitions: Collection[int], done: Mapping[int, float]) -> tuple[float | None, bool]:
-        """The records processed, and whether that is counted.
-
-        `done`: by window in flight, which part of what it holds is processed.
-        """
-        amount, counted = 0.0, True
-        for partition in partitions:
-            one = self._partitions.get(partition)
-            before = None if one is None else one.committed
-            if one is None or (before is None and not one.taken):
-                return None, False
-            before = before or 0.0
-            amount += before
-            for window_id, taken in sorted(one.taken.items()):
-                held, before = max(0.0, taken - before), max(before, taken)
-                counted = counted and not held
-                amount += held * done.get(window_id, 0.0)
-        return amount, counted
-
-    def knows(self, partitions: Collection[int], window_id: int) -> bool:
-        """True if all partitions have said what a window holds."""
-        known = (self._partitions.get(partition) for partition in partitions)
-        return all(one is not None and window_id in one.taken for one in known)
-
-    def held(self, partitions: Collection[int], window_id: int) -> float:
-        """The records that a window in flight holds."""
-        found = 0.0
-        for partition in partitions:
-            one = self._partitions.get(partition)
-            if one is not None and window_id in one.taken:
-                before = max(
-                    (taken for number, taken in one.taken.items() if number < window_id),
-                    default=one.committed or 0.0,
-                )
-                found += max(0.0, one.taken[window_id] - before)
-        return found
-
-    def taken_ahead(self, partitions: Collection[int]) -> float:
-        """The records that windows in flight hold, processed or not."""
-        ahead = 0.0
-        for partition in partitions:
-            one = self._partitions.get(partition)
-            if one is not None and one.taken:
-                ahead += max(0.0, max(one.taken.values()) - (one.committed or 0.0))
-        return ahead
-
-    def arrived(self, partitions: Collection[int], now: float | None, seconds: float) -> Estimate:
-        """All that has arrived, of all partitions."""
-        return total(
-            UNKNOWN if (one := self._partitions.get(partition)) is None else one.arrived(now, seconds)
-            for partition in partitions
-        )
-
-    def as_of(self, partitions: Collection[int]) -> float:
-        """When the partition was asked that was not asked for longest."""
-        return min(
-            (self._partitions[one].at for one in partitions if one in self._partitions), default=-math.inf
-        )
-
-    def _of(self, partition: int) -> _Partition:
-        return self._partitions.setdefault(partition, _Partition())
-
-
 def _sum(consumed: float | None, remaining: float | None) -> float | None:
     """The records that have arrived; negative `remaining` is infinite."""
     if consumed is None or remaining is None or math.isnan(remaining) or math.isnan(consumed):
@@ -242,7 +145,7 @@ class Done:
 
 
 @dataclass(slots=True)
-class PartitionedSource:
+class SourceLevel:
     """Brings together what the partitions of one input operator report, or the whole source.
 
     `backlog` follows their sum. It includes records that windows in flight have taken and not processed.
@@ -268,7 +171,8 @@ class PartitionedSource:
     window_ended: bool = True
     paced: bool = False
     """It holds back records that are not due: these are no backlog."""
-    ledger: Ledger = field(default_factory=Ledger)
+    _books: dict[int, _Partition] = field(default_factory=dict)
+    """Of a Python input, by partition what it has said."""
     _counted: float | None = None
     _commits: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_COMMITS))
     """When windows were committed, and what had been consumed."""
@@ -285,7 +189,7 @@ class PartitionedSource:
         self.latest = {
             one: report for one, report in self.latest.items() if report.whole or one in partitions
         }
-        self.ledger.repartition(partitions)
+        self._books = {one: kept for one, kept in self._books.items() if one in partitions}
 
     @property
     def whole(self) -> bool:
@@ -304,9 +208,10 @@ class PartitionedSource:
             self.latest = {one: report for one, report in self.latest.items() if not report.whole} | {
                 event.operator: event
             }
-            self.ledger.committed(event.window_id, event.operator, event.consumed)
-            asked = event.asked or event.at
-            self.ledger.answer(event.operator, asked, event.consumed, event.remaining, looked=True)
+            book = self._book(event.operator)
+            book.committed = event.consumed
+            book.taken = {one: taken for one, taken in book.taken.items() if one > event.window_id}
+            book.answer(event.asked or event.at, event.consumed, event.remaining, looked=True)
         self.waiting = True
         return event.whole or all(
             one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions
@@ -320,9 +225,58 @@ class PartitionedSource:
     def ahead(self, event: SourceTaken, *, takes: bool) -> None:
         """Take in what a partition has taken by now. `takes`: in its last window, which is in flight."""
         self._of(event)
-        if takes:
-            self.ledger.taken(event.window_id, event.operator, event.consumed, event.before)
-        self.ledger.answer(event.operator, event.asked, event.consumed, event.remaining)
+        taken_by = event.window_id if takes else None
+        self.report(event.operator, event.asked, (event.consumed, event.remaining), taken_by, event.before)
+
+    def report(
+        self,
+        partition: int,
+        at: float,
+        work: tuple[float | None, float | None],
+        taken_by: int | None,
+        before: float | None,
+    ) -> None:
+        """A partition has said what it has consumed, and what remains.
+
+        `taken_by`: the window in flight by whose end it had consumed that. `before`: by its begin, where that
+        is known. All of it was committed by a run before.
+        """
+        book = self._book(partition)
+        if taken_by is not None and work[0] is not None:
+            book.taken[taken_by] = work[0]
+            book.committed = before if book.committed is None else book.committed
+        book.answer(at, *work, looked=False)
+
+    def void(self, first: int) -> None:
+        """Windows from this one on begin again: reports of them do not count."""
+        for book in self._books.values():
+            book.taken = {number: taken for number, taken in book.taken.items() if number < first}
+
+    def _book(self, partition: int) -> _Partition:
+        return self._books.setdefault(partition, _Partition())
+
+    @property
+    def taken_ahead(self) -> float:
+        """The records that windows in flight hold, processed or not."""
+        return sum(
+            max(0.0, max(one.taken.values()) - (one.committed or 0.0))
+            for one in self._books.values()
+            if one.taken
+        )
+
+    def consumed(self, done: Mapping[int, float]) -> tuple[float | None, bool]:
+        """The records processed, and whether that is counted. `done`: as in `Done.parts`."""
+        books = [self._books.get(partition) for partition in self.partitions]
+        known = [book for book in books if book is not None and book.known]
+        if len(known) < len(books):
+            return None, False
+        counted = not any(book.held(number) for book in known for number in book.taken)
+        return sum(book.processed(done) for book in known), counted
+
+    def _arrived(self, now: float | None) -> Estimate:
+        """All that has arrived, of all partitions."""
+        books = (self._books.get(partition) for partition in self.partitions)
+        return total(UNKNOWN if book is None else book.arrived(now, _RATE_SECONDS) for book in books)
 
     def flush(self, at: float, done: Done) -> None:
         """Make a sample of what committed windows have reported, if anything waits for it."""
@@ -376,7 +330,9 @@ class PartitionedSource:
     def _is_followed(self, at: float) -> bool:
         """True if its partitions report, and it is not asked as a whole."""
         return (
-            (bool(self.latest) or self.ledger.known) and not self.whole and at - self.asked_at > ASKED_SECONDS
+            (bool(self.latest) or any(book.known for book in self._books.values()))
+            and not self.whole
+            and at - self.asked_at > ASKED_SECONDS
         )
 
     @property
@@ -390,7 +346,10 @@ class PartitionedSource:
         It takes the place of one just before that was no end of a window. None is made before a report
         of the records that a window holds which has just got its turn.
         """
-        if done.silent is not None and not self.ledger.knows(self.partitions, done.silent[0]):
+        if done.silent is not None and not all(
+            partition in self._books and done.silent[0] in self._books[partition].taken
+            for partition in self.partitions
+        ):
             return
         replaces = self._between_ends and at - self._sampled_at < _BETWEEN_SECONDS
         self._sample(at, done, counts=done.late, replaces=replaces)
@@ -422,19 +381,19 @@ class PartitionedSource:
             restarted=restarted,
             replaces=replaces,
         )
-        arrived = self.ledger.arrived(self.partitions, None, _RATE_SECONDS)
-        self.backlog.arrived(self.ledger.as_of(self.partitions), arrived.value)
+        as_of = min((book.at for book in self._books.values()), default=-math.inf)
+        self.backlog.arrived(as_of, self._arrived(None).value)
 
     def _amounts(self, at: float, done: Done, *, by_now: bool) -> tuple[float | None, Estimate]:
         """The records processed, and those that wait by now, or by when the source was asked last."""
         parts = done.parts
         if done.silent is not None:
             window, seconds = done.silent
-            held = self.ledger.held(self.partitions, window)
+            held = sum(book.held(window) for book in self._books.values())
             if held > 0:
                 parts = {**parts, window: min(_ALMOST, self._lately_per_second() * seconds / held)}
-        consumed, counted = self.ledger.consumed(self.partitions, parts)
-        arrived = self.ledger.arrived(self.partitions, at if by_now else None, _RATE_SECONDS)
+        consumed, counted = self.consumed(parts)
+        arrived = self._arrived(at if by_now else None)
         if consumed is None or arrived.value is None:
             reports = [self.latest.get(one) for one in self.partitions]
             return consumed, total(_amount(None if one is None else one.remaining) for one in reports)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ridgeline.measure.progress.counts import Counts, PortNumbers, Ports
 
-_SHORTEST_SECONDS = 0.001  # so that it is not lost beside seconds since 1970
+_MOST_SAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Throughput:
 
     A window's tuples count as spread evenly over the time since the window before ended. A rate is the tuples
     of the last interval over the interval. Of a window that began before it only the share within it counts.
-    Where less is known (the application has just begun, or more than `maximum_samples` windows fit into the
+    Where less is known (the application has just begun, or more than `_MOST_SAMPLES` windows fit into the
     interval), it is over what is known. If windows are longer than the interval, it is the rate of the last
     window. With windows that divide the interval this is Apex's figure, which goes back by whole windows
     until they cover it.
@@ -57,17 +57,8 @@ class Throughput:
     in it.
     """
 
-    def __init__(
-        self, interval_seconds: float = 10.0, maximum_samples: int = 1000, window_seconds: float = 1.0
-    ) -> None:
-        if min(interval_seconds, window_seconds) < _SHORTEST_SECONDS or maximum_samples < 1:
-            raise ValueError(
-                f"`interval_seconds` and `window_seconds` must be at least {_SHORTEST_SECONDS} and "
-                "`maximum_samples` at least 1; "
-                f"got {interval_seconds}, {window_seconds} and {maximum_samples}"
-            )
+    def __init__(self, interval_seconds: float = 10.0, window_seconds: float = 1.0) -> None:
         self._interval = interval_seconds
-        self._most = maximum_samples
         self._first = window_seconds
         self._ports = Ports()
         self._begun: dict[int, float] = {}
@@ -96,7 +87,7 @@ class Throughput:
         self._append(at, self._totals[-1], operators, tuples_in, tuples_out)
         before = at - self._interval
         ends = self._ends
-        gone = max(0, len(ends) - 1 - self._most, min(bisect_right(ends, before) - 1, len(ends) - 3))
+        gone = max(0, len(ends) - 1 - _MOST_SAMPLES, min(bisect_right(ends, before) - 1, len(ends) - 3))
         del self._ends[:gone], self._totals[:gone]
 
     def _append(

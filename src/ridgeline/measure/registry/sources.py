@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Literal
 
-from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, kip_613_name
+from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, KIP_613_NAMES
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.progress import SourceAnswer
 from ridgeline.measure.answers.regions import QueueAnswer
@@ -278,7 +278,7 @@ RECORDS = (
             "`level`: KIP-613's.",
             advice,
             labels=_RECENT,
-            aliases=(f"KIP-613 `{kip_613_name(statistic)}` (there in milliseconds)",),
+            aliases=(f"KIP-613 `{KIP_613_NAMES[statistic]}` (there in milliseconds)",),
             read=partial(_recent, field=field),
         )
         for statistic, field, advice in _STATISTICS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from ridgeline.measure.answers.windows import PathStepAnswer
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR
@@ -46,6 +47,33 @@ def _slack(scrape: Scrape) -> Labelled:
             yield scrape.labels_of[title], seconds(ms)
 
 
+_SLOTS = {
+    "silent": (
+        "How often the host of a slot did not answer for a while.",
+        "The network between hosts is cut or overloaded, or a host stands still: see the log for which.",
+    ),
+    "lost": (
+        "Slots that were lost: their process died, or its host is out of reach.",
+        "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
+    ),
+    "restarted": (
+        "Processes that took the place of a slot that was lost.",
+        "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
+    ),
+    "reduced": (
+        "How often all containers moved to fewer slots, since Spark had too few cores for long.",
+        "Windows take longer: give Spark the cores again, and containers spread again by themselves.",
+    ),
+    "misplaced": (
+        "Slots that stay on another host than their streams' locality asks for.",
+        "Tuples cross the network: free a core on that host, and restart the application.",
+    ),
+    "speculated": (
+        "Slots that were late by their own past, so that the spare one ran their containers.",
+        "Several a minute: a host is slow or overloaded, or `speculation_multiplier` is too low.",
+    ),
+}
+"""What is counted of slots, and what to do about it."""
 WINDOWS = (
     ScrapedMetric(
         "window_latency_seconds",
@@ -99,42 +127,9 @@ WINDOWS = (
         "Compare with `slots`.",
         read=one(lambda scrape: scrape.slots.wanted),
     ),
-    ScrapedMetric(
-        "slots_silent_total",
-        "How often the host of a slot did not answer for a while.",
-        "The network between hosts is cut or overloaded, or a host stands still: see the log for which.",
-        read=one(lambda scrape: scrape.slots.silent),
-    ),
-    ScrapedMetric(
-        "slots_lost_total",
-        "Slots that were lost: their process died, or its host is out of reach.",
-        "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
-        read=one(lambda scrape: scrape.slots.lost),
-    ),
-    ScrapedMetric(
-        "slots_restarted_total",
-        "Processes that took the place of a slot that was lost.",
-        "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
-        read=one(lambda scrape: scrape.slots.restarted),
-    ),
-    ScrapedMetric(
-        "slots_reduced_total",
-        "How often all containers moved to fewer slots, since Spark had too few cores for long.",
-        "Windows take longer: give Spark the cores again, and containers spread again by themselves.",
-        read=one(lambda scrape: scrape.slots.reduced),
-    ),
-    ScrapedMetric(
-        "slots_misplaced_total",
-        "Slots that stay on another host than their streams' locality asks for.",
-        "Tuples cross the network: free a core on that host, and restart the application.",
-        read=one(lambda scrape: scrape.slots.misplaced),
-    ),
-    ScrapedMetric(
-        "slots_speculated_total",
-        "Slots that were late by their own past, so that the spare one ran their containers.",
-        "If it is several a minute, a host is slow or overloaded, or `speculation_multiplier` is too low for "
-        "windows that differ much.",
-        read=one(lambda scrape: scrape.slots.speculated),
+    *(
+        ScrapedMetric(f"slots_{what}_total", text, advice, read=one(attrgetter(f"slots.{what}")))
+        for what, (text, advice) in _SLOTS.items()
     ),
     ScrapedMetric(
         "state_compactions_total",
