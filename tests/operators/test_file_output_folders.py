@@ -19,7 +19,7 @@ from ridgeline.connect.window_output import WindowOutput
 from ridgeline.operators import FileOutput
 from ridgeline.testing import END_WINDOW, ConnectorTarget, Faults, ListInput, connector_checks, run_local
 from support.depth import deep
-from support.operators.harness import Driven, batch
+from support.operators.harness import Driven, Published, batch
 from support.operators.publishing import Driver, Life, Steps, Store, die_at_any_step, read
 from support.testing.shares import share
 
@@ -84,7 +84,9 @@ def test_columns_that_make_no_folders(tmp_path: Path) -> None:
         run_local(application(tmp_path, partition_by=["county"]))
     with pytest.raises(ValidationError, match="must name each column once"):
         run_local(application(tmp_path, partition_by=["day", "day"]))
-    part = Driven(FileOutput(path=tmp_path, partition_by=["n"]))
+    output = FileOutput(path=tmp_path, partition_by=["n"])
+    Published(output, tmp_path)
+    part = Driven(output)
     with pytest.raises(RidgelineError, match=r"1001 folders.*fewer values"):
         part.window(batch(n=range(1001), m=range(1001)))
     with pytest.raises(RidgelineError, match="a value of double cannot name a folder"):

@@ -301,7 +301,7 @@ def renames_not_settled(patch):
 
 def published_files_not_looked_for(patch):
     """A driver that starts believes the marker alone."""
-    patch.setattr(FilePublisher, "_last_windows", lambda self: [])
+    patch.setattr(FilePublisher, "_last_windows", lambda self, folder: [])
 
 
 def segments_of_later_windows_removed(patch):

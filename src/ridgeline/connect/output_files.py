@@ -171,6 +171,12 @@ class OutputFiles:
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
         return sorted(str(info.base_name) for info in self._files.get_file_info(selector))
 
+    def below(self, folder: str) -> list[str]:
+        """The files at any depth in a folder, by their paths from there; none if it does not exist."""
+        selector = pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        infos = self._files.get_file_info(selector)
+        return sorted(str(info.path)[len(folder) :].strip("/") for info in infos if info.is_file)
+
     def sizes(self, folder: str) -> dict[str, int]:
         """The files directly in a folder with their sizes in bytes; empty if the folder does not exist."""
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
@@ -220,7 +226,7 @@ class MemoryFiles(OutputFiles):
 
     def remove_folder(self, path: str) -> None:
         """Delete all that is in a folder."""
-        for name in self._below(path):
+        for name in self.below(path):
             self.delete(f"{path}/{name}")
 
     def make_folder(self, path: str) -> None:
@@ -234,7 +240,7 @@ class MemoryFiles(OutputFiles):
 
     def is_folder(self, path: str) -> bool:
         """True if there is a file in it."""
-        return bool(self._below(path))
+        return bool(self.below(path))
 
     def is_file(self, path: str) -> bool:
         """True if the file exists."""
@@ -246,13 +252,14 @@ class MemoryFiles(OutputFiles):
 
     def names(self, folder: str) -> list[str]:
         """The names of files and folders directly in a folder, sorted."""
-        return sorted({name.partition("/")[0] for name in self._below(folder)})
+        return sorted({name.partition("/")[0] for name in self.below(folder)})
 
     def sizes(self, folder: str) -> dict[str, int]:
         """The files directly in a folder with their sizes in bytes."""
-        return {name: len(self._all[f"{folder}/{name}"]) for name in self._below(folder) if "/" not in name}
+        return {name: len(self._all[f"{folder}/{name}"]) for name in self.below(folder) if "/" not in name}
 
-    def _below(self, folder: str) -> list[str]:
+    def below(self, folder: str) -> list[str]:
+        """The files at any depth in a folder."""
         inside = f"{folder}/"
         return [path.removeprefix(inside) for path in list(self._all) if path.startswith(inside)]
 

@@ -10,12 +10,14 @@ from the same segments. To publish:
    is checked and renamed);
 2. check that this driver still owns the checkpoint;
 3. rename the file to `<operator>-<run id>-<first window>-<last window>.<format>`, and sync the folder;
-4. rename the marker `published-<window>`;
-5. delete the segments.
+4. do the same for each folder of `partition_by`, and for each schema;
+5. rename the marker `published-<window>`;
+6. delete the segments.
 
 A driver that starts takes the next epoch, deletes the `.tmp` files of earlier ones, and looks for what is
 published. An earlier driver that passed step 2 has by then renamed its file in step 3, or fails to. Windows
-up to the marker, or up to a published file's last window, are published, whatever segments are left. The
+up to the marker, or in its folder up to a published file's last window, are published, whatever segments are
+left. The
 marker is needed because readers may remove the files. The hidden folder and the marker are created at the
 first start of a run and stay. Where they are missing, the folder is not the one that the run has written to.
 """
@@ -24,12 +26,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,28 +47,29 @@ from ridgeline.operators._segments import DamagedError, Marker, Segment, check, 
 
 
 class Published(NamedTuple):
-    """A published file: its name in the output's folder, and its windows."""
+    """A published file: its folder within the output's, its name with that, and its windows."""
 
+    folder: str
     name: str
     first: int
     last: int
 
 
-def published(files: OutputFiles, prefix: str, format: str = "(?:parquet|jsonl)") -> list[Published]:
-    """The published files of a run that are there. Raises OSError."""
-    pattern = re.compile(rf"{re.escape(prefix)}-(\d+)-(\d+)\.{format}")
-    found = [(name, pattern.fullmatch(name)) for name in files.names(files.root)]
-    return [Published(name, int(windows[1]), int(windows[2])) for name, windows in found if windows]
+def published(names: Sequence[str], prefix: str, format: str = "(?:parquet|jsonl)") -> list[Published]:
+    """The published files of a run among these names."""
+    pattern = re.compile(rf"(?:(.+)/)?{re.escape(prefix)}-(\d+)-(\d+)\.{format}")
+    found = [(name, pattern.fullmatch(name)) for name in names]
+    return [Published(one[1] or "", name, int(one[2]), int(one[3])) for name, one in found if one]
 
 
 class Rewound:
     """A rewind, as a state has it: back from window `from` to window `to`.
 
-    `rows`: the windows whose rows were not published as of `to`, each with how many there were. None: the
-    output was not there then, so a file with rows of both is not its own.
+    `rows`: the windows whose rows were not published as of `to`, each with how many there were, and the
+    folder. None: the output was not there then, so a file with rows of both is not its own.
     """
 
-    def __init__(self, to: int, rows: Sequence[Sequence[int]] | None, **windows: int) -> None:
+    def __init__(self, to: int, rows: Sequence[tuple[int, int, str]] | None, **windows: int) -> None:
         self.to, self.rows = to, rows
         self.last = windows["from"]
 
@@ -80,27 +82,39 @@ def take_back(
     `prefix`: with it the names of the files begin. Files that readers have taken away are theirs. Raises
     RidgelineError if a file to be cut is not as it was published, FencedError, OSError.
     """
-    for file in published(files, prefix, format):
+    for file in published(_shown(files), prefix, format):
         if not rewound.to < file.last <= rewound.last:
             continue
         if file.first <= rewound.to:
             if rewound.rows is None:
                 continue
-            kept = [(window, rows) for window, rows in rewound.rows if window >= file.first]
+            own = [(window, rows) for window, rows, folder in rewound.rows if folder == file.folder]
+            kept = [(window, rows) for window, rows in own if window >= file.first]
             last = kept[-1][0] if kept else rewound.to
             unfinished = f"{folder}/merged-e{context.epoch}.tmp"
             _cut(files, f"{files.root}/{file.name}", unfinished, sum(rows for _, rows in kept))
-            files.move(unfinished, f"{folder}/rewound-{prefix}-{file.first:010d}-{last:010d}.{format}")
+            name = f"{prefix}-{file.first:010d}-{last:010d}.{format}"
+            name = quote(f"{file.folder}/{name}" if file.folder else name, safe="")
+            files.move(unfinished, f"{folder}/rewound-{name}")
             files.sync(folder)
         context.check_owner()
         files.delete(f"{files.root}/{file.name}")
-    files.sync(files.root)
+        files.sync(f"{files.root}/{file.folder}")
     for name in files.names(folder):
         if name.startswith("rewound-"):
-            target = f"{files.root}/{name.removeprefix('rewound-')}"
+            target = f"{files.root}/{unquote(name.removeprefix('rewound-'))}"
             context.check_owner()
             files.move(f"{folder}/{name}", target)
-            files.sync(files.root)
+            files.sync(target.rpartition("/")[0])
+
+
+def _shown(files: OutputFiles) -> list[str]:
+    """The files at any depth that readers see."""
+    return [name for name in files.below(files.root) if not any(map(_is_hidden, name.split("/")))]
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".")
 
 
 def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:
@@ -148,13 +162,14 @@ _ENDINGS = (".parquet", ".jsonl")
 
 
 class Settings(NamedTuple):
-    """The properties of a `FileOutput`."""
+    """The properties of a `FileOutput`. `divided`: rows go to folders."""
 
     path: str
     format: str
     roll_seconds: float
     roll_bytes: int
     mode: str
+    divided: bool = False
 
 
 class FilePublisher(Publisher):
@@ -163,20 +178,15 @@ class FilePublisher(Publisher):
     groups_windows = True
     only_files = True
 
-    def __init__(self, settings: Settings, *, left: bool = False) -> None:
-        """`left`: the run publishes there no more, perhaps in the same folder in another format."""
-        self._settings, self._left = settings, left
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._found = False
         """Whether its folder was there once: without it later, a mount is gone."""
 
-    @classmethod
-    def of_state(cls, state: Any) -> Self:
-        """One for the folder and format of a state; it publishes what waits when it is closed."""
-        return cls(Settings(state["path"], state["format"], math.inf, sys.maxsize, "append"), left=True)
-
     def place(self) -> str:
         """The folder, and in which format."""
-        return f"{self._settings.format} files in {self._settings.path}"
+        where = "folders of " if self._settings.divided else ""
+        return f"{self._settings.format} files in {where}{self._settings.path}"
 
     def open(self, context: PublisherContext, state: Any) -> None:
         """Load the list of unpublished segments, and delete what a crash left.
@@ -195,18 +205,13 @@ class FilePublisher(Publisher):
         self._synced: int | None = None
         """Where the marker was when its folder was last synced; None: it is not known."""
         self._rolls = False
-        self._renamed = ""
-        """The published file that has its name, and whose segments are there still."""
-        self._void_after = self._window
-        """Segments staged after this window are void: those of a place that was left are removed by that."""
+        self._renamed: set[str] = set()
+        """The published files that have their names, and whose segments are there still."""
         self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
         try:
-            if state is not None and "folders" in state:  # it was divided before
-                self._finish_folders(state)
-                self._make_folder()
-            elif state is None:
+            if state is None:
                 self._begin()
             elif self._is_here(state):
                 self._resume(state)
@@ -220,8 +225,7 @@ class FilePublisher(Publisher):
 
     def _is_here(self, state: Any) -> bool:
         """Whether a state is of this path, format and name."""
-        name = state.get("name", self._context.operator)
-        return (state["path"], state["format"], name) == (
+        return (state["path"], state["format"], state["name"]) == (
             self._settings.path,
             self._settings.format,
             self._context.operator,
@@ -283,15 +287,6 @@ class FilePublisher(Publisher):
             self._roll_between_windows()
 
     @property
-    def waits(self) -> bool:
-        """Whether it has segments that are not published."""
-        return bool(self._pending)
-
-    def empty_state(self, window_id: int) -> Any:
-        """The state after a window in which nothing waited."""
-        return self._state(window_id, [])
-
-    @property
     def visible(self) -> int | None:
         """The last window whose rows readers see; None if all committed windows are published."""
         return self._pending[0].window - 1 if self._pending else None
@@ -329,7 +324,7 @@ class FilePublisher(Publisher):
         pending = [segment for segment in self._pending if segment.window <= window_id]
         if self._files.is_folder(self._folder):
             self._files.sync(self._folder)  # the record names where the marker is
-        rows = [[segment.window, segment.rows] for segment in waited] if state else None
+        rows = [[one.window, one.rows, one.folder] for one in waited] if state else None
         return self._state(at, pending, rewound={"to": window_id, "from": self._window, "rows": rows})
 
     # A fresh run, and a continued one -----------------------------------------------------------------------
@@ -337,8 +332,10 @@ class FilePublisher(Publisher):
     def _begin(self) -> None:
         """Prepare the folder at the first start on this checkpoint: files in it belong to others."""
         mode, ours = self._settings.mode, f"-{self._context.run_id}-"
-        names = self._files.names(self._root) if mode != "append" else []
-        others = [name for name in names if ours not in name and not name.startswith(".")]
+        names: list[str] = []
+        if mode != "append":
+            names = _shown(self._files) if self._settings.divided else self._files.names(self._root)
+        others = [name for name in names if ours not in name and not _is_hidden(name)]
         if mode == "error" and others:
             raise RidgelineError(
                 f"`{self._context.operator}`: folder `{self._settings.path}` is not empty; "
@@ -385,14 +382,7 @@ class FilePublisher(Publisher):
             before = FilePublisher(
                 self._settings._replace(path=state["path"], format=state["format"], mode="append")
             )
-            before.open(replace(self._context, operator=state.get("name", self._context.operator)), state)
-            before.close()
-
-    def _finish_folders(self, state: Any) -> None:
-        """Publish what waits in the folders of `partition_by`, which it had before."""
-        for own in state["folders"].values():
-            before = FilePublisher.of_state(own)
-            before.open(self._context, own)
+            before.open(replace(self._context, operator=state["name"]), state)
             before.close()
 
     def _resume(self, state: Any) -> None:
@@ -416,24 +406,27 @@ class FilePublisher(Publisher):
         if "rewound" in state:
             rewound, own = Rewound(**state["rewound"]), (self._prefix, self._settings.format)
             take_back(self._files, self._folder, *own, rewound, self._context)
-            self._void_after = rewound.to
-        covered = max([marked, *self._last_windows()])
-        self._check_not_beyond(covered)
-        self._pending = [segment for segment in self._pending if segment.window > covered]
+        folders = {"", *(segment.folder for segment in self._pending)}
+        covered = {folder: max([marked, *self._last_windows(folder)]) for folder in folders}
+        most = max(covered.values())
+        self._check_not_beyond(most)
+        self._pending = [one for one in self._pending if one.window > covered[one.folder]]
         for segment in self._pending:
             if segment.name not in hidden:
                 raise self._lost(segment, "it is missing")
             if (found := hidden[segment.name]) != segment.bytes:
                 raise self._lost(segment, f"it has {found} bytes, it was written with {segment.bytes}")
-        if covered > marked:
-            self._files.sync(self._root)  # the driver that has renamed the file may have died before
-            self._marker.move(covered)
+        if most > marked:
+            for folder, last in covered.items():
+                if last > marked:  # the driver that has renamed the file may have died before
+                    self._files.sync(self._place(folder))
+            self._marker.move(min([most, *(one.window - 1 for one in self._pending[:1])]))
         self._waits_since = state["waits_since"] if self._pending else None
         self._rolls = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)
 
     def _check_not_beyond(self, published: int) -> None:
         """Raise RidgelineError if a window was published that this checkpoint has not committed."""
-        if published > self._window and not self._left:
+        if published > self._window:
             committed = f"window {self._window}" if self._window >= 0 else "no window"
             raise RidgelineError(
                 f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the "
@@ -442,9 +435,12 @@ class FilePublisher(Publisher):
                 "or start anew with another `--checkpoint` and `path`"
             )
 
-    def _last_windows(self) -> list[int]:
-        """The last windows of the run's published files that still exist."""
-        return [file.last for file in published(self._files, self._prefix)]
+    def _last_windows(self, folder: str) -> list[int]:
+        """The last windows of the run's published files in a folder that still exist."""
+        return [file.last for file in published(self._files.names(self._place(folder)), self._prefix)]
+
+    def _place(self, folder: str) -> str:
+        return f"{self._root}/{folder}" if folder else self._root
 
     # Publishing --------------------------------------------------------------------------------------------
 
@@ -457,10 +453,12 @@ class FilePublisher(Publisher):
         self._roll()
 
     def _roll(self) -> None:
-        """Publish all segments as one file, or as one for each schema if it changed meanwhile."""
+        """Publish all segments: as one file for each folder, and each schema if it changed meanwhile."""
+        parts = sorted(self._pending, key=lambda segment: segment.folder)
         try:
-            for _, group in itertools.groupby(list(self._pending), key=lambda segment: segment.schema):
+            for _, group in itertools.groupby(parts, key=lambda one: (one.folder, one.schema)):
                 self._publish_file(list(group))
+            self._settle()
         except DamagedError as error:
             raise self._lost(error.segment, str(error)) from error
         except OSError as error:
@@ -474,13 +472,15 @@ class FilePublisher(Publisher):
             self._clear()
 
     def _publish_file(self, segments: list[Segment]) -> None:
-        """Publish segments of one schema as one file, move the marker, delete the segments.
+        """Publish segments of one folder and schema as one file.
 
         Raises DamagedError, FencedError, OSError. Safe to repeat: the file's name depends on the windows
         only.
         """
+        place = self._place(segments[0].folder)
         name = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
-        if self._renamed != name:  # else it was published before an error, and readers may have removed it
+        target = f"{place}/{name}"
+        if target not in self._renamed:  # else readers may have removed it since, before an error
             try:
                 if len(segments) == 1:
                     check(self._files, self._folder, segments[0])
@@ -489,17 +489,25 @@ class FilePublisher(Publisher):
                     source = self._merged
                     with self._files.writing(source) as out:
                         merge(self._files, self._folder, segments, out, self._settings.format)
+                if place != self._root and not self._files.is_folder(place):
+                    self._files.make_folder(place)
+                    self._files.sync_above(place)
                 self._context.check_owner()
-                self._files.move(source, f"{self._root}/{name}")
+                self._files.move(source, target)
             except OSError:
-                if not self._files.is_file(f"{self._root}/{name}"):
+                if not self._files.is_file(target):
                     raise
                 # else a driver that was fenced off has made it
-            self._renamed = name
-        self._files.sync(self._root)
-        self._marker.move(segments[-1].window)
-        del self._pending[: len(segments)]
-        for segment in segments:
+            self._renamed.add(target)
+        self._files.sync(place)
+
+    def _settle(self) -> None:
+        """All segments are in sight: move the marker, and delete them. Raises OSError."""
+        done, self._pending = self._pending, []
+        if done:
+            self._marker.move(done[-1].window)
+        self._renamed.clear()
+        for segment in done:
             self._files.delete(f"{self._folder}/{segment.name}")
 
     # The hidden folder -------------------------------------------------------------------------------------
@@ -521,13 +529,11 @@ class FilePublisher(Publisher):
         """True if a file of the hidden folder is needed no more, by its name; unknown names stay."""
         marker = self._marker.window_of(name)
         if marker is not None:
-            return marker < self._marker.window and not self._left
+            return marker < self._marker.window
         found = re.fullmatch(r"w(\d+)-.*\.segment|rolling-(\d+)|merged-e(\d+)\.tmp", name)
         segment, rolling, epoch = (
             (int(text) if text else None for text in found.groups()) if found else (None, None, None)
         )
-        if self._left:  # the rest may be that of the folder's other format, in which the run goes on
-            return segment is not None and self._void_after < segment <= self._window
         if epoch is not None:
             return epoch < self._context.epoch
         if rolling is not None:
@@ -538,15 +544,7 @@ class FilePublisher(Publisher):
 
     def _gone(self) -> RidgelineError:
         """The error if the folder is missing, or is not the one of this run."""
-        ours = f"-{self._context.run_id}"
-        names = self._files.names(f"{self._root}/{HIDDEN}")
-        others = [name for name in names if name.endswith(ours) and name != self._prefix]
-        if others:
-            what = (
-                f"has nothing of this operator (no `{self._folder}/published-*`), but `{others[0]}` of this "
-                "run: if the operator was renamed, start it under the name before first, for a window"
-            )
-        elif self._files.is_folder(self._root):
+        if self._files.is_folder(self._root):
             what = (
                 f"has nothing of this run (no `{self._folder}/published-*`): the wrong folder, or not mounted"
             )

@@ -20,7 +20,10 @@ _ROW_GROUP_BYTES = 128 * 2**20
 
 
 class Segment(NamedTuple):
-    """An unpublished segment. `schema`: a fingerprint; `crc32`: of its name and bytes."""
+    """An unpublished segment. `schema`: a fingerprint; `crc32`: of its name and bytes.
+
+    `folder`: in which its rows are published, within the output's; "": in that itself.
+    """
 
     window: int
     name: str
@@ -28,6 +31,7 @@ class Segment(NamedTuple):
     bytes: int
     schema: str
     crc32: int
+    folder: str = ""
 
 
 class DamagedError(Exception):
@@ -149,6 +153,8 @@ class Marker:
 
     def move(self, window: int) -> None:
         """Rename the marker to a window. A driver that was fenced off may already have done the same."""
+        if window == self.window:  # a store copies, then deletes
+            return
         try:
             self._files.move(self.path(self.window), self.path(window))
         except OSError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -16,14 +15,13 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from ridgeline.api.cells.cell import Cache
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError, capped, did_you_mean
-from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.support.files import is_local, local_path, resolve, waiting_for_store
+from ridgeline.api.publisher import Publisher
+from ridgeline.api.support.files import is_local, local_path, waiting_for_store
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.connect.output_files import OutputFiles, SummedStream
-from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
+from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
 
@@ -32,145 +30,6 @@ _LONGEST_NAME = 255
 """The most bytes of the name of a folder that file systems have."""
 _MOST_FOLDERS = 1_000
 """The most folders that a partition writes to in a window: each is a file."""
-_ENDINGS = (".parquet", ".jsonl")
-
-
-class PartitionedFilePublisher(FilePublisher):
-    """Publishes into a folder for each value of the columns, by a `FilePublisher` each. Runs on the driver.
-
-    A folder such as `country=ch` has a hidden folder, a marker and files of its own. Each is published in the
-    order of operations that `_file_publisher` describes. So each folder has the guarantee by itself. Folders
-    are published one after the other.
-
-    The state has the folders with segments that wait. All rows of the others were published, and their
-    markers moved, before the commit that leaves them out. The publisher of a folder begins with the first
-    rows of it: its marker says then which windows are committed.
-    """
-
-    def place(self) -> str:
-        """The folder, and in which format."""
-        return f"{self._settings.format} files in folders of {self._settings.path}"
-
-    def open(self, context: PublisherContext, state: Any) -> None:
-        """Open the publishers of folders with segments that wait. Raises as `FilePublisher.open`."""
-        self._context = context
-        self._window = context.committed
-        self._children: dict[str, FilePublisher] = {}
-        if state is None:
-            try:
-                self._begin()
-            except OSError as error:
-                raise publish_failure(context.operator, self._settings.path, error) from error
-            return
-        if "folders" not in state:  # it was not divided before
-            before = FilePublisher.of_state(state)
-            before.open(context, state)
-            before.close()
-            return
-        self._window = state["window"]
-        for folder, own in state["folders"].items():
-            self._child(folder, own)
-
-    def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        """Add the segments of a window to those of their folders. Raises as `FilePublisher.stage`."""
-        by_folder: dict[str, list[Any]] = {}
-        for folder, *value in values:
-            by_folder.setdefault(folder, []).append(value)
-        folders = {}
-        for folder in sorted(by_folder):
-            if folder not in self._children:
-                self._child(folder, None)
-        for folder, child in self._children.items():
-            if folder in by_folder or child.waits:
-                own = child.stage(window_id, by_folder.get(folder, []))
-                if own["pending"]:
-                    folders[folder] = own
-        return self._of_folders(window_id, folders)
-
-    def _of_folders(self, window_id: int, folders: dict[str, Any]) -> Any:
-        """The state after a window. `folders`: the states of those with segments that wait."""
-        place = {"path": self._settings.path, "format": self._settings.format}
-        return {"window": window_id, **place, "folders": folders}
-
-    def publish(self, window_id: int) -> None:
-        """Publish what is due in each folder. Raises as `FilePublisher.publish`."""
-        self._window = window_id
-        for child in self._children.values():
-            child.publish(window_id)
-
-    def idle(self) -> None:
-        """Publish what is due by time."""
-        for child in self._children.values():
-            child.idle()
-
-    @property
-    def visible(self) -> int | None:
-        """The last window whose rows readers see in all folders."""
-        return min(
-            (one for child in self._children.values() if (one := child.visible) is not None), default=None
-        )
-
-    def close(self) -> None:
-        """Publish all segments."""
-        for child in self._children.values():
-            child.close()
-
-    def rewind(self, window_id: int, state: Any, at: int) -> Any:
-        """Say what is to be taken back in each folder that the run has written to."""
-        if state and ("folders" not in state or state["path"] != self._settings.path):
-            msg = f"`{self._context.operator}` had other folders in window {window_id}, "
-            msg += "so its files would stay"
-            raise RidgelineError(msg)
-        for folder in self._written():
-            if folder not in self._children:
-                self._child(folder, None)
-        folders = {}
-        for folder, child in self._children.items():
-            own = None if state is None else state["folders"].get(folder) or child.empty_state(window_id)
-            folders[folder] = child.rewind(window_id, own, at)
-        return self._of_folders(at, folders)
-
-    def _child(self, folder: str, state: Any) -> FilePublisher:
-        """Open the publisher of a folder."""
-        path = self._settings.path.rstrip("/")
-        child = FilePublisher(
-            self._settings._replace(path=f"{path}/{folder}", mode="append"), left=self._left
-        )
-        child.open(replace(self._context, committed=self._window), state)
-        self._children[folder] = child
-        return child
-
-    # The folders --------------------------------------------------------------------------------------------
-
-    def _infos(self) -> list[pyarrow.fs.FileInfo]:
-        files, root = resolve(self._settings.path)
-        selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
-        return [(info, info.path[len(root) :].strip("/")) for info in files.get_file_info(selector)]
-
-    def _written(self) -> list[str]:
-        """The folders that this run has written to."""
-        end = f"/{HIDDEN}/{safe_name(self._context.operator)}-{self._context.run_id}"
-        paths = {path for _, path in self._infos()}
-        inside = {path.partition(f"{end}/")[0] for path in paths if f"{end}/" in f"/{path}"}
-        return sorted({path.removesuffix(end) for path in paths if path.endswith(end)} | inside)
-
-    def _begin(self) -> None:
-        """The first start on this checkpoint: files that are there belong to others."""
-        mode, ours = self._settings.mode, f"-{self._context.run_id}-"
-        if mode == "append":
-            return
-        files, _ = resolve(self._settings.path)
-        for info, path in self._infos():
-            hidden = any(part.startswith(".") for part in path.split("/"))
-            if info.type != pyarrow.fs.FileType.File or hidden or ours in info.base_name:
-                continue
-            if mode == "error":
-                msg = f"`{self._context.operator}`: folder `{self._settings.path}` is not empty; it holds "
-                msg += f"`{path}`; empty it, give another `path`, or set `mode` to `append` or `overwrite`"
-                raise RidgelineError(msg)
-            if info.base_name.endswith(_ENDINGS):
-                with contextlib.suppress(FileNotFoundError):
-                    files.delete_file(info.path)
 
 
 def divided(rows: pa.Table, columns: Sequence[str], operator: str) -> Iterator[tuple[str, pa.Table]]:
@@ -254,10 +113,10 @@ class FileOutput(WindowOutput):
     it ends with an error: the folder is not mounted, or it is another one (docs/outputs.md).
 
     `partition_by` names a column, or several, whose values make folders (`country=ch/day=2026-01-01`), as
-    Hive, Spark and pyarrow read them. The columns are not in the files then. Each folder is published by
-    itself, with files and a hidden folder of its own; `roll_bytes` counts for each. Null and the empty text
-    go to the folder `country=__HIVE_DEFAULT_PARTITION__`. A row with this text, or one that makes a name of
-    more than 255 bytes, is an error, or a dead letter with `on_error=SKIP`.
+    Hive, Spark and pyarrow read them. The columns are not in the files then. All folders are published
+    together, with a file in each that has rows. Null and the empty text go to the folder
+    `country=__HIVE_DEFAULT_PARTITION__`. A row with this text, or one that makes a name of more than 255
+    bytes, is an error, or a dead letter with `on_error=SKIP`.
 
     `mode` says what a run on a fresh checkpoint does if the folder is not empty. `append` leaves the files
     that are there. `overwrite` removes the `.parquet` and `.jsonl` files directly in it. `error` refuses. A
@@ -293,8 +152,6 @@ class FileOutput(WindowOutput):
     mode: Literal["append", "overwrite", "error"] = "append"
     partition_by: list[str] | str | None = None
 
-    made = Cache(set[str])  # the hidden folders that were made
-
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
         self.path = local_path(str(self.path)) if is_local(str(self.path)) else str(self.path)
@@ -303,7 +160,7 @@ class FileOutput(WindowOutput):
         """Resolve the file system. Raises RidgelineError if it cannot be reached."""
         self._files = OutputFiles(str(self.path))
         self._on_disk = is_local(str(self.path))
-        self._hidden = f"{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
+        self._hidden = f"{self._files.root}/{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Keep the rows until the window ends. Raises ValueError for a value that cannot name a folder."""
@@ -318,23 +175,19 @@ class FileOutput(WindowOutput):
         Raises RidgelineError if the file system refuses; then nothing of the segment is left.
         """
         if not self.partition_by:
-            self.context.hand_over(self._write(rows, self._files.root))
+            self.context.hand_over(self._write(rows, f"{self.file_stem}.segment"))
             return
-        for name, own in divided(rows, _columns(self.partition_by), self.context.name):
-            self.context.hand_over((name, *self._write(own, f"{self._files.root}/{name}")))
+        folders = divided(rows, _columns(self.partition_by), self.context.name)
+        for number, (folder, own) in enumerate(folders):
+            written = self._write(own, f"{self.file_stem}-f{number}.segment")
+            self.context.hand_over((*written, folder))
 
-    def _write(self, rows: pa.Table, root: str) -> tuple[str, int, int, str, int]:
-        """Write a segment for a folder. Returns name, rows, bytes, fingerprint of the columns, checksum."""
-        name, folder = f"{self.file_stem}.segment", f"{root}/{self._hidden}"
-        lasting = self._lasting(folder)
+    def _write(self, rows: pa.Table, name: str) -> tuple[str, int, int, str, int]:
+        """Write a segment. Returns its name, rows, bytes, fingerprint of the columns, checksum."""
+        path = f"{self._hidden}/{name}"
 
         def write() -> SummedStream:
-            if self.partition_by and folder not in self.made:
-                if lasting and not self._files.is_folder(lasting):
-                    raise FileNotFoundError(f"`{lasting}` is not there any more")
-                self._files.make_folder(folder)
-                self.made.add(folder)
-            with self._files.writing(f"{folder}/{name}") as out:
+            with self._files.writing(path) as out:
                 if self.format == "parquet":
                     pq.write_table(rows, out, compression="zstd")
                 else:
@@ -342,18 +195,13 @@ class FileOutput(WindowOutput):
             return out
 
         try:
+            lasting = self._hidden if self._on_disk else ""
             out = waiting_for_store(write, self.context.clock, lasting=lasting)
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._files.delete(f"{folder}/{name}")
+                self._files.delete(path)
             raise write_failure(self.context.name, str(self.path), error) from error
         return name, rows.num_rows, out.size, _fingerprint(rows.schema), out.crc32
-
-    def _lasting(self, folder: str) -> str:
-        """A folder that was made before, without which a mount is gone; "" if none is known."""
-        if not self._on_disk:
-            return ""
-        return folder if not self.partition_by or folder in self.made else min(self.made, default="")
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a column that is named twice."""
@@ -368,8 +216,9 @@ class FileOutput(WindowOutput):
 
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""
-        settings = Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode)
-        return PartitionedFilePublisher(settings) if self.partition_by else FilePublisher(settings)
+        rolls = self.roll_seconds, self.roll_bytes
+        divided = bool(self.partition_by)
+        return FilePublisher(Settings(str(self.path), self.format, *rolls, self.mode, divided))
 
 
 def _columns(names: list[str] | str | None) -> list[str]:

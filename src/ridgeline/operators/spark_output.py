@@ -183,7 +183,7 @@ class SparkPublisher(Publisher):
         self._is_new, self._compared = not state and context.committed < 0, False
         self._window = state["window"] if state else context.committed
         self._staged = [Segment(*entry) for entry in state["files"]] if state else []
-        if (name := state.get("name", context.operator) if state else context.operator) != context.operator:
+        if state and (name := state["name"]) != context.operator:
             before = SparkPublisher(self._format, self._options, self._mode, self._transform)
             before.open(replace(context, operator=name), state)  # as it would have been done before
             before.publish(self._window)

@@ -145,6 +145,10 @@ class SimulatedOutputFiles(OutputFiles):
         inner = {one.rpartition("/")[2] for one in self._disk.made if one.rpartition("/")[0] == folder}
         return sorted(inner | self._disk.folders.get(folder, set()))
 
+    def below(self, folder: str) -> list[str]:
+        self._process.point("output list")
+        return sorted(name[len(folder) + 1 :] for name in self._disk.names if name.startswith(f"{folder}/"))
+
     def sizes(self, folder: str) -> dict[str, int]:
         self._process.point("output list")
         names = sorted(self._disk.folders.get(folder, ()))
@@ -169,7 +173,7 @@ class SimulatedFileOutput(FileOutput):
     def write(self, rows: pa.Table) -> None:
         """Write to the files of the slot."""
         self._files = self.life.files
-        self._hidden = hidden_folder(self.context.run_id).removeprefix(f"{FOLDER}/")
+        self._hidden = hidden_folder(self.context.run_id)
         super().write(rows)
         self.life.may_fail()
 
