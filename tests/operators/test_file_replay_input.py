@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import json
 import tempfile
 from pathlib import Path
 from random import Random
@@ -195,13 +194,3 @@ def test_progress_adds_up_over_partitions(tmp_path: Path, format: str) -> None:
     assert seen == sorted(seen)
     assert seen[0] == pytest.approx(0.3, abs=0.05)
     assert seen[-1] == pytest.approx(1)
-
-
-def test_json_of_the_checkpoint_is_small(tmp_path: Path) -> None:
-    write(tmp_path, "text", [[1], [2]])
-    part = Driven(replay(tmp_path, "text", rows_per_window=1))
-    part.window()
-    assert json.loads(part.state["files"][0]) == [
-        [str(tmp_path), str(tmp_path / f"00{n}.text"), 2] for n in range(2)
-    ]
-    assert tuple(part.state["position"][0]) == (1, 0, 1)

@@ -34,13 +34,11 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
-from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import GONE, publish_failure, safe_name
 from ridgeline.operators._segments import DamagedError, Marker, Segment, check, delete_owned, lost_rows, merge
@@ -346,29 +344,7 @@ class FilePublisher(Publisher):
             for name in others:
                 if name.endswith(_ENDINGS) and self._files.is_file(f"{self._root}/{name}"):
                     self._files.delete(f"{self._root}/{name}")
-        self._mention_other_runs()
         self._make_folder()
-
-    def _mention_other_runs(self) -> None:
-        """Print which other runs of this operator wrote to the folder: their checkpoint may be lost."""
-        run = re.compile(re.escape(self._prefix.removesuffix(self._context.run_id)) + r"[^-]+")
-        for name in self._files.names(f"{self._root}/{HIDDEN}"):
-            if name == self._prefix or not run.fullmatch(name):
-                continue
-            waiting = sum(
-                file.endswith(".segment") for file in self._files.sizes(f"{self._root}/{HIDDEN}/{name}")
-            )
-            if waiting:
-                found = (
-                    f", with {waiting} unpublished segments; start that run's `--checkpoint` to publish them"
-                )
-            elif self._settings.mode == "append":
-                found = "; this run has a new checkpoint, so it adds its output to that one"
-            else:
-                continue
-            what = f"folder `{self._settings.path}` holds the output of another run, `{name}`"
-            text = f"`{self._context.operator}`: {what}{found}"
-            self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)
 
     def _make_folder(self) -> None:
         """Create the hidden folder and its marker; windows committed before count as published."""

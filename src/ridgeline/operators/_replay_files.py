@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import glob
-import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -169,16 +168,6 @@ def sift(
 
     take_fitting(range(len(numbers)), take, refuse, wrong)
     return Sifted(batches, np.concatenate([np.empty(0, np.int64), *rows]), unread)
-
-
-def dump_files(files: Sequence[ReplayFile]) -> str:
-    """Encode the files as text for the checkpoint."""
-    return json.dumps(files)
-
-
-def load_files(text: str) -> list[ReplayFile]:
-    """Decode the text of `dump_files`."""
-    return [ReplayFile(*entry) for entry in json.loads(text)]
 
 
 def entries_of(path: str | Path | Sequence[str | Path]) -> list[str]:

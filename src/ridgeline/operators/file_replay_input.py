@@ -10,7 +10,6 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.attributes import OnError
-from ridgeline.api.cells.cell import Cache
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import SchemaError
@@ -27,15 +26,13 @@ from ridgeline.operators._replay_files import (
     Position,
     Reader,
     ReplayFile,
-    dump_files,
     entries_of,
     find_files,
-    load_files,
     settled_entries,
 )
 from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators._shaped import GivenSchema
-from ridgeline.operators.files._file_reader import Opener
+from ridgeline.operators.files._file_reader import open_reader
 
 
 class ReplayCursor:
@@ -53,7 +50,7 @@ class ReplayCursor:
 
     def move(self, files: Sequence[ReplayFile], position: Position) -> None:
         """Move to a position of these files; free if the cursor is there already."""
-        if files is not self._files or position != self.position:
+        if files != self._files or position != self.position:
             self.close()
             self._files, self.position = files, position
             self._done = [0]
@@ -207,10 +204,9 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     lateness: Duration | None = None
     idle_after: Duration | None = None
 
-    files = State("")
+    files = State[tuple[ReplayFile, ...]](())
     position = State(Position())
     pace = State(Pace())
-    known = Cache(dict[str, list[ReplayFile]])  # files by their text
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""
@@ -245,12 +241,9 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
         Raises RidgelineError naming the file and the line that cannot be read.
         """
         if not self.files:
-            self.files = dump_files(find_files(entries_of(self.path)))
-        text = self.files
-        if text not in self.known:
-            self.known[text] = load_files(text)
+            self.files = tuple(find_files(entries_of(self.path)))
         cursor = self._cursor
-        cursor.move(self.known[text], self.position)
+        cursor.move(self.files, self.position)
         self._emit_rows(self._rows_due())
         if cursor.at_end:
             self.finish()
@@ -263,8 +256,7 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
 
     def unreachable(self, states: Mapping[str, Any]) -> str:
         """The file that is gone or has another size, of those that were not read to their end."""
-        files = load_files(states["files"]) if states["files"] else []
-        gone = [file.path for file in files[states["position"].file :] if not file.is_there]
+        gone = [one.path for one in states["files"][states["position"].file :] if not one.is_there]
         return f"file `{gone[0]}` is gone, or has another size" if gone else ""
 
     def is_paced(self) -> bool:
@@ -324,4 +316,4 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
         schema = port_schema(self, "output")
         if schema is None:
             raise SchemaError("property `schema` was not given; pass `schema=...`")
-        return Opener(self.format, schema, self.delimiter, self.null_values).open(file, place)
+        return open_reader(file, place, None, self.format, schema, self.delimiter, self.null_values)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar, Generic
 
@@ -25,7 +24,7 @@ from ridgeline.api import (
     metric,
 )
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import did_you_mean, listed
+from ridgeline.api.errors import did_you_mean
 from ridgeline.api.times import EARLIEST, Times
 from ridgeline.operators._divided import DividedOperator
 from ridgeline.operators._shaped import handed_on
@@ -36,7 +35,7 @@ from ridgeline.operators.frames._columns import columns_of as known_columns
 
 _NO_COLUMN = re.compile(r'[Rr]eferenced column "(.+?)" not found|does not have a column named "(.+?)"')
 _NO_TABLE = re.compile(r'Table with name (\S+) does not exist|Referenced table "(.+?)" not found')
-_NO_MATCH = re.compile(r"No function matches the given name and argument types '((.+?)\(.*?\))'")
+_NO_MATCH = re.compile(r"No function matches the given name and argument types '(.+?\(.*?\))'")
 _LINE = re.compile(r"(?P<line>LINE \d+: .*)\n(?P<caret> *)\^")
 _HINT = re.compile(r'Did you mean "(.+?)"')
 _LONGEST_SNIPPET = 40
@@ -114,16 +113,6 @@ class Duck:
         except RidgelineError:
             pass  # it fails where all is null, which says nothing about other rows
 
-    def _columns_read(self, sql: str, function: str) -> list[str]:
-        """The columns that calls of a function read, in order; none of what DuckDB has no tree of."""
-        try:
-            (text,) = self.connection.execute("select json_serialize_sql(?::varchar)", [sql]).fetchall()[0]
-        except Exception:  # noqa: BLE001  of DuckDB
-            return []
-        calls = [one for one in _nodes(json.loads(text)) if one.get("function_name") == function]
-        columns = (one for call in calls for one in _nodes(call) if one.get("class") == "COLUMN_REF")
-        return list(dict.fromkeys(str(one["column_names"][-1]) for one in columns))
-
     def _relation(self, sql: str, tables: Mapping[str, pa.Table]) -> Any:
         """Return the relation of a SELECT. Raises SchemaError for other statements, and errors of DuckDB."""
         for name, table in tables.items():
@@ -158,24 +147,12 @@ class Duck:
             hint = did_you_mean(name, tables)
             return f"there is no table `{name}`; {hint}; or give its stream as `{name}=...`"
         if found := _NO_MATCH.search(text):
-            read = self._columns_read(sql, found[2])
-            of = f", which reads {listed(read)}" if read else ""
-            return f"no function fits `{found[1]}`{of}; cast in the SQL"
+            return f"no function fits `{found[1]}`; cast in the SQL"
         if found := _LINE.search(text):
             snippet = found["line"][len(found["caret"]) :][:_LONGEST_SNIPPET].strip()
             return f"{first_line(error)}: `{snippet}`"
         near = _HINT.search(text)
         return first_line(error) + (f"; did you mean `{near[1]}`?" if near else "")
-
-
-def _nodes(part: Any) -> Iterator[dict[str, Any]]:
-    """A node of a statement's tree and all below it."""
-    if isinstance(part, dict):
-        yield part
-        part = list(part.values())
-    if isinstance(part, list):
-        for one in part:
-            yield from _nodes(one)
 
 
 def _without_months(table: pa.Table) -> pa.Table:

@@ -204,39 +204,34 @@ def format_of(path: str) -> Format | None:
     return _ENDINGS.get(name.rpartition(".")[2].lower()) if "." in name else None
 
 
-class Opener:
-    """Opens files of a format, in the schema of the rows."""
+def open_reader(
+    file: Any,
+    place: int,
+    lines: int | None,
+    format: Format | None,
+    schema: Schema,
+    delimiter: str,
+    null_values: Sequence[str],
+) -> Reader:
+    """Open a file at a place, in the schema of the rows. `lines`: how many are before it, if that is known.
 
-    def __init__(
-        self,
-        format: Format | None,
-        schema: Schema,
-        delimiter: str,
-        null_values: Sequence[str],
-    ) -> None:
-        self._format, self._schema = format, schema
-        self._delimiter, self._null_values = delimiter, null_values
-
-    def open(self, file: Any, place: int, lines: int | None = None) -> Reader:
-        """Open a file at a place. `lines`: how many lines are before it, if that is known.
-
-        Raises RidgelineError for a file that cannot be read, or whose format is not known.
-        """
-        form = self._format or format_of(file.path)
-        if form is None:
-            raise RidgelineError(f"`{file.path}`: {UNKNOWN}")
-        if form == "parquet":
-            return ParquetReader(file, self._schema, place)
-        if form == "arrow":
-            return ArrowReader(file, self._schema, place)
-        if form == "avro":
-            return AvroReader(file, self._schema, place)
-        parser: LineParser
-        if form == "csv":
-            parser = CsvParser(self._schema, self._delimiter, self._null_values)
-        else:
-            parser = TextParser(self._schema) if form == "text" else JsonParser(self._schema)
-        return LineReader(file, parser, place, lines)
+    Raises RidgelineError for a file that cannot be read, or whose format is not known.
+    """
+    form = format or format_of(file.path)
+    if form is None:
+        raise RidgelineError(f"`{file.path}`: {UNKNOWN}")
+    if form == "parquet":
+        return ParquetReader(file, schema, place)
+    if form == "arrow":
+        return ArrowReader(file, schema, place)
+    if form == "avro":
+        return AvroReader(file, schema, place)
+    parser: LineParser
+    if form == "csv":
+        parser = CsvParser(schema, delimiter, null_values)
+    else:
+        parser = TextParser(schema) if form == "text" else JsonParser(schema)
+    return LineReader(file, parser, place, lines)
 
 
 _LEFT_OUT = "left out"
@@ -268,7 +263,6 @@ class FileReader(SourceReader):
     def open(self, context: ReaderContext) -> None:
         """Files are opened when they are read."""
         self._context = context
-        self._opener = Opener(self._format, context.schema, *self._options)
 
     def close(self) -> None:
         """Close all files."""
@@ -315,7 +309,8 @@ class FileReader(SourceReader):
         self._close(name)
         if len(self._open) >= _MOST_OPEN:
             self._close(next(iter(self._open)))
-        reader = self._opener.open(_Sized(self._entries[entry], name, size), place, lines)
+        file = _Sized(self._entries[entry], name, size)
+        reader = open_reader(file, place, lines, self._format, self._context.schema, *self._options)
         self._open[name] = reader, size
         return reader
 
