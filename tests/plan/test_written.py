@@ -35,7 +35,7 @@ from ridgeline.plan.edits import (
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.planner import plan_logical
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.writer import document_text
+from ridgeline.plan.spec.texts import write_document
 from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.validation import validate
 from ridgeline.plan.written import specification_of_plan
@@ -102,7 +102,7 @@ def application(*, module: bool = False) -> Application:
 def read_back(plan: LogicalPlan, form: Form, tmp_path: Any) -> Application:
     """The application of the specification, by way of a file of this form."""
     file = tmp_path / f"app.{form.value}"
-    file.write_text(document_text(specification_of_plan(plan), form))
+    file.write_text(write_document(specification_of_plan(plan), form))
     return read_specification(read_file(file), "app")
 
 
@@ -166,7 +166,7 @@ def test_read_back_it_makes_no_difference(options, edits, when, tmp_path):
     assert lines[1] == "  nothing changes", lines
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", [Form.JSON, Form.YAML])
 def test_in_every_form(form, tmp_path):
     plan = validate(application(), {"count.names.a": "5"}, OPTIONS["attributes"]["attributes"])
     assert edits_between(plan, read_back(plan, form, tmp_path)) == ()

@@ -399,11 +399,12 @@ class Application:
         if any(one.name == name for one in self.streams):
             remedy = "give each stream a name of its own, and all its sinks in one call"
             raise StructureError(f"there is a stream `{name}` already", remedy)
-        outputs = [sink for sink in sinks if isinstance(sink, (OutputPoint, OutputProxy))]
-        if isinstance(source, (InputPoint, InputProxy)) and sinks and len(outputs) == len(sinks):
-            ends = ", ".join(sink.name for sink in outputs)
-            what = f"the stream goes from input port `{source.name}` to output port {ends}"
-            raise StructureError(what, f'swap them: `add_stream("{name}", {ends}, {source.name})`')
+        begin: object = source
+        outputs = [one for one in (*sinks, None) if isinstance(one, (OutputPoint, OutputProxy))]
+        if isinstance(begin, (InputPoint, InputProxy)) and sinks and len(outputs) == len(sinks):
+            ends = ", ".join(one.name for one in outputs)
+            what = f"the stream goes from input port `{begin.name}` to output port {ends}"
+            raise StructureError(what, f'swap them: `add_stream("{name}", {ends}, {begin.name})`')
         check_end("the source of the stream", source, entry=False)
         for place, sink in enumerate(sinks):
             check_end("the sink of the stream", sink, entry=True)
@@ -453,7 +454,9 @@ class Application:
         if not isinstance(thing, kind):
             what = f"{shorten(thing)} was added as `{name}`, which is no {noun}"
             raise StructureError(what, f"add an instance of a subclass of `{kind.__name__}`")
-        known = {one.name: (one.operator, "operator") for one in self.operators}
+        known: dict[object, tuple[object, str]] = {
+            one.name: (one.operator, "operator") for one in self.operators
+        }
         known |= {one.name: (one.module, "module") for one in self.modules}
         if name in known:
             what = f"there is {_AN[known[name][1]]} `{name}` already"

@@ -167,7 +167,7 @@ def plan(
     spec: Annotated[
         str | None,
         option(
-            "Write a specification instead: FILE ends in `.json`, `.yaml`, `.toml` or `.properties`. "
+            "Write a specification instead: FILE ends in `.json` or `.yaml`. "
             "Of a running application: all changes are in it.",
             metavar="FILE",
         ),

@@ -13,8 +13,8 @@ from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.output import write
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.plan.logical import LogicalPlan
-from ridgeline.plan.spec.form import Document, Form, form_of
-from ridgeline.plan.spec.writer import document_text
+from ridgeline.plan.spec.form import WRITTEN, Document, Form, form_of
+from ridgeline.plan.spec.texts import write_document
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.service import registry
 
@@ -73,15 +73,15 @@ def is_running(target: str) -> bool:
 def form_named(file: str) -> Form:
     """The form that a file's suffix names. Raises CommandError."""
     form = form_of(file)
-    if form is None:
-        forms = ", ".join(f"`.{one.value}`" for one in Form)
-        raise CommandError(f"`--spec {file}` names no form; end it in {forms}")
+    if form not in WRITTEN:
+        forms = " or ".join(f"`.{one.value}`" for one in WRITTEN)
+        raise CommandError(f"`--spec {file}` names no form that is written; end it in {forms}")
     return form
 
 
 def _write(document: Document, form: Form, file: str, application: str) -> None:
     try:
-        Path(file).write_text(document_text(document, form), encoding="utf-8")
+        Path(file).write_text(write_document(document, form), encoding="utf-8")
     except OSError as error:
         raise CommandError(
             f"`{file}` cannot be written: {error.strerror or error}; name another file"

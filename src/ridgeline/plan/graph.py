@@ -68,7 +68,8 @@ class Node:
         before: Values = getattr(self, _SECTIONS[kind])
         if port:
             values = {port: {**before.get(port, {}), **values}}
-        return replace(self, **{_SECTIONS[kind]: {**before, **values}})
+        changed: Any = {_SECTIONS[kind]: {**before, **values}}
+        return replace(self, **changed)
 
     def without(self, attribute: str) -> Node:
         """It without an attribute."""

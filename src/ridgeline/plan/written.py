@@ -74,7 +74,7 @@ def _planned(given: Any, before: Any, planned: Any) -> dict[str, Any]:
 def _settled(faults: Faults, node: Node, author: Node | None, planned: dict[str, LogicalOperator]) -> Node:
     """An operator with the properties and attributes that were set from outside."""
     before, now = author or replace(node, attributes={}, ports={}, unifiers={}), planned[node.name]
-    own = node.operator
+    own: Any = node.operator
     if node.properties:
         own = copied(own)
         set_properties(faults, node.name, own, node.properties)

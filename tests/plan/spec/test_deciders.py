@@ -58,7 +58,7 @@ def application():
     return app
 
 
-@pytest.mark.parametrize("form", [Form.JSON, Form.YAML, Form.TOML])
+@pytest.mark.parametrize("form", [Form.JSON, Form.YAML])
 def test_what_is_written_is_read_again(form):
     app = application()
     again = read_specification(read_document(write_specification(app, form), form), "decided")

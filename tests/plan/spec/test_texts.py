@@ -1,35 +1,9 @@
 """Texts in the four forms: what they say, and hostile ones."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.plan.spec.form import DEEPEST, Form, FormError
-from ridgeline.plan.spec.guide_form import text_of, value_of
-from ridgeline.plan.spec.texts import decode, read_document, write_document
-from support.depth import deep
-
-PLAIN = (
-    st.booleans()
-    | st.integers(-(2**62), 2**62)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=12)
-)
-VALUES = st.recursive(
-    PLAIN,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=10,
-)
-
-
-@given(VALUES)
-@settings(max_examples=deep(16), deadline=None)
-def test_a_value_of_properties_is_read_as_it_was_written(value):
-    assert value_of(text_of(value)) == value
-    document = {"attributes": {"a": value}} if value != {} else {"window": 1}
-    assert read_document(
-        write_document(document, Form.PROPERTIES), Form.PROPERTIES
-    ) == document or isinstance(value, dict)
+from ridgeline.plan.spec.texts import decode, read_document
 
 
 def test_plain_scalars_of_yaml_are_those_of_its_core_schema():
@@ -78,7 +52,6 @@ HOSTILE = [
     (Form.YAML, "a: 1\na: 2", "the key `a` is there twice", 2),
     (Form.TOML, "a = 1\na = 2", "cannot overwrite a value", None),
     (Form.PROPERTIES, "a=1\n\n# b\na=2", "the key `a` is there twice", 4),
-    (Form.PROPERTIES, "operators=1\noperators.a.class=b", "`operators.a.class` is part of `operators`", None),
     (Form.PROPERTIES, r"a=\uzz", r"`\uzz` is no character", 1),
     (Form.PROPERTIES, "a\\\n" * 20_000, "more than 20,000 characters", 10_001),
     (Form.JSON, '{"a": NaN}', "`NaN` is no number of JSON", 1),

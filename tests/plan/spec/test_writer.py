@@ -10,7 +10,7 @@ from ridgeline.api.errors import ValidationError
 from ridgeline.api.support.masking import secrets_in
 from ridgeline.plan import plan_application
 from ridgeline.plan.show.to_json import to_dict
-from ridgeline.plan.spec.form import Form
+from ridgeline.plan.spec.form import WRITTEN, Form
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.specification import read_specification
 from support.depth import deep
@@ -86,7 +86,7 @@ def said(app):
     return written, values
 
 
-@given(applications(), st.sampled_from(Form))
+@given(applications(), st.sampled_from(WRITTEN))
 @settings(max_examples=deep(16), deadline=None)
 def test_what_is_written_is_read_as_an_equal_plan(app, form):
     text = write_specification(app, form)

@@ -27,6 +27,10 @@ class Form(enum.StrEnum):
     PROPERTIES = "properties"
 
 
+WRITTEN = (Form.JSON, Form.YAML)
+"""The forms in which specifications are written, too."""
+
+
 def form_of(path: str) -> Form | None:
     """The form of a file by its suffix; None for other files."""
     suffix = PurePath(path).suffix.lower().removeprefix(".")

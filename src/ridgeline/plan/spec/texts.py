@@ -1,4 +1,4 @@
-"""Documents from texts and back, in the four forms; YAML is read from its events, as plain data only.
+"""Documents from texts in the four forms, and as JSON and YAML; YAML is read from its events, as plain data.
 
 Plain scalars of YAML are read by the core schema of 1.2: `no`, `on` and `1:30` are texts. Keys are texts.
 Tags, merge keys and several documents are refused; aliases are read as often as they stand there, up to a
@@ -14,11 +14,10 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tomli_w
 import yaml
 
 from ridgeline.plan.spec.form import DEEPEST, Document, Form, FormError, check_tree, too_deep
-from ridgeline.plan.spec.guide_form import read_properties, write_properties
+from ridgeline.plan.spec.guide_form import read_pairs
 
 _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
 _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
@@ -216,12 +215,10 @@ def read_document(text: str, form: Form) -> Document:
 
 
 def write_document(document: Document, form: Form) -> str:
-    """The text of a document. It must hold plain values only; TOML and properties: no None."""
-    if form is Form.JSON:
-        return json.dumps(document, indent=2, allow_nan=False) + "\n"
-    if form is Form.YAML:
-        return write_yaml(document)
-    return tomli_w.dumps(document) if form is Form.TOML else write_properties(document)
+    """The text of a document of plain values, as JSON or YAML."""
+    return (
+        json.dumps(document, indent=2, allow_nan=False) + "\n" if form is Form.JSON else write_yaml(document)
+    )
 
 
 def _read_json(text: str) -> object:
@@ -306,5 +303,5 @@ _READERS = {
     Form.JSON: _read_json,
     Form.YAML: read_yaml,
     Form.TOML: _read_toml,
-    Form.PROPERTIES: read_properties,
+    Form.PROPERTIES: lambda text: read_pairs(text) or None,
 }

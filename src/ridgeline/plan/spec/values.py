@@ -135,7 +135,6 @@ def path_of(thing: Any, *, of_script: bool = False) -> str | None:
 
 
 IMPORT, ENVIRONMENT, JSON = "$import", "$env", "$json"
-_SAFE_INTEGER = 2**63
 
 
 def read_value(value: object, environment: Mapping[str, str]) -> Any:
@@ -245,17 +244,6 @@ def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
 
 def _kind(value: object) -> str:
     return f"a `{type(value).__name__}`"
-
-
-def without_null(value: object) -> object:
-    """A document for a form that has no null, and whole numbers of 64 bits only."""
-    if value is None:
-        return {JSON: "null"}
-    if type(value) is int and not -_SAFE_INTEGER <= value < _SAFE_INTEGER:
-        return {JSON: str(value)}
-    if isinstance(value, list):
-        return [without_null(part) for part in value]
-    return {key: without_null(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
 _KEYS = {"class", "arguments", "properties", "load"}

@@ -14,18 +14,10 @@ from ridgeline.api.support.properties import property_types
 from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
 from ridgeline.plan.shown_properties import is_default
 from ridgeline.plan.spec.deciders import write_decider, write_promise
-from ridgeline.plan.spec.form import Document, Form
-from ridgeline.plan.spec.texts import write_document
-from ridgeline.plan.spec.values import ValueFaultError, path_of, without_null, write_partitioner, write_value
+from ridgeline.plan.spec.form import Document
+from ridgeline.plan.spec.values import ValueFaultError, path_of, write_partitioner, write_value
 
 _OWN = {"_given", "_migrations", "_schemas"}
-
-
-def document_text(document: Document, form: Form) -> str:
-    """The text of a specification in one of its forms."""
-    if form in {Form.TOML, Form.PROPERTIES}:
-        document = {key: without_null(part) for key, part in document.items()}
-    return write_document(document, form)
 
 
 def specification_of(app: Application | Graph) -> Document:
