@@ -40,14 +40,7 @@ def test_a_specification_has_what_was_set() -> None:
 
 
 def test_faults_of_streams() -> None:
-    app, name = payments_app(), "payments"
-    app.set_attribute(name, partitions=2)  # type: ignore[call-overload]
-    assert faults(app) == [
-        (
-            f"`{name}.partitions`: there is no attribute `partitions` of streams; it belongs to an operator: "
-            "`add_operator(name, operator, partitions=...)`"
-        ),
-    ]
+    name = "payments"
     outside = {
         f"stream.{name}.locality": "EVERYWHERE",
         f"stream.{name}.partitions": "2",

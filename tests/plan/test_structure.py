@@ -66,6 +66,7 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     (lambda to: to.app.set_attribute("paymnts", locality=1), "'paymnts', which is no operator, port"),
     (lambda to: to.app.set_attribute(to.app, partitions=1), "give attributes of the application to it"),
     (lambda to: to.app.set_attribute(to.check, unifier=True), "a `Check`, which has no unifier; give"),
+    (lambda to: to.app.set_attribute("payments", partitions=2), "no attribute `partitions` of streams"),
     (lambda to: to.app.set_attribute("payments", unifier=True), "stream `payments`, which has no unifier"),
 ]
 

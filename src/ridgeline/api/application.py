@@ -399,8 +399,9 @@ class Application:
         if any(one.name == name for one in self.streams):
             remedy = "give each stream a name of its own, and all its sinks in one call"
             raise StructureError(f"there is a stream `{name}` already", remedy)
-        begin: object = source
-        outputs = [one for one in (*sinks, None) if isinstance(one, (OutputPoint, OutputProxy))]
+        begin: Any = source
+        others: Sequence[Any] = sinks
+        outputs = [one for one in others if isinstance(one, (OutputPoint, OutputProxy))]
         if isinstance(begin, (InputPoint, InputProxy)) and sinks and len(outputs) == len(sinks):
             ends = ", ".join(one.name for one in outputs)
             what = f"the stream goes from input port `{begin.name}` to output port {ends}"
@@ -537,11 +538,11 @@ class Application:
                 remedy = "give attributes of the application to it: `Application(name, windows_kept=3)`"
             raise StructureError(what, remedy)
         if stream is not None:
-            target = stream
-            if "locality" in attributes:
-                stream.locality = attributes.pop("locality")
-                if not attributes:
-                    return
+            for name in attributes.keys() - {"locality"}:
+                remedy = "give `locality`; others are given to operators and ports"
+                raise StructureError(f"there is no attribute `{name}` of streams", remedy)
+            stream.locality = attributes["locality"]
+            return
         self._refuse_if_running("set_attribute")
         self.attributes_set.append(AddedAttributes(target, attributes, unifier))
 

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ridgeline.api.application import KEEP, Application
+from ridgeline.api.application import KEEP
 from ridgeline.api.attributes import Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Fault
-from ridgeline.api.module import Module
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import StatsListener
@@ -18,61 +17,6 @@ from ridgeline.plan.graph import Graph
 from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import PortRef, Region
-
-
-@dataclass(slots=True, eq=False)
-class ModuleScope:
-    """Operators added at one place: by the author of the application, or by one call of `populate`.
-
-    `name`: the module's full name, "" for the application. `operators`: the `id` of those added here.
-    """
-
-    name: str
-    app: Application
-    module: DraftModule | None = None
-    operators: set[int] = field(default_factory=set)
-
-    def inner(self, name: str) -> str:
-        """The full name of what is called `name` here."""
-        return f"{self.name}.{name}" if self.name else name
-
-    @property
-    def title(self) -> str:
-        """It as errors name it."""
-        return f"module `{self.name}`" if self.name else "the application"
-
-
-@dataclass(slots=True, eq=False)
-class DraftModule:
-    """A module under validation; `module` is a copy of the author's instance, which `populate` is called on.
-
-    `outside`: where it was added; `inside`: what it is made of. `failed`: a fault hides what that is.
-    `touched`: ports that a stream outside names. `schemas`: of the ports that declare one. `ends`: the ports
-    inside that each port leads to, by name; none where a fault hides them.
-    """
-
-    name: str
-    module: Module
-    outside: ModuleScope
-    inside: ModuleScope
-    failed: bool = False
-    touched: set[str] = field(default_factory=set)
-    schemas: dict[str, Schema] = field(default_factory=dict)
-    ends: dict[str, list[PortRef]] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        """The name of its class."""
-        return type(self.module).__name__
-
-    @property
-    def declared(self) -> OperatorType:
-        """The declarations of its class."""
-        return operator_type(type(self.module))
-
-    def port(self, name: str) -> str:
-        """A port or property as errors name it."""
-        return f"{self.name}.{name}"
 
 
 @dataclass(slots=True, eq=False)

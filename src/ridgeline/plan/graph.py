@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import KEEP, AddedOperator, AddedRegion, AddedStream, Application
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.module import InputProxy, Module, OutputProxy
+from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, OperatorType, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise, StatsListener
@@ -34,7 +34,20 @@ _LEAST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class _Given:
+    """What attributes are given to: `attributes` of it, `ports` and `unifiers` by port."""
+
+    def given(self, kind: Kind, port: str, values: Values) -> Self:
+        """It with more values of a kind; these win."""
+        before: Values = getattr(self, _SECTIONS[kind])
+        if port:
+            values = {port: {**before.get(port, {}), **values}}
+        changed: Any = {_SECTIONS[kind]: {**before, **values}}
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Node(_Given):
     """An operator. `operator`: the author's instance.
 
     `attributes`, `ports` and `unifiers` are the attributes that are given: of it, and by port of its ports
@@ -63,19 +76,10 @@ class Node:
             migrations=added.migrations,
         )
 
-    def given(self, kind: Kind, port: str, values: Values) -> Node:
-        """It with more values of a kind; these win."""
-        before: Values = getattr(self, _SECTIONS[kind])
-        if port:
-            values = {port: {**before.get(port, {}), **values}}
-        changed: Any = {_SECTIONS[kind]: {**before, **values}}
-        return replace(self, **changed)
-
     def without(self, attribute: str) -> Node:
         """It without an attribute."""
-        return replace(
-            self, attributes={name: one for name, one in self.attributes.items() if name != attribute}
-        )
+        left = {name: value for name, value in self.attributes.items() if name != attribute}
+        return replace(self, attributes=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +110,20 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(_Given):
     """A module. `ends`: the ports inside that each of its ports leads to; None if it is not expanded.
 
-    `module`: the author's instance; once expanded a copy, which `populate` was called on. `attributes`: given
-    to it before it is expanded. `schemas`: of the ports that declare one. `failed`: a fault hides what it is
-    made of.
+    `module`: the author's instance; once expanded a copy, which `populate` was called on. `attributes`,
+    `ports`, `unifiers`: what is inside gets them when it is expanded. `position`: as of `AddedModule`.
+    `schemas`: of the ports that declare one. `failed`: a fault hides what it is made of.
     """
 
     name: str
     module: Module
     attributes: Values = field(default_factory=dict)
+    ports: Mapping[str, Values] = field(default_factory=dict)
+    unifiers: Mapping[str, Values] = field(default_factory=dict)
+    position: int = 0
     ends: Mapping[str, tuple[PortRef, ...]] | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     failed: bool = False
@@ -298,58 +305,114 @@ def moved_rule(rule: Any, rename: Callable[[Any], Any]) -> Any:
     return replace(rule, operators=left) if is_enough else None
 
 
-def stream_of(
-    added: AddedStream, name: str, source: PortRef | None, reach: Callable[[Any], Collection[PortRef]]
-) -> Stream:
-    """What was added as a stream. `reach`: the ports by name that a sink leads to."""
-    own = added.locality
-    sinks = {}
-    for end in added.sinks:
-        persisted = any(end is one for one in added.persisted)
-        locality = own.get(end) if isinstance(own, Mapping) else None if persisted else own
-        one = Sink(locality, persisted, decoupled=any(end is other for other in added.decoupled))
-        sinks.update(dict.fromkeys(reach(end), one))
-    return Stream(name, source, sinks, added.keep, added.queue)
+Refuse = Callable[[str, str, str], None]
+"""Adds a fault: where it is, what it is, the remedy."""
+
+
+class Scope:
+    """What is added at one place: by the author of an application, or by one call of `populate`.
+
+    `module`: the full name of the module that is populated, and `own`: that module. Both are none for the
+    application.
+    """
+
+    def __init__(self, app: Application, refuse: Refuse, module: str = "", own: Module | None = None) -> None:
+        self._app, self._refuse, self._own = app, refuse, own
+        self._module = module
+        self._prefix = f"{module}." if module else ""
+        self._names = {id(one.operator): f"{self._prefix}{one.name}" for one in app.operators}
+        self._names |= {id(one.module): f"{self._prefix}{one.name}" for one in app.modules}
+        self._missing: set[int] = set()
+
+    def name(self, thing: Any) -> Any:
+        """The full name of an operator or a module; what is none of these stays as it is."""
+        return self._names.get(id(thing), thing)
+
+    def port(self, end: Any, where: str, role: str) -> PortRef | None:
+        """A port by name; None, and a fault, for one of what is not here.
+
+        `where` and `role`: what has the end, and what it is there, for errors.
+        """
+        is_operator = isinstance(end, (InputPoint, OutputPoint))
+        owner: Any = end.operator if is_operator else end.module
+        if id(owner) in self._names:
+            return PortRef(self._names[id(owner)], end.name)
+        if owner is self._own:
+            what = f"{role}, `{end.name}`, is a port of the module itself"
+            self._refuse(where, what, f"lead it to a port inside by `self.{end.name}.connect(...)`")
+        else:
+            self._refuse_absent(owner, where, f"{role}, `{end.name}`, belongs to", end.name)
+        return None
+
+    def _refuse_absent(self, owner: object, where: str, what: str, port: str = "") -> None:
+        """Refuse an operator or a module that is not here, once."""
+        if id(owner) in self._missing:
+            return
+        self._missing.add(id(owner))
+        kind, noun = type(owner), "module" if isinstance(owner, Module) else "operator"
+        home = f"module `{self._module}`" if self._module else "the application"
+        remedy = f"add it by `app.add_{noun}(name, {noun})`; a module is reached by its own ports"
+        alike = [f"{self._prefix}{one.name}" for one in self._app.operators if type(one.operator) is kind]
+        if alike and port:
+            remedy = f"did you mean `{alike[0]}.{port}`? A module is reached by its own ports"
+        self._refuse(where, f"{what} a `{kind.__name__}` that is not in {home}", remedy)
+
+    def graph(self) -> Graph:
+        """It by name; its modules are not expanded."""
+        app = self._app
+        found: dict[str, Node | Part] = {}
+        for added in app.operators:
+            name = f"{self._prefix}{added.name}"
+            found[name] = Node.of(added, name)
+        for one in app.modules:
+            name = f"{self._prefix}{one.name}"
+            found[name] = Part(name, one.module, dict(one.attributes), position=one.position)
+        for given in app.attributes_set:
+            target = given.target
+            is_whole = isinstance(target, (Operator, Module))
+            if is_whole and id(target) not in self._names:
+                self._refuse_absent(target, "attributes", "`set_attribute` was given")
+            elif is_whole:
+                found[self.name(target)] = found[self.name(target)].given("attribute", "", given.attributes)
+            elif end := self.port(target, "attributes", "what `set_attribute` was given"):
+                kind: Kind = "unifier" if given.unifier else "port"
+                found[end.operator] = found[end.operator].given(kind, end.port, given.attributes)
+        streams = [self._stream(one) for one in list(app.streams)]
+        letters = app.dead_letter_port
+        return Graph(
+            name=app.name,
+            window=app.window,
+            attributes=dict(app.attributes),
+            nodes={name: one for name, one in found.items() if isinstance(one, Node)},
+            streams={stream.name: stream for stream in streams},
+            parts={name: one for name, one in found.items() if isinstance(one, Part)},
+            rules=tuple((self._module, moved_rule(rule, self._full)) for rule in app.affinity),
+            regions=tuple(
+                replace(one, operators=tuple(map(self.name, one.operators))) for one in app.regions
+            ),
+            policies=tuple(app.policies),
+            promises=tuple(app.promises),
+            dead_letters=None if letters is None else self.port(letters, "dead_letters", "what takes them"),
+        )
+
+    def _full(self, name: Any) -> Any:
+        """What an affinity rule names, by its full name."""
+        return f"{self._prefix}{name}" if isinstance(name, str) else self.name(name)
+
+    def _stream(self, added: AddedStream) -> Stream:
+        """What was added as a stream, with the ends that are here."""
+        name, own = f"{self._prefix}{added.name}", added.locality
+        sinks = {}
+        for end in added.sinks:
+            persisted = any(end is one for one in added.persisted)
+            locality = own.get(end) if isinstance(own, Mapping) else None if persisted else own
+            one = Sink(locality, persisted, decoupled=any(end is other for other in added.decoupled))
+            if (port := self.port(end, name, "the sink of the stream")) is not None:
+                sinks[port] = one
+        source = self.port(added.source, name, "the source of the stream")
+        return Stream(name, source, sinks, added.keep, added.queue)
 
 
 def graph_of(app: Application) -> Graph:
     """A valid application by name, as its author wrote it: its modules are not expanded."""
-    names = {id(one.operator): one.name for one in app.operators}
-    names |= {id(one.module): one.name for one in app.modules}
-
-    def reference(thing: Any) -> Any:
-        if isinstance(thing, (InputPoint, OutputPoint)):
-            return PortRef(names[id(thing.operator)], thing.name)
-        if isinstance(thing, (InputProxy, OutputProxy)):
-            return PortRef(names[id(thing.module)], thing.name)
-        return names.get(id(thing), thing)
-
-    nodes = {one.name: Node.of(one, one.name) for one in app.operators}
-    parts = {one.name: Part(one.name, one.module, dict(one.attributes)) for one in app.modules}
-    for given in app.attributes_set:
-        target = reference(given.target)
-        if isinstance(target, PortRef) and target.operator in nodes:
-            kind: Kind = "unifier" if given.unifier else "port"
-            nodes[target.operator] = nodes[target.operator].given(kind, target.port, given.attributes)
-        elif isinstance(target, str) and target in nodes:
-            nodes[target] = nodes[target].given("attribute", "", given.attributes)
-        elif isinstance(target, str):
-            parts[target] = replace(
-                parts[target], attributes={**parts[target].attributes, **given.attributes}
-            )
-    return Graph(
-        name=app.name,
-        window=app.window,
-        attributes=dict(app.attributes),
-        nodes=nodes,
-        streams={
-            one.name: stream_of(one, one.name, reference(one.source), lambda end: [reference(end)])
-            for one in app.streams
-        },
-        parts=parts,
-        rules=tuple(("", moved_rule(rule, reference)) for rule in app.affinity),
-        regions=tuple(replace(one, operators=tuple(map(reference, one.operators))) for one in app.regions),
-        policies=tuple(app.policies),
-        promises=tuple(app.promises),
-        dead_letters=None if app.dead_letter_port is None else reference(app.dead_letter_port),
-    )
+    return Scope(app, lambda *_: None).graph()

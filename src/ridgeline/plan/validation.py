@@ -113,9 +113,9 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     check_deciders(faults, app)
     given = of_modules(app, given)  # before modules are expanded, after which they are not there to be set
     expanded = expand(faults, app, given.properties)
-    names = expanded.named | names_made((*given.kept, *given.edits))
+    names = {*expanded.graph.names, *names_made((*given.kept, *given.edits))}
     options = read_options(expanded.properties, given.attributes, names)
-    graph = skip_for_dead_letters(flatten(faults, app, expanded, options), given.attributes)
+    graph = skip_for_dead_letters(flatten(faults, expanded, options), given.attributes)
     for rewritten in (app.cut, rewrite):
         graph = graph if rewritten is None else rewritten(graph)
     options.taken(graph.elsewhere)

@@ -74,7 +74,7 @@ class _Lister:
         self._resolved = resolved
         self._logical = logical
         self._source = source
-        self._expanded = expand(Faults(), app, resolved.properties)
+        self._graph = expand(Faults(), app, resolved.properties).graph
 
     def rows(self) -> Iterator[Row]:
         """Of the application, its operators, their ports, streams and modules."""
@@ -82,40 +82,30 @@ class _Lister:
         of_application = {WINDOW: self._app.window, **self._app.attributes}
         for name, value in values.items():
             yield self._row(f"application.{name}", "attribute", name, value, of_application)
-        attributes_given = self._given_to_targets()
-        for added in self._expanded.operators:
-            operator = self._logical.operator(str(added.name))
-            yield from self._properties(operator.name, operator.operator, vars(added.operator))
-            own = attributes_given.get((id(added.operator), "", ""), {})
-            given: Mapping[str, Any] = {**added.attributes, **own}
+        for node in self._graph.nodes.values():
+            operator = self._logical.operator(node.name)
+            yield from self._properties(operator.name, operator.operator, vars(node.operator))
+            given = node.attributes
             inherited = inherited_by_operator(self._logical.attributes)
             for name, value in operator.attributes.items():
                 key = f"{operator.name}.{name}"
                 yield self._row(f"operator.{key}", "attribute", key, value, given, inherited, operator.name)
-            for kind, ports in (("port", operator.ports), ("unifier", operator.unifier_attributes)):
+            sides = (
+                ("port", operator.ports, node.ports),
+                ("unifier", operator.unifier_attributes, node.unifiers),
+            )
+            for kind, ports, given_to in sides:
                 for port, of_port in ports.items():
-                    given = attributes_given.get((id(added.operator), kind, port), {})
+                    given = given_to.get(port, {})
                     for name, value in of_port.items():
                         key = f"{operator.name}.{kind}.{port}.{name}"
                         if name in given or ("attribute", key) in self._resolved.choices:
                             yield self._row(
                                 f"operator.{key}", "attribute", key, value, given, operator=operator.name
                             )
-        for module in dict.fromkeys(self._expanded.modules.values()):
-            yield from self._properties(module.name, module.module, {})
+        for name, part in self._graph.parts.items():
+            yield from self._properties(name, part.module, {})
         yield from self._streams()
-
-    def _given_to_targets(self) -> dict[tuple[int, str, str], dict[str, Any]]:
-        """Values of `set_attribute`: by the `id` of the operator, "port" or "unifier", and the port."""
-        found: dict[tuple[int, str, str], dict[str, Any]] = {}
-        for added in (one for scope in self._expanded.scopes for one in scope.app.attributes_set):
-            target = added.target
-            operator = getattr(target, "operator", None)
-            place = (id(target), "", "")
-            if operator is not None:
-                place = id(operator), "unifier" if added.unifier else "port", target.name
-            found.setdefault(place, {}).update(added.attributes)
-        return found
 
     def _properties(self, name: str, component: Any, written: Mapping[str, Any]) -> Iterator[Row]:
         """The properties of an operator or a module, and the entries of them that are configured."""

@@ -56,14 +56,12 @@ class Targets:
     @classmethod
     def of(cls, app: Application, properties: Mapping[str, object]) -> Targets:
         """Those of an application; `properties` decide what its modules are made of."""
-        expanded = expand(Faults(), app, properties)
-        operators = {str(added.name): added.operator for added in expanded.operators}
-        found = {name: _target(name, operator) for name, operator in operators.items()}
-        for module in dict.fromkeys(expanded.modules.values()):
-            inside = tuple(name for name in operators if name.startswith(f"{module.name}."))
-            found.setdefault(module.name, _target(module.name, module.module, inside))
-        streams = [scope.inner(str(one.name)) for scope in expanded.scopes for one in scope.app.streams]
-        return cls(str(app.name), found, tuple(dict.fromkeys(streams)))
+        graph = expand(Faults(), app, properties).graph
+        found = {name: _target(name, node.operator) for name, node in graph.nodes.items()}
+        for name, part in graph.parts.items():
+            inside = tuple(one for one in graph.nodes if one.startswith(f"{name}."))
+            found[name] = _target(name, part.module, inside)
+        return cls(str(app.name), found, tuple(graph.streams))
 
     def named(self, path: str) -> tuple[str, str]:
         """Split `operator.key` after the longest name that fits; no name if none does."""

@@ -108,8 +108,8 @@ class Around(Module):
 
 
 @faulty(
-    "`rejected`: the source of the stream, ... there by a port of the module",
-    "`m.far`: the source of the stream, ... there by a port of the module",
+    "`rejected`: the source of the stream, ... a module is reached by its own ports",
+    "`m.far`: the source of the stream, ... a module is reached by its own ports",
 )
 def ports_of_another_place() -> Application:
     app = around(module := Around())
@@ -119,7 +119,7 @@ def ports_of_another_place() -> Application:
 
 
 @faulty(
-    "`in`: the sink of the stream, `payments`, ... `app.add_module(name, module)`",
+    "`in`: the sink of the stream, `payments`, ... a module is reached by its own ports",
     "`m.payments`: the input port is not connected; ... declare it with `optional=True`",
 )
 def ports_of_a_module_that_was_not_added() -> Application:

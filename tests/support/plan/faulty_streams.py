@@ -61,7 +61,7 @@ def two_streams_on_one_port() -> Application:
     return app
 
 
-@faulty("`payments`: the sink of the stream, `payments`, ... `app.add_operator(name, operator)`")
+@faulty("`payments`: the sink of the stream, `payments`, ... a module is reached by its own ports")
 def operator_that_was_not_added() -> Application:
     app = Application("test")
     source = app.add_operator("source", Source())

@@ -34,7 +34,7 @@ def of_modules(app: Application, given: Given) -> Given:
     if not (app.modules and wanted):
         return given
     found = expand(Faults(), app, given.properties)
-    names = {module.name for module in found.modules.values()}
+    names = found.graph.parts
     before, kept = _divided(given.kept, names)
     after, edits = _divided(given.edits, names)
     return Given(

@@ -1,4 +1,4 @@
-"""Expand modules: an application whose operators are all named, `clean.cheap` for one inside of `clean`.
+"""Expand modules: a graph whose operators are all named, `clean.cheap` for one inside of `clean`.
 
 `expand` calls `populate` of each module on a view of its own, and joins what the views hold.
 """
@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ridgeline.api.application import AddedModule, AddedOperator, Application
-from ridgeline.api.attributes import OperatorAttributes
+from ridgeline.api.application import Application
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import described, did_you_mean, listed
-from ridgeline.api.module import Module
-from ridgeline.plan.draft import DraftModule, Faults, ModuleScope
+from ridgeline.api.module import Module, OutputProxy
+from ridgeline.api.operator import operator_type
+from ridgeline.plan.draft import Faults
+from ridgeline.plan.graph import Graph, Kind, Node, Part, Scope, Stream, Values
 from ridgeline.plan.overrides import key_splitter
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.operators import set_properties
 from ridgeline.plan.validate.ports import declared_schema
 
@@ -27,35 +30,27 @@ _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Expanded:
-    """The operators and values that modules were expanded to.
+    """An application whose modules are expanded.
 
-    `scopes`: the application and all modules, each after what it is in. `modules`: by the `id` of the
-    instance that was added. `properties`: options that are left for operators.
+    `connected`: the ports of modules that a stream, or a port of a module around, names. `properties`:
+    options that are left for operators.
     """
 
-    operators: list[AddedOperator]
-    scopes: list[ModuleScope]
-    modules: dict[int, DraftModule]
+    graph: Graph
+    connected: frozenset[PortRef]
     properties: dict[str, object]
-
-    @property
-    def named(self) -> set[str]:
-        """The names of all operators and modules."""
-        modules = {module.name for module in self.modules.values()}
-        return modules | {str(added.name) for added in self.operators}
 
 
 def expand(faults: Faults, app: Application, properties: Mapping[str, object]) -> Expanded:
-    """Expand the modules of an application; adds faults to the draft. The application is not changed.
+    """Expand the modules of an application; adds faults. The application is not changed.
 
     `properties` are options by name, as of `validate`: those of modules are used up here.
     """
     expander = _Expander(faults, app, properties)
-    expander.walk(ModuleScope("", app), {}, [])
-    left = dict(expander.left(properties))
-    return Expanded(expander.operators, expander.scopes, expander.modules, left)
+    graph = expander.inside(Scope(app, faults.add), {}, [])
+    return Expanded(graph, frozenset(expander.connected), dict(expander.left(graph)))
 
 
 class _Expander:
@@ -65,97 +60,154 @@ class _Expander:
         self.faults = faults
         self.root = app
         self.properties = properties
-        self.operators: list[AddedOperator] = []
-        self.scopes: list[ModuleScope] = []
-        self.modules: dict[int, DraftModule] = {}
-        self.homes: dict[int, str] = {}
-        """The full names of operators, by the `id` of the author's instance."""
+        self.connected: set[PortRef] = set()
+        self.homes: dict[int, tuple[str, object]] = {}
+        """The full names of operators and modules, each with the author's instance, by the `id` of that."""
         self.used: set[str] = set()
         self.endless = False
 
-    def walk(self, scope: ModuleScope, defaults: OperatorAttributes, above: list[Module]) -> None:
-        """Take what a scope holds; `above`: the modules that it is in, the outermost first."""
-        self.scopes.append(scope)
-        modules = list(scope.app.modules)
-        for position, added in enumerate([*scope.app.operators, None]):
+    def inside(self, scope: Scope, defaults: Values, above: list[Module]) -> Graph:
+        """What a scope holds, expanded; `above`: the modules that it is in, the outermost first.
+
+        `defaults`: attributes of operators that do not say otherwise.
+        """
+        graph = scope.graph()
+        nodes: dict[str, Node] = {}
+        parts: dict[str, Part] = {}
+        streams: dict[str, Stream] = {}
+        rules = list(graph.rules)
+        for position, node in enumerate([*graph.nodes.values(), None]):
             # a module stands among the operators where it was added: ids and states follow that order
-            for module in [module for module in modules if module.position == position]:
-                self.module(scope, module, defaults, above)
-            if added is not None:
-                name = scope.inner(added.name)
-                if (first := self.homes.setdefault(id(added.operator), name)) != name:
-                    self.twice(first, name, added.operator)
-                    continue
-                scope.operators.add(id(added.operator))
-                self.distinct(scope, added.name)
-                given: Any = {**defaults, **added.attributes}
-                self.operators.append(replace(added, name=name, attributes=given, module=scope.name))
+            for part in [part for part in graph.parts.values() if part.position == position]:
+                inner = self.module(graph, part, defaults, above)
+                nodes.update(inner.nodes)
+                parts.update(inner.parts)
+                streams.update(inner.streams)
+                rules += inner.rules
+            if node is not None and self.is_first(node.name, node.operator):
+                nodes[node.name] = replace(node, attributes={**defaults, **node.attributes})
+        own = {name: self.joined(stream, parts) for name, stream in graph.streams.items()}
+        regions = [
+            replace(one, operators=tuple(name for of in one.operators for name in _inside(of, nodes)))
+            for one in graph.regions
+        ]
+        return replace(
+            graph,
+            nodes=nodes,
+            parts=parts,
+            streams={**own, **streams},
+            rules=tuple(rules),
+            regions=tuple(regions),
+        )
 
-    def twice(self, first: str, name: str, thing: object) -> None:
-        """Refuse an operator or a module that is at two places."""
-        kind = type(thing).__name__
-        what = f"the same `{kind}` is added twice, as `{first}` and `{name}`"
-        self.faults.add(name, what, f"make a new `{kind}(...)` for each")
+    def is_first(self, name: str, thing: object) -> bool:
+        """True, or a fault, for an operator or a module that is at no other place."""
+        first, _ = self.homes.setdefault(id(thing), (name, thing))
+        if first != name:
+            kind = type(thing).__name__
+            what = f"the same `{kind}` is added twice, as `{first}` and `{name}`"
+            self.faults.add(name, what, f"make a new `{kind}(...)` for each")
+        return first == name
 
-    def distinct(self, scope: ModuleScope, name: str) -> None:
-        """Refuse an operator or a module inside that has the name of a property of its module."""
-        module = scope.module
-        if module is not None and name in module.declared.properties:
-            what = f"`{name}` is both a property of `{module.kind}` and the name of something inside"
-            self.faults.add(scope.inner(name), what, "rename one: `-D` could not tell them apart")
+    def joined(self, stream: Stream, parts: Mapping[str, Part]) -> Stream:
+        """A stream between the operators that ports of modules lead to."""
+        source = next(iter(self.reached(stream.source, parts)), None) if stream.source else None
+        way = source.through if source else ()
+        sinks = {}
+        for end, sink in stream.sinks.items():
+            for one in self.reached(end, parts):
+                if one in sinks:
+                    self.faults.add(stream.name, f"`{one}` is a sink of the stream twice", "name it once")
+                sinks[replace(one, through=(*way, *one.through))] = sink
+        return replace(stream, source=source, sinks=sinks)
 
-    def module(
-        self, scope: ModuleScope, added: AddedModule, defaults: OperatorAttributes, above: list[Module]
-    ) -> None:
-        """Expand one module. Nothing is expanded after one that seems to contain itself."""
-        where = scope.inner(added.name)
-        if self.endless or self.refuse(where, added.module, above):
-            nothing = ModuleScope(where, Application(self.root.name))
-            failed = DraftModule(where, added.module, scope, nothing, failed=True)
-            self.modules.setdefault(id(added.module), failed)
-            return
-        self.distinct(scope, added.name)
-        inside = ModuleScope(where, Application(self.root.name, self.root.window))
-        module = DraftModule(where, copied(added.module), scope, inside)
-        inside.module = module
-        self.modules[id(added.module)] = self.modules[id(module.module)] = module
-        given: Any = {**defaults, **added.attributes}
-        for each in scope.app.attributes_set:
-            if each.target is added.module and not each.unifier:
-                given |= each.attributes
-        sound = self.declarations(module)
-        if self.property_values(module) and sound and self.populate(module):
-            self.walk(inside, given, [*above, added.module, module.module])
-            module.failed = self.endless
-        else:
-            module.failed = True
+    def reached(self, end: PortRef, parts: Mapping[str, Part]) -> list[PortRef]:
+        """The ports of operators that an end leads to."""
+        if end.operator not in parts:
+            return [end]
+        self.connected.add(end)
+        return parts[end.operator].reached(end.port)
 
-    def refuse(self, where: str, module: Module, above: list[Module]) -> bool:
-        """Return True, and add a fault, for a module that cannot be expanded."""
-        kind = type(module).__name__
-        if any(module is other for other in above):
-            self.faults.add(where, f"module `{kind}` contains itself", "add another module, or none")
-        elif id(module) in self.modules:
-            self.twice(self.modules[id(module)].name, where, module)
-        elif len(above) // 2 >= _DEEPEST:
+    def module(self, graph: Graph, part: Part, defaults: Values, above: list[Module]) -> Graph:
+        """What one module is made of, with itself. Nothing is expanded after one that contains itself."""
+        nothing = replace(graph, nodes={}, streams={}, parts={}, rules=(), regions=())
+        ports = (*part.declared.inputs, *part.declared.outputs)
+        failed = replace(part, ends=dict.fromkeys(ports, ()), failed=True)
+        if self.endless or self.is_refused(part, above):
+            return replace(nothing, parts={part.name: failed})
+        module = copied(part.module)
+        view = Application(self.root.name, self.root.window)
+        schemas = self.schemas(part)
+        failed = replace(failed, module=module, schemas=schemas or {})
+        valued = self.is_valued(part.name, module)
+        if not valued or schemas is None or not self.is_populated(part, module, view):
+            return replace(nothing, parts={part.name: failed})
+        scope = Scope(view, self.faults.add, part.name, module)
+        for name in part.declared.properties:
+            if any(name == one.name for one in (*view.operators, *view.modules)):
+                what = f"`{name}` is both a property of `{part.kind}` and the name of something inside"
+                self.faults.add(f"{part.name}.{name}", what, "rename one: `-D` could not tell them apart")
+        inner = self.inside(scope, {**defaults, **part.attributes}, [*above, part.module, module])
+        ends = {name: self.ends(scope, inner, failed, name) for name in ports}
+        nodes = dict(inner.nodes)
+        sections: tuple[tuple[Kind, Mapping[str, Values]], ...] = (
+            ("port", part.ports),
+            ("unifier", part.unifiers),
+        )
+        for kind, given in sections:  # what is said outside of a module counts more
+            for port, values in given.items():
+                for end in ends[port]:
+                    nodes[end.operator] = nodes[end.operator].given(kind, end.port, values)
+        whole = replace(failed, ends=ends, failed=self.endless)
+        return replace(inner, nodes=nodes, parts={part.name: whole, **inner.parts})
+
+    def is_refused(self, part: Part, above: list[Module]) -> bool:
+        """True, with a fault, for a module that cannot be expanded."""
+        if any(part.module is other for other in above):
+            what = f"module `{part.kind}` contains itself"
+            self.faults.add(part.name, what, "add another module, or none")
+            return True
+        if not self.is_first(part.name, part.module):
+            return True
+        if len(above) // 2 >= _DEEPEST:
             self.endless = True
-            what = f"it is the last of {_DEEPEST + 1} modules inside each other; `{kind}` may contain itself"
-            self.faults.add(where, what, "end it, such as by a property that counts down")
-        else:
-            return False
-        return True
+            what = f"it is the last of {_DEEPEST + 1} modules inside each other; "
+            what += f"`{part.kind}` may contain itself"
+            self.faults.add(part.name, what, "end it, such as by a property that counts down")
+        return self.endless
 
-    def declarations(self, module: DraftModule) -> bool:
-        """Refuse what has no effect in the body of a module's class."""
-        before = len(self.faults.found)
-        declared = module.declared
+    def ends(self, scope: Scope, inner: Graph, part: Part, name: str) -> tuple[PortRef, ...]:
+        """The ports inside that one port of a module leads to."""
+        proxy, where = getattr(part.module, name), f"{part.name}.{name}"
+        if not proxy.inner:
+            what = f"`populate` of `{part.kind}` connects the port to nothing"
+            self.faults.add(where, what, f"call `self.{name}.connect(...)` in it")
+        if isinstance(proxy, OutputProxy) and len(proxy.inner) > 1:
+            what = f"`populate` of `{part.kind}` connects the output port {len(proxy.inner)} times"
+            self.faults.add(where, what, "connect one output port; merge several in an operator before")
+            return ()
+        found: list[PortRef] = []
+        for end in proxy.inner:
+            port = scope.port(end, where, f"the port that `{name}` is connected to")
+            reached = [] if port is None else self.reached(port, inner.parts)
+            if not set(reached).isdisjoint(found):
+                what = f"`populate` of `{part.kind}` connects the port to `{port}` twice"
+                self.faults.add(where, what, "connect each port once")
+                continue
+            found += reached
+        return tuple(found)
+
+    def schemas(self, part: Part) -> dict[str, Schema] | None:
+        """The schemas of ports; None, and faults, for what has no effect in the body of a module's class."""
+        before, declared = len(self.faults.found), part.declared
+        found = {}
         for name in (*declared.inputs, *declared.outputs):
-            schema = declared_schema(self.faults, module.port(name), module.module, name)[1]
+            schema = declared_schema(self.faults, f"{part.name}.{name}", part.module, name)[1]
             if schema is not None:
-                module.schemas[name] = schema
+                found[name] = schema
         for name in declared.states:
-            what = f"`{module.kind}` declares state, which a module cannot keep"
-            self.faults.add(module.port(name), what, "declare it in an operator inside")
+            what = f"`{part.kind}` declares state, which a module cannot keep"
+            self.faults.add(f"{part.name}.{name}", what, "declare it in an operator inside")
         for name, entry in declared.inputs.items():
             options: dict[str, object] = {
                 "key": entry.key,
@@ -163,10 +215,10 @@ class _Expander:
                 "parallel": entry.parallel,
                 "order": entry.order,
             }
-            self.useless(module, name, options)
+            self.refuse_useless(f"{part.name}.{name}", options)
             if entry.methods:
-                what = f"`{module.kind}` has a method for the tuples of `{name}`, which is never called"
-                self.faults.add(module.port(name), what, "process tuples in an operator inside")
+                what = f"`{part.kind}` has a method for the tuples of `{name}`, which is never called"
+                self.faults.add(f"{part.name}.{name}", what, "process tuples in an operator inside")
         for name, leaving in declared.outputs.items():
             options = {
                 "unifier": leaving.unifier,
@@ -175,43 +227,43 @@ class _Expander:
                 "lateness": leaving.lateness_seconds is not None,
                 "divided_by": bool(leaving.divided_by),
             }
-            self.useless(module, name, options)
-        return len(self.faults.found) == before
+            self.refuse_useless(f"{part.name}.{name}", options)
+        return found if len(self.faults.found) == before else None
 
-    def useless(self, module: DraftModule, port: str, given: Mapping[str, object]) -> None:
+    def refuse_useless(self, port: str, given: Mapping[str, object]) -> None:
         """Refuse options of a module's port that only an operator's can have."""
         names = [name for name, value in given.items() if value not in (None, False)]
         if names:
             what = f"{listed(names)} would do nothing on a port of a module"
-            self.faults.add(module.port(port), what, "declare it on the port of the operator inside")
+            self.faults.add(port, what, "declare it on the port of the operator inside")
 
-    def property_values(self, module: DraftModule) -> bool:
+    def is_valued(self, name: str, module: Module) -> bool:
         """Apply the overrides of a module's properties and validate them; True if all are valid."""
-        if "_given" not in vars(module.module):
-            what = f"`{module.kind}.__init__` does not call the `__init__` of `Module`"
-            self.faults.add(module.name, what, "call `super().__init__(**properties)` in it")
+        if "_given" not in vars(module):
+            what = f"`{type(module).__name__}.__init__` does not call the `__init__` of `Module`"
+            self.faults.add(name, what, "call `super().__init__(**properties)` in it")
             return False
         before = len(self.faults.found)
-        vars(module.module)["_given"] = dict(vars(module.module)["_given"])
+        vars(module)["_given"] = dict(vars(module)["_given"])
         overrides = {}
         for key, value in self.properties.items():
-            path = key.removeprefix(f"{module.name}.")
-            if path != key and path.partition(".")[0] in module.declared.properties:
+            path = key.removeprefix(f"{name}.")
+            if path != key and path.partition(".")[0] in operator_type(type(module)).properties:
                 overrides[path] = value
                 self.used.add(key)
-        set_properties(self.faults, module.name, module.module, overrides)
+        set_properties(self.faults, name, module, overrides)
         return len(self.faults.found) == before
 
-    def populate(self, module: DraftModule) -> bool:
+    def is_populated(self, part: Part, module: Module, view: Application) -> bool:
         """Call `populate` on a view of its own; False, and a fault, if that does not work."""
-        view, root = module.inside.app, self.root
+        root = self.root
         lists: tuple[list[Any], ...] = (root.operators, root.streams, root.modules)
         before = [len(added) for added in lists]
         try:
-            module.module.populate(view)
+            module.populate(view)
         except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of the module
-            what = f"`{module.kind}.populate` raised {described(error)}{_place(error)}"
-            self.faults.add(module.name, what, "mend it, or give the module other properties")
+            what = f"`{part.kind}.populate` raised {described(error)}{_place(error)}"
+            self.faults.add(part.name, what, "mend it, or give the module other properties")
             return False
         finally:
             outside = any(len(added) > count for added, count in zip(lists, before, strict=True))
@@ -220,35 +272,33 @@ class _Expander:
                     count:
                 ]  # `populate` is called at each planning: the author's application stays as it is
         if outside:
-            what = f"`{module.kind}.populate` added to the application, not to the `app` that it is given"
-            self.faults.add(module.name, what, "call `add_operator` and the like of that `app`")
+            what = f"`{part.kind}.populate` added to the application, not to the `app` that it is given"
+            self.faults.add(part.name, what, "call `add_operator` and the like of that `app`")
         changed = [
             name
             for name in ("name", "window", "attributes", "dead_letter_port")
             if getattr(view, name) != _fresh(root, name)
         ]
         if changed:
-            what = f"`{module.kind}.populate` sets {listed(changed)} of its `app`, which does nothing"
-            self.faults.add(module.name, what, "set it on the application")
+            what = f"`{part.kind}.populate` sets {listed(changed)} of its `app`, which does nothing"
+            self.faults.add(part.name, what, "set it on the application")
         return True
 
-    def left(self, properties: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    def left(self, graph: Graph) -> Iterator[tuple[str, object]]:
         """The overrides of properties that no module took; a fault for one that names nothing in a module."""
-        modules = {module.name: module for module in self.modules.values()}
-        operators = {str(added.name) for added in self.operators}
-        split = key_splitter({*modules, *operators})
-        for key, value in properties.items():
+        split = key_splitter(graph.names)
+        for key, value in self.properties.items():
             if key in self.used:
                 continue
             owner, rest = split(key)
-            if owner not in modules or owner in operators:
+            if owner not in graph.parts:
                 yield key, value
-            elif not modules[owner].failed:
-                name = rest.partition(".")[0]
-                inside = modules[owner].inside.app
-                added: list[Any] = [*inside.operators, *inside.modules]
-                known = [str(one.name) for one in added]
-                known += list(modules[owner].declared.properties)
+            elif not graph.parts[owner].failed:
+                name, inside = rest.partition(".")[0], f"{owner}."
+                known = [one.removeprefix(inside) for one in graph.names if one.startswith(inside)]
+                known = [one for one in known if "." not in one] + list(
+                    graph.parts[owner].declared.properties
+                )
                 what = f"module `{owner}` has no property, operator or module `{name}`"
                 self.faults.add(key, what, did_you_mean(name, known))
 
@@ -260,6 +310,11 @@ def copied(module: Module) -> Module:
         if isinstance(value, (list, dict, set)):
             vars(own)[name] = copy.copy(value)
     return own
+
+
+def _inside(name: Any, nodes: Mapping[str, Node]) -> list[Any]:
+    """The operators of a module, by its name; what is none stays as it is."""
+    return [one for one in nodes if one.startswith(f"{name}.")] or [name]
 
 
 def _fresh(app: Application, name: str) -> object:
