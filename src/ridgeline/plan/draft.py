@@ -25,8 +25,8 @@ class DraftOperator:
 
     `touched`: its connected ports. `entered`: the streams of the connected input ports. `doubtful`:
     attributes with faulty values. `given`: attributes that the author or the command line set. `ports`: the
-    attributes of all ports; `ports_given`: the names of those that were set; `unifiers`: the attributes of
-    unifiers, by output port. `exempt`: ports that need no stream, since a module's port stands for them.
+    attributes of all ports; `unifiers`: those of unifiers, by output port. `exempt`: ports that need no
+    stream, since a module's port stands for them.
     """
 
     index: int
@@ -36,7 +36,6 @@ class DraftOperator:
     doubtful: set[str] = field(default_factory=set)
     given: set[str] = field(default_factory=set)
     ports: dict[str, dict[str, Any]] = field(default_factory=dict)
-    ports_given: dict[str, set[str]] = field(default_factory=dict)
     unifiers: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     entered: dict[str, DraftStream] = field(default_factory=dict)

@@ -38,13 +38,6 @@ class Broadcast(Partitioner):
         return [Partition()] * count
 
 
-class ByCents(Operator):
-    balances = InputPort(Balance, key="cents")
-
-    @balances.process
-    def go(self, balance: Balance) -> None: ...
-
-
 class Counting(Operator):
     payments = InputPort(Payment, key="account")
     out = OutputPort(Balance)
@@ -110,11 +103,6 @@ IN_TURN = {"partitions": 3, "partitioner": RoundRobinPartitioner()}
             [Filter()],
             {"partitions": 2, "partitioner": Broadcast()},
             ["`filter`: each of 2 partitions gets all tuples"],
-        ),
-        (
-            [Balances(), ByCents()],
-            {"partitions": 2},
-            ["`bycents`: port `balances` is divided by `cents`, but `balances` before it by `account`"],
         ),
         ([Counting()], {"partitions": 2}, ["`counting`: each partition keeps state `count`, `recent` for"]),
         ([Merging()], {"partitions": 2}, []),

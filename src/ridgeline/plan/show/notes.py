@@ -9,7 +9,6 @@ from ridgeline.api.cells.keyed_declaration import Lifetimes
 from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource, operator_type
 from ridgeline.api.state import KeyedState
-from ridgeline.plan.build.key_agreement import key_of, shown_key
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.validate.graph import loop_notes
@@ -45,7 +44,7 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
         ['dice']
     """
     first = {operator.name: operator for operator in reversed(physical.operators) if not operator.unifier}
-    reader = _Reader(logical, first)
+    reader = _Reader(logical)
     relaxed = [
         Note(rule.operators[0], f"rule {rule.title} is not kept: {reason}")
         for rule, reason in logical.given_up
@@ -103,11 +102,9 @@ def order_notes(logical: LogicalPlan) -> tuple[Note, ...]:
 
 
 class _Reader:
-    """Makes the notes of one operator after the other. `first`: the first partition of each."""
+    """Makes the notes of one operator after the other."""
 
-    def __init__(self, logical: LogicalPlan, first: Mapping[str, PhysicalOperator]) -> None:
-        self.logical = logical
-        self.first = first
+    def __init__(self, logical: LogicalPlan) -> None:
         self.entering = {
             (sink.operator, sink.port): stream.source.operator
             for stream in logical.streams
@@ -147,22 +144,7 @@ class _Reader:
                 f"each of {count} partitions gets all tuples{ports}: "
                 "what it emits of them comes from every one of them"
             )
-        for port in partition.keys:
-            yield from self._other_keys(operator, port)
         yield from self._states(operator, partition, followed)
-
-    def _other_keys(self, operator: LogicalOperator, port: str) -> Iterator[str]:
-        """Notes on a port whose stream was divided by another key upstream."""
-        mine = self._key(operator, port)
-        for name in self._upstream(self.entering[operator.name, port]):
-            before = self.logical.operator(name)
-            theirs = {self._key(before, sticky) for sticky in self.first[name].keys}
-            if self.first[name].partitions > 1 and theirs and mine not in theirs:
-                yield (
-                    f"port `{port}` is divided by {mine}, "
-                    f"but `{name}` before it by {' and '.join(sorted(theirs))}: of tuples with equal "
-                    f"{mine} those of one partition of `{name}` keep their order"
-                )
 
     def _states(
         self, operator: LogicalOperator, partition: PhysicalOperator, followed: Sequence[str]
@@ -188,16 +170,3 @@ class _Reader:
                 f"each partition keeps state {listed(alone)} for itself, "
                 f"and no unifier merges what they emit on {listed(bare)}"
             )
-
-    def _key(self, operator: LogicalOperator, port: str) -> str:
-        codec = operator_type(type(operator.operator)).inputs[port].codec
-        return shown_key(key_of(codec, operator.inputs[port]))
-
-    def _upstream(self, name: str) -> list[str]:
-        """An operator and all operators upstream of it, the nearest first."""
-        found = [name]
-        for at in found:
-            found += [
-                source for (sink, _), source in self.entering.items() if sink == at and source not in found
-            ]
-        return found

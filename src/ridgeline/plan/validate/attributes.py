@@ -122,7 +122,6 @@ def _check_ports(
         where = f"{owner.name}.port.{port}"
         inherited = inherited_by_port(owner.declared, port, owner.attributes)
         owner.ports[port], doubtful = check_attributes(faults, where, scope, given, inherited)
-        owner.ports_given[port] = set(given) - doubtful
         owner.doubtful |= doubtful
     for port in outputs:
         given = unifiers.get(port, {})
