@@ -53,7 +53,7 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     (lambda to: to.stream(to.check.valid, "store.input"), "'store.input', which is no port; name a port"),
     (lambda to: to.stream(to.store.input, to.check.valid), "input port `input` to output port valid; swap"),
     (lambda to: to.stream(to.check.payments, to.store.input), "`payments`, an input port of a `Check`"),
-    (lambda to: to.stream(to.check.valid, to.module.valid), "`valid`, an output port of a `Checked`"),
+    (lambda to: to.stream(to.check.valid, to.module.valid), "`valid`, an output port of .*connect"),
     (lambda to: to.stream(to.check.valid, to.store.input, to.store.input), "`input` is a sink .* twice"),
     (lambda to: to.stream(to.check.valid, to.store.input, locality={5: 1}), "locality is given for 5, which"),
     (lambda to: to.stream(to.check.valid, to.store.input, persist=5), "is 5, which takes no tuples; give an"),

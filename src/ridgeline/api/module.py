@@ -172,7 +172,10 @@ def check_end(role: str, end: object, *, entry: bool) -> None:
     if isinstance(end, (InputPoint, OutputPoint, InputProxy, OutputProxy)):
         article = {"input": "an output", "output": "an input"}[side]
         what = f"{role} is `{end.name}`, {article} port of a `{_owner(end)}`"
-        raise StructureError(what, f"name an {side} port; a stream leads from an output port to input ports")
+        remedy = f"name an {side} port; a stream leads from an output port to input ports"
+        if isinstance(end, (InputProxy, OutputProxy)):
+            remedy += f"; `populate` leads it by `self.{end.name}.connect(...)`"
+        raise StructureError(what, remedy)
     if isinstance(end, (Operator, Module)):
         ports = listed(getattr(operator_type(type(end)), f"{side}s"))
         what = f"{role} is a `{type(end).__name__}`, not one of its ports"

@@ -312,13 +312,11 @@ Refuse = Callable[[str, str, str], None]
 class Scope:
     """What is added at one place: by the author of an application, or by one call of `populate`.
 
-    `module`: the full name of the module that is populated, and `own`: that module. Both are none for the
-    application.
+    `module`: the full name of the module that is populated; "" for the application.
     """
 
-    def __init__(self, app: Application, refuse: Refuse, module: str = "", own: Module | None = None) -> None:
-        self._app, self._refuse, self._own = app, refuse, own
-        self._module = module
+    def __init__(self, app: Application, refuse: Refuse, module: str = "") -> None:
+        self._app, self._refuse, self._module = app, refuse, module
         self._prefix = f"{module}." if module else ""
         self._names = {id(one.operator): f"{self._prefix}{one.name}" for one in app.operators}
         self._names |= {id(one.module): f"{self._prefix}{one.name}" for one in app.modules}
@@ -337,11 +335,7 @@ class Scope:
         owner: Any = end.operator if is_operator else end.module
         if id(owner) in self._names:
             return PortRef(self._names[id(owner)], end.name)
-        if owner is self._own:
-            what = f"{role}, `{end.name}`, is a port of the module itself"
-            self._refuse(where, what, f"lead it to a port inside by `self.{end.name}.connect(...)`")
-        else:
-            self._refuse_absent(owner, where, f"{role}, `{end.name}`, belongs to", end.name)
+        self._refuse_absent(owner, where, f"{role}, `{end.name}`, belongs to", end.name)
         return None
 
     def _refuse_absent(self, owner: object, where: str, what: str, port: str = "") -> None:

@@ -142,7 +142,7 @@ class _Expander:
         valued = self.is_valued(part.name, module)
         if not valued or schemas is None or not self.is_populated(part, module, view):
             return replace(nothing, parts={part.name: failed})
-        scope = Scope(view, self.faults.add, part.name, module)
+        scope = Scope(view, self.faults.add, part.name)
         for name in part.declared.properties:
             if any(name == one.name for one in (*view.operators, *view.modules)):
                 what = f"`{name}` is both a property of `{part.kind}` and the name of something inside"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
@@ -24,7 +24,7 @@ def read_streams(draft: Draft, faults: Faults) -> None:
     """Add all streams to the draft, with their valid ends."""
     for given in draft.graph.streams.values():
         _read(draft, faults, given)
-    _check_sharing(draft, faults)
+    _check_sharing(faults, draft.graph)
 
 
 def _read(draft: Draft, faults: Faults, given: Stream) -> None:
@@ -69,35 +69,24 @@ def _locality(faults: Faults, where: str, locality: object) -> Locality | None:
     return None
 
 
-def _check_sharing(draft: Draft, faults: Faults) -> None:
-    """Refuse two streams on one port. Duplicate stream names have already been reported; skip them."""
-    for operator in draft.operators:
-        for port in (*operator.declared.every_output, *operator.declared.inputs):
-            begin = _names(stream for stream in draft.streams if _is(stream.source, operator, port))
-            end = _names(
-                stream for stream in draft.streams if any(_is(sink, operator, port) for sink in stream.sinks)
-            )
-            if len(begin) > 1:
-                what = f"{len(begin)} streams begin at this output port: {listed(begin)}"
-                remedy = (
-                    f'make one stream with all sinks: `add_stream("{begin[0]}", {operator.port(port)}, ...)`'
-                )
-                faults.add(operator.port(port), what, remedy)
-            if len(end) > 1:
-                what = f"{len(end)} streams end at this input port: {listed(end)}"
-                faults.add(
-                    operator.port(port),
-                    what,
-                    "give each stream an input port of its own, or merge them in an operator before it",
-                )
-
-
-def _is(end: End | None, operator: DraftOperator, port: str) -> bool:
-    return end is not None and end.operator is operator and end.port == port
-
-
-def _names(streams: Any) -> list[str]:
-    return list(dict.fromkeys(stream.name for stream in streams))
+def _check_sharing(faults: Faults, graph: Graph) -> None:
+    """Refuse two streams on one port."""
+    begin, end = defaultdict[PortRef, list[str]](list), defaultdict[PortRef, list[str]](list)
+    for stream in graph.streams.values():
+        for sink in stream.sinks:
+            end[sink].append(stream.name)
+        if stream.source is not None:
+            begin[stream.source].append(stream.name)
+    for port, names in begin.items():
+        if len(names) > 1:
+            what = f"{len(names)} streams begin at this output port: {listed(names)}"
+            remedy = f'make one stream with all sinks: `add_stream("{names[0]}", {port}, ...)`'
+            faults.add(str(port), what, remedy)
+    for port, names in end.items():
+        if len(names) > 1:
+            what = f"{len(names)} streams end at this input port: {listed(names)}"
+            remedy = "give each stream an input port of its own, or merge them in an operator before it"
+            faults.add(str(port), what, remedy)
 
 
 _REMEDY = "set `on_error=SKIP` for operators that may leave tuples out, or remove it"
