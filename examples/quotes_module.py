@@ -1,7 +1,7 @@
 """A module, an operator that is made of operators, with ports and properties of its own.
 
 Run it in this folder, where its data is: `ridgeline run quotes_module.py`. See what the module is made of by
-`ridgeline plan quotes_module.py --unfold`; let more quotes through by `-D clean.limit=1000`.
+`ridgeline plan quotes_module.py`; let more quotes through by `-D clean.limit=1000`.
 """
 
 from typing import NamedTuple

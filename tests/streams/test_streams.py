@@ -68,7 +68,7 @@ class Louder(Module):
 
 
 def text(app: Application) -> str:
-    return describe(plan_application(app), unfold=True)
+    return describe(plan_application(app))
 
 
 def test_both_forms_mix_and_a_stream_with_several_readers_is_one() -> None:

@@ -163,7 +163,6 @@ def plan(
     written: Written,
     values: Shown,
     as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
-    unfold: Annotated[bool, option("Show what modules are made of.", "--unfold")] = False,
     spec: Annotated[
         str | None,
         option(
@@ -182,9 +181,8 @@ def plan(
 ) -> None:
     """Print an application's plan, or its configuration.
 
-    The logical, physical and execution plan. Of one that runs, by its name, id or URL, as it is now. In the
-    logical plan a module is one operator; in the others it is what it is made of. Properties that have their
-    default are left out: `--config` has all. Secrets are masked.
+    The logical, physical and execution plan. Of one that runs, by its name, id or URL, as it is now.
+    Properties that have their default are left out: `--config` has all. Secrets are masked.
 
     Nothing is started: neither Spark nor an operator.
 
@@ -229,7 +227,7 @@ def plan(
         write_plan(made.logical, spec)
         return
     parts = _region_plans(configured, made, checkpoint) if made.logical.regions else ()
-    write(json.dumps(to_dict(made, parts), indent=2) if as_json else describe(made, parts, unfold=unfold))
+    write(json.dumps(to_dict(made, parts), indent=2) if as_json else describe(made, parts))
 
 
 def _region_plans(configured: Configured, whole: Plan, checkpoint: str | None) -> list[Plan]:

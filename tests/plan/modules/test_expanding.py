@@ -97,24 +97,11 @@ def test_a_port_that_feeds_operators_inside_and_outside_begins_one_stream() -> N
     assert [locality and locality.name for locality in stream.localities] == ["NODE_LOCAL", None]
 
 
-def test_the_plan_shows_modules_folded_and_unfolded() -> None:
+def test_the_plan_shows_what_modules_are_made_of() -> None:
     plan = plan_application(around(Totals()))
-    folded, unfolded = describe(plan).splitlines(), describe(plan, unfold=True).splitlines()
-    assert folded[2:8] == [
-        "logical plan: 2 operators, 1 module, 2 streams",
-        "  operator  class                attributes",
-        "  source    Source               partitions=1",
-        "  m         Totals, 4 operators",
-        "  store     Store                partitions=1",
-        "",
-    ]
-    assert [" ".join(line.split()[:4]) for line in folded[9:11]] == [
-        "in source.payments -> m.payments",
-        "out m.balances -> store.input",
-    ]
-    assert unfolded[2] == "logical plan: 6 operators, 4 streams"
-    assert folded[folded.index("") + 12 :] != []
-    assert [line for line in unfolded if line.startswith("  m.checked.check ")]
+    shown_lines = describe(plan).splitlines()
+    assert shown_lines[2] == "logical plan: 6 operators, 4 streams"
+    assert [line for line in shown_lines if line.startswith("  m.checked.check ")]
     shown: Any = to_dict(plan)["logical"]
     assert [(one["name"], one["module"]) for one in shown["operators"]][2:4] == [
         ("m.checked.check", "m.checked"),

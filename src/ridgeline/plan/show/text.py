@@ -1,16 +1,15 @@
-"""Format plans as aligned plain text for a terminal; in the logical plan a module is one operator."""
+"""Format plans as aligned plain text for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan, LogicalStream
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, locality_name
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
-from ridgeline.plan.region import PortRef, Region
+from ridgeline.plan.region import Region
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.show.to_json import (
     own_values,
@@ -24,13 +23,11 @@ _SHOWN = 4
 _MANY_KEYS = 8
 
 
-def describe(plan: Plan, regions: Sequence[Plan] = (), *, unfold: bool = False) -> str:
+def describe(plan: Plan, regions: Sequence[Plan] = ()) -> str:
     r"""Format the logical, the physical and the execution plan, and the notes on them.
 
     `regions`: the plans of an application of several. They are formatted in place of the physical and the
     execution plan of the whole, which does not run.
-
-    In the logical plan a module is one operator; with `unfold` it is what it is made of.
 
     Example:
         >>> from typing import NamedTuple
@@ -67,7 +64,7 @@ def describe(plan: Plan, regions: Sequence[Plan] = (), *, unfold: bool = False) 
             if part
         )
     ]
-    lines += ["", *_describe_logical(logical, unfold=unfold)]
+    lines += ["", *_describe_logical(logical)]
     if regions:
         lines += ["", *_describe_regions([one.logical for one in regions], logical.regions)]
     for part in regions or [plan]:
@@ -81,26 +78,21 @@ def describe(plan: Plan, regions: Sequence[Plan] = (), *, unfold: bool = False) 
     return "\n".join(lines)
 
 
-def _describe_logical(logical: LogicalPlan, *, unfold: bool) -> list[str]:
+def _describe_logical(logical: LogicalPlan) -> list[str]:
     """The lines of the logical plan: its operators, then its streams."""
-    shown = list(logical.operators) if unfold else folded_operators(logical)
-    operators = [_row(logical, operator) for operator in shown]
     streams = [
         (
-            each.stream.name,
-            f"{each.source} -> {', '.join(each.sinks)}",
-            _localities(each),
-            each.stream.schema.describe(),
+            stream.name,
+            f"{stream.source} -> {', '.join(map(str, stream.sinks))}",
+            _localities(stream),
+            stream.schema.describe(),
         )
-        for each in (unfolded_streams(logical) if unfold else folded_streams(logical))
+        for stream in logical.streams
     ]
-    modules = sum(isinstance(operator, LogicalModule) for operator in shown)
-    counts = [_count([None] * (len(shown) - modules), "operator"), _count(streams, "stream")]
-    if modules:
-        counts.insert(1, _count([None] * modules, "module"))
+    counts = [_count(logical.operators, "operator"), _count(streams, "stream")]
     return [
         f"logical plan: {', '.join(counts)}",
-        *_aligned(("operator", "class", "attributes", "properties"), operators),
+        *_aligned(("operator", "class", "attributes", "properties"), map(_row, logical.operators)),
         "",
         *_aligned(("stream", "from, to", "locality", "schema"), streams),
     ]
@@ -136,12 +128,8 @@ def _describe_regions(plans: Sequence[LogicalPlan], regions: Sequence[Region]) -
     ]
 
 
-def _row(logical: LogicalPlan, operator: LogicalOperator | LogicalModule) -> tuple[str, ...]:
-    """Name, class, attributes and properties of an operator or a module."""
-    if isinstance(operator, LogicalModule):
-        inside = [one for one in logical.operators if one.name.startswith(f"{operator.name}.")]
-        kind = operator.kind.rpartition(".")[2]
-        return operator.name, f"{kind}, {_count(inside, 'operator')}", "", _settings(operator.properties)
+def _row(operator: LogicalOperator) -> tuple[str, ...]:
+    """Name, class, attributes and properties of an operator."""
     attributes = {"partitions": operator.attributes["partitions"]}
     attributes |= set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
     attributes |= _by_port("port", set_port_attributes(operator))
@@ -150,11 +138,11 @@ def _row(logical: LogicalPlan, operator: LogicalOperator | LogicalModule) -> tup
     return operator.name, type(operator.operator).__name__, _settings(attributes), properties
 
 
-def _localities(shown: ShownStream) -> str:
+def _localities(stream: LogicalStream) -> str:
     """The locality of a stream; of each sink that has one, if they differ."""
-    if len(set(shown.localities)) == 1:
-        return shown.localities[0].name if shown.localities[0] is not None else ""
-    given = zip(shown.sinks, shown.localities, strict=True)
+    if len(set(stream.localities)) == 1:
+        return locality_name(stream.localities[0]) or ""
+    given = zip(stream.sinks, stream.localities, strict=True)
     return ", ".join(f"{sink}: {locality.name}" for sink, locality in given if locality is not None)
 
 
@@ -252,64 +240,3 @@ def _aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str
         ).rstrip()
         for line in lines
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownStream:
-    """A stream between operators and modules; the locality of each sink."""
-
-    stream: LogicalStream
-    source: str
-    sinks: Sequence[str]
-    localities: Sequence[Locality | None]
-
-
-def unfolded_streams(logical: LogicalPlan) -> list[ShownStream]:
-    """All streams, between operators."""
-    return [
-        ShownStream(stream, str(stream.source), list(map(str, stream.sinks)), stream.localities)
-        for stream in logical.streams
-    ]
-
-
-def folded_operators(logical: LogicalPlan) -> list[LogicalOperator | LogicalModule]:
-    """Operators that are in no module, and the modules that are in no other one, in topological order."""
-    outer = _outermost(logical)
-    found: dict[str, LogicalOperator | LogicalModule] = {}
-    for operator in logical.operators:
-        module = outer.get(operator.name.partition(".")[0])
-        found.setdefault(module.name if module else operator.name, module or operator)
-    for module in outer.values():  # those without operators
-        found.setdefault(module.name, module)
-    return list(found.values())
-
-
-def folded_streams(logical: LogicalPlan) -> list[ShownStream]:
-    """The streams of which an end is outside of modules, or in another one than the source."""
-    outer = _outermost(logical)
-    shown = []
-    for stream in logical.streams:
-        inside = outer.get(stream.name.partition(".")[0]) if "." in stream.name else None
-        sinks: dict[str, Locality | None] = {}
-        for sink, locality in zip(stream.sinks, stream.localities, strict=True):
-            home = outer.get(sink.operator.partition(".")[0])
-            if home is None:
-                sinks[str(sink)] = locality
-            elif home is not inside:
-                port = next((port for port, ends in home.inputs.items() if sink in ends), "")
-                sinks.setdefault(f"{home.name}.{port}", locality)
-        if sinks:
-            source = _source(outer, stream.source)
-            shown.append(ShownStream(stream, source, list(sinks), list(sinks.values())))
-    return shown
-
-
-def _source(outer: dict[str, LogicalModule], source: PortRef) -> str:
-    home = outer.get(source.operator.partition(".")[0])
-    if home is None:
-        return str(source)
-    return f"{home.name}.{next((port for port, end in home.outputs.items() if end == source), '')}"
-
-
-def _outermost(logical: LogicalPlan) -> dict[str, LogicalModule]:
-    return {module.name: module for module in logical.modules if "." not in module.name}
