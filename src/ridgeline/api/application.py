@@ -455,18 +455,15 @@ class Application:
         if not isinstance(thing, kind):
             what = f"{shorten(thing)} was added as `{name}`, which is no {noun}"
             raise StructureError(what, f"add an instance of a subclass of `{kind.__name__}`")
-        known: dict[object, tuple[object, str]] = {
-            one.name: (one.operator, "operator") for one in self.operators
-        }
-        known |= {one.name: (one.module, "module") for one in self.modules}
-        if name in known:
-            what = f"there is {_AN[known[name][1]]} `{name}` already"
-            raise StructureError(what, "give each a name of its own")
-        for first, (one, _) in known.items():
-            if one is thing:
-                own = type(thing).__name__
-                what = f"the same `{own}` is added twice, as `{first}` and `{name}`"
-                raise StructureError(what, f"make a new `{own}(...)` for each")
+        own = "operator" if any(one.name == name for one in self.operators) else "module"
+        if own == "operator" or any(one.name == name for one in self.modules):
+            raise StructureError(f"there is {_AN[own]} `{name}` already", "give each a name of its own")
+        same = [one.name for one in self.operators if one.operator is thing]
+        same += [one.name for one in self.modules if one.module is thing]
+        if same:
+            kind_name = type(thing).__name__
+            what = f"the same `{kind_name}` is added twice, as `{same[0]}` and `{name}`"
+            raise StructureError(what, f"make a new `{kind_name}(...)` for each")
 
     def set_region(
         self,
