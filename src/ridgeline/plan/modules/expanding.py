@@ -143,8 +143,9 @@ class _Expander:
         if not valued or schemas is None or not self.is_populated(part, module, view):
             return replace(nothing, parts={part.name: failed})
         scope = Scope(view, self.faults.add, part.name)
+        added: list[Any] = [*view.operators, *view.modules]
         for name in part.declared.properties:
-            if any(name == one.name for one in (*view.operators, *view.modules)):
+            if any(name == one.name for one in added):
                 what = f"`{name}` is both a property of `{part.kind}` and the name of something inside"
                 self.faults.add(f"{part.name}.{name}", what, "rename one: `-D` could not tell them apart")
         inner = self.inside(scope, {**defaults, **part.attributes}, [*above, part.module, module])
