@@ -195,7 +195,7 @@ def _plain(value: object) -> object:  # noqa: PLR0911  a case each
     if isinstance(value, dict) and type(value) is dict and all(type(key) is str for key in value):
         written = {key: _plain(part) for key, part in value.items()}
         if len(written) == 1 and next(iter(written)) in {IMPORT, ENVIRONMENT, JSON}:
-            return {JSON: _json(written)}
+            return {JSON: _json(value)}
         return written
     if isinstance(value, type) or callable(value):
         path = path_of(value)
@@ -205,11 +205,11 @@ def _plain(value: object) -> object:  # noqa: PLR0911  a case each
 
 
 def _json(value: object) -> str:
-    """The JSON of plain data; one with marks inside has none. Raises _NotPlainError."""
-    text = json.dumps(value)
-    if f'"{IMPORT}"' in text and json.loads(text) != value:
-        raise _NotPlainError
-    return text
+    """The JSON of plain data, whose marks mean nothing. Raises _NotPlainError for what JSON cannot say."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise _NotPlainError from None
 
 
 def _typed(value: object, kind: Any) -> object:
