@@ -37,10 +37,8 @@ class RecordColumns:
                 values = [record.get(name, _MISSING) for record in records]
                 if _MISSING in values:
                     raise ValueError(self._lacks(name, records[values.index(_MISSING)]))
-            if reshape is not None:
-                values = [None if value is None else reshape(value) for value in values]
             try:
-                arrays.append(make(values))
+                arrays.append(make(values if reshape is None else list(map(reshape, values))))
             except (TypeError, OverflowError, ArithmeticError, AttributeError) as error:
                 raise ValueError(f"column `{name}`: {error}") from error
         if not arrays:
@@ -55,28 +53,24 @@ class RecordColumns:
 
 def _reshaper(kind: Any) -> Callable[[Any], Any] | None:
     """The function from a nested value to the form that arrays are made of; None if it has that form."""
-    if pa.types.is_map(kind):
-        inner = _reshaper(kind.item_type)
-        if inner is None:
-            return None
-        return lambda value: {key: None if item is None else inner(item) for key, item in value.items()}
-    if is_list(kind):
-        inner = _reshaper(kind.value_type)
-        if inner is None:
-            return None
-        return lambda value: [None if item is None else inner(item) for item in value]
+    form = _form(kind)
+    return None if form is None else lambda value: None if value is None else form(value)
+
+
+def _form(kind: Any) -> Callable[[Any], Any] | None:
+    """`_reshaper` of values that are not null: structs lose the fields that they have beside their type's."""
     if pa.types.is_struct(kind):
         parts = [(field.name, _reshaper(field.type)) for field in kind]
-
-        def reshape(value: Any) -> dict[str, Any]:
-            made = {}
-            for name, inner in parts:
-                part = value.get(name)
-                made[name] = part if part is None or inner is None else inner(part)
-            return made
-
-        return reshape
-    return None
+        return lambda value: {
+            name: value.get(name) if inner is None else inner(value.get(name)) for name, inner in parts
+        }
+    is_map = pa.types.is_map(kind)
+    inner = _reshaper(kind.item_type if is_map else kind.value_type) if is_map or is_list(kind) else None
+    if inner is None:
+        return None
+    if is_map:
+        return lambda value: dict(zip(value, map(inner, value.values()), strict=True))
+    return lambda value: list(map(inner, value))
 
 
 class RowEncoder:
