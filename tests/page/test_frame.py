@@ -122,7 +122,6 @@ def test_a_window_that_is_not_kept_is_said_to_be_gone(application, open_page):
     page.goto(f"{application.server.url}/#/graph?operator=parse&window=987654321")
     panel = page.get_by_role("complementary", name="Operator parse")
     panel.get_by_text("It has no figures in this window.").wait_for()
-    page.get_by_text("Of this window the critical path is not known.").wait_for()
     page.goto(f"{application.server.url}/#/time?window=987654321")
     page.get_by_text("Only the last 1,000 windows are kept").wait_for()
     page.get_by_role("link", name="Show the newest").click()

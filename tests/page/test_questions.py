@@ -127,7 +127,7 @@ def test_four_clicks_are_too_many(person):
     person.answered(panel, "parse")
     assert person.clicks() == 3
     card.press("ArrowRight")
-    person.page.keyboard.press("]")
+    person.page.keyboard.press("?")
     assert person.clicks() == 4
     with pytest.raises(AssertionError, match="4 <= 3"):
         person.answered(person.page.locator(".sentence"), "parse")

@@ -333,7 +333,7 @@ def _metadata(path: Path, file: zipfile.ZipFile, name: str) -> Metadata:
     except (InvalidMetadata, ExceptionGroup, ValueError, TypeError) as error:
         what = str(getattr(error, "__cause__", None) or error).splitlines()[0][:200]
         raise fault(path, f"has metadata that cannot be read: {what}", _BUILD) from None
-    if not metadata.name or not metadata.version:
+    if not metadata.name:
         raise fault(path, "has metadata without a name and a version", _BUILD)
     return metadata
 

@@ -2,7 +2,7 @@
 import { html, render, useState, useEffect } from "./vendor/preact.js";
 import { exchangeCode, rights } from "./api.js";
 import { soon, timeOfDay } from "./format.js";
-import { current, go, href, isCode, useRoute } from "./router.js";
+import { href, isCode, useRoute } from "./router.js";
 import { begin, reconnect, store, useReadOnly, useStore } from "./store.js";
 import { views } from "./views/index.js";
 import { Keys, onKey } from "./parts/keys.js";
@@ -23,8 +23,6 @@ function Frame() {
     const forget = [
       onKey("/", "go to an operator or a view", () => setOpen("search")),
       onKey("?", "show the keys", () => setOpen("keys")),
-      onKey("[", "the view before", () => step(-1)),
-      onKey("]", "the next view", () => step(1)),
     ];
     return () => forget.forEach((one) => one());
   }, []);
@@ -61,11 +59,6 @@ function Frame() {
     ${open === "search" && html`<${Search} onClose=${() => setOpen(null)} />`}
     ${open === "keys" && html`<${Keys} onClose=${() => setOpen(null)} />`}
   </div>`;
-}
-
-function step(by) {
-  const index = views.findIndex((one) => one.name === current().view);
-  go({ view: views[(views.length + index + by) % views.length].name });
 }
 
 function skip(event) {

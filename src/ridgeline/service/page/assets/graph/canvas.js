@@ -15,8 +15,8 @@ const FULL_SIZE = 0.82;
 const WHEEL = 0.0016;
 const BESIDE_LABEL = 12; // of an edge, beside its label
 
-/** `api.current` gets {fit, zoom, show}. `onOpen(node)`, `onUnfold(node)`, `onFold(frame)`, `onClose()`. */
-export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onUnfold, onFold, onClose}) {
+/** `api.current` gets {fit, zoom}. `onOpen(node)`, `onUnfold(node)`, `onFold(frame)`, `onClose()`. */
+export function Canvas({graph, layout, figures, selected, api, onOpen, onUnfold, onFold, onClose}) {
   const box = useRef(null);
   const scene = useRef(null);
   const camera = useRef(null);
@@ -58,15 +58,10 @@ export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onU
         camera.current = zoomed(camera.current, factor, {x: size.width / 2, y: size.height / 2});
         later();
       },
-      show: (id) => {
-        touched.current = true;
-        camera.current = centred(layout, id, size, Math.max(0.85, camera.current.zoom)) ?? camera.current;
-        later();
-      },
       zoomLevel: () => camera.current?.zoom,
     };
   });
-  useEffect(() => { // chosen elsewhere: by a link, in the strip, by the search
+  useEffect(() => { // chosen elsewhere: by a link, by the search
     const place = selected && size && layout.nodes.get(selected);
     if (place && !near({x: place.x * camera.current.zoom, y: place.y * camera.current.zoom}, camera.current, size, INSIDE)) {
       camera.current = centred(layout, selected, size, camera.current.zoom);
@@ -120,7 +115,7 @@ export function Canvas({graph, layout, figures, selected, hits, api, onOpen, onU
       ${ready && html`<svg class="graph-svg" width=${size.width} height=${size.height} role="group"
           aria-label="Operators and streams; the arrow keys move along streams, Enter opens an operator, Shift and Enter unfold or fold it">
         <g class="graph-scene" ref=${scene} transform=${`translate(${camera.current.x} ${camera.current.y})`}>
-          <${Scene} ...${{graph, layout, figures, selected, hits, places, find, lineOf, zoom, size, current, setFocus}}
+          <${Scene} ...${{graph, layout, figures, selected, places, find, lineOf, zoom, size, current, setFocus}}
             camera=${camera.current} onOpen=${onOpen} onUnfold=${(node) => hold(node, onUnfold)}
             onFold=${(one) => hold(graph.nodes.get(one.nodes[0]), () => onFold(one))} />
         </g></svg>
@@ -188,7 +183,7 @@ function shownFully(camera, layout, id, size) {
 }
 
 function Scene({
-  graph, layout, figures, selected, hits, places, find, lineOf, zoom, size, camera, current, setFocus, onOpen, onUnfold, onFold,
+  graph, layout, figures, selected, places, find, lineOf, zoom, size, camera, current, setFocus, onOpen, onUnfold, onFold,
 }) {
   const lod = level(zoom);
   const card = cardSize(zoom);
@@ -211,12 +206,12 @@ function Scene({
       ${lod === "full" && rateLabels(edges, figures, layout, places, zoom).map(({key, x, y, text}) => html`
         <text key=${key} class="graph-rate" x=${x} y=${y}>${text}</text>`)}
     </g>
-    ${lod === "dot" && html`<${Dots} ...${{visible, places, card, path, figures, hits}} />`}
-    ${(lod === "dot" ? dotCards(visible, selected, current, path, hits) : visible).map((node) => html`<${Card} key=${node.id}
+    ${lod === "dot" && html`<${Dots} ...${{visible, places, card, figures}} />`}
+    ${(lod === "dot" ? dotCards(visible, selected, current, path) : visible).map((node) => html`<${Card} key=${node.id}
         node=${node} place=${places.get(node.id)} card=${card} lod=${lod} figures=${figures.nodes.get(node.id)}
-        most=${figures.most} onPath=${path.on.has(node.id)} selected=${selected === node.id} found=${hits?.has(node.id)}
-        faint=${hits && !hits.has(node.id)} current=${current === node.id} ...${{setFocus, onOpen, onUnfold}} />`)}
-    ${lod === "dot" && labels(wanted(graph, selected, current, path, hits), places, zoom, camera, size).map((label) => html`
+        most=${figures.most} onPath=${path.on.has(node.id)} selected=${selected === node.id}
+        current=${current === node.id} ...${{setFocus, onOpen, onUnfold}} />`)}
+    ${lod === "dot" && labels(wanted(graph, selected, current, path), places, zoom, camera, size).map((label) => html`
         <text key=${`label ${label.id}`} class=${path.on.has(label.id) ? "graph-label graph-label-path" : "graph-label"}
           x=${label.x} y=${label.y}>${label.text}</text>`)}`;
 }
@@ -239,8 +234,8 @@ function waiting(edge, figures) {
   return queue.waits ? `${short(queue.waits)} wait, ${duration(queue.seconds)}` : "nothing waits";
 }
 
-function wanted(graph, selected, current, path, hits) {
-  const ids = new Set([selected, ...path.nodes, current, ...(hits ?? [])].filter((id) => id && graph.nodes.has(id)));
+function wanted(graph, selected, current, path) {
+  const ids = new Set([selected, ...path.nodes, current].filter((id) => id && graph.nodes.has(id)));
   return [...ids].map((id) => {
     const text = graph.nodes.get(id).label;
     return {id, text, width: textWidth(text, LABEL)};
@@ -248,8 +243,8 @@ function wanted(graph, selected, current, path, hits) {
 }
 
 /** At the smallest size only these are drawn, and can be reached, one by one; the others are places. */
-function dotCards(visible, selected, current, path, hits) {
-  return visible.filter((node) => node.id === selected || node.id === current || path.on.has(node.id) || hits?.has(node.id));
+function dotCards(visible, selected, current, path) {
+  return visible.filter((node) => node.id === selected || node.id === current || path.on.has(node.id));
 }
 
 function Dots({visible, places, card, figures}) {
@@ -263,9 +258,8 @@ function Dots({visible, places, card, figures}) {
   return html`${Object.entries(kinds).map(([kind, d]) => d && html`<path key=${kind} class=${`graph-dots graph-dots-${kind}`} d=${d} />`)}`;
 }
 
-function Card({node, place, card, lod, figures, most, onPath, selected, found, faint, current, setFocus, onOpen, onUnfold}) {
-  const classes = ["graph-card", `graph-card-${node.kind}`, onPath && "graph-on-path", selected && "graph-selected",
-    found && "graph-found", faint && "graph-faint"].filter(Boolean).join(" ");
+function Card({node, place, card, lod, figures, most, onPath, selected, current, setFocus, onOpen, onUnfold}) {
+  const classes = ["graph-card", `graph-card-${node.kind}`, onPath && "graph-on-path", selected && "graph-selected"].filter(Boolean).join(" ");
   const more = unfolds(node, figures);
   const [x, y] = [Math.round(place.x - card.width / 2), Math.round(place.y - card.height / 2)];
   return html`<g transform=${`translate(${x} ${y})`}>
@@ -273,7 +267,7 @@ function Card({node, place, card, lod, figures, most, onPath, selected, found, f
       aria-pressed=${selected} onFocus=${() => setFocus(node.id)} onClick=${() => onOpen(node)}
       onDblClick=${() => more && onUnfold(node)}>
       <title>${node.label} (${node.className})</title>
-      ${(node.kind === "module" || node.kind === "group") && lod !== "dot" && html`<rect class="graph-behind" x="4" y="4" width=${card.width} height=${card.height} rx="7" />`}
+      ${node.kind === "module" && lod !== "dot" && html`<rect class="graph-behind" x="4" y="4" width=${card.width} height=${card.height} rx="7" />`}
       <rect class="graph-box" width=${card.width} height=${card.height} rx=${lod === "dot" ? 2 : 7} />
       ${lod === "full" ? html`<${FullCard} ...${{node, figures, most, onPath}} />`
         : lod === "small" ? html`<${SmallCard} ...${{node, figures, most, onPath}} width=${card.width} height=${card.height} />` : null}
@@ -287,7 +281,6 @@ function Card({node, place, card, lod, figures, most, onPath, selected, found, f
 
 function unfolds(node, figures) {
   if (node.kind === "module") return `Show the operators of ${node.label}`;
-  if (node.kind === "group") return `Show all ${node.count} of ${node.label}`;
   if (node.kind === "operator" && figures?.partitions + figures?.unifiers > 1) return `Show the partitions of ${node.label}`;
   return "";
 }

@@ -105,7 +105,6 @@ export function spoken(node, figures, onPath) {
 export function kindOf(node, figures) {
   if (node.kind === "module") return `module ${shortName(node.className)} · ${amount(node.members.length, "operator")}`;
   if (node.label.includes("#unifier")) return `of ${node.label.split("#unifier")[0]}`;
-  if (node.kind === "group") return `${node.count} alike · ${shortName(node.className)}`;
   const parts = figures?.partitions > 1 && node.kind === "operator" ? ` · ${figures.partitions} partitions` : "";
   return `${shortName(node.className)}${parts}`;
 }

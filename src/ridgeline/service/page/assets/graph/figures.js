@@ -96,30 +96,6 @@ export function pathOf(graph, where, critical, rows) {
   return {nodes, edges, on: new Set(nodes)};
 }
 
-/** A path as its reader wants it: logical operators in order, with the ms of all of their steps. */
-export function pathSteps(critical, operators) {
-  const steps = [];
-  for (const step of critical?.path ?? []) {
-    const queue = step.kind === "queue";
-    const name = queue ? step.operator : operators?.[step.id]?.logicalName ?? step.operator;
-    const last = steps.at(-1);
-    if (last?.name === name) {
-      last.ms += step.latencyMs ?? 0;
-      last.computeMs += step.computeMs ?? 0;
-      last.transferMs += step.transferMs ?? 0;
-      last.estimated ||= step.estimated === true;
-      last.titles.push(step.operator);
-    } else {
-      steps.push({
-        name, ms: step.latencyMs ?? 0, computeMs: step.computeMs ?? 0, transferMs: step.transferMs ?? 0,
-        titles: [step.operator], estimated: step.estimated === true,
-        opens: queue ? operators?.[step.id]?.logicalName ?? null : name,
-      });
-    }
-  }
-  return steps;
-}
-
 /** How many windows even the first operator of each region is behind: the whole region is, not an operator. */
 function leastBehind(overview) {
   const least = new Map();

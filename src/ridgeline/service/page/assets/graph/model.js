@@ -1,17 +1,15 @@
-// From plans to what is drawn: nodes and edges, with modules folded, partitions shown and equal branches as one.
+// From plans to what is drawn: nodes and edges, with modules folded and partitions shown.
 // All of it is pure: no document, no figures.
-
-const LEAST_BRANCHES = 3;
 
 /**
  * A node: {id, kind, label, className, members, rows}.
- * `kind`: operator, partition, unifier, module or group. `members`: names of logical operators; `rows`: physical ones.
+ * `kind`: operator, partition, unifier or module. `members`: names of logical operators; `rows`: physical ones.
  * An edge: {from, to, streams: [{name, from, port}]}.
  */
 
 /** The graph of a logical plan as the reader wants it.
  *
- * open: ids of modules and groups that are unfolded; split: names of operators shown by partitions;
+ * open: names of modules that are unfolded; split: names of operators shown by partitions;
  * physical: the physical plan, needed for `split` only.
  */
 export function visibleGraph(plan, {open = new Set(), split = new Set(), physical = null} = {}) {
@@ -40,8 +38,7 @@ export function visibleGraph(plan, {open = new Set(), split = new Set(), physica
     }
   }
   const edges = physical && split.size ? mixedEdges(plan, physical, of, nodes) : logicalEdges(plan, of);
-  const graph = {nodes, edges: [...edges.values()], frames: frames(plan, nodes, modules, open, split)};
-  return foldBranches(graph, open);
+  return {nodes, edges: [...edges.values()], frames: frames(nodes, modules, open, split)};
 }
 
 /** The graph of all physical operators. */
@@ -105,16 +102,6 @@ export function places(graph) {
   return {byId, byName};
 }
 
-/** The ids of nodes whose name, class or members have the text. */
-export function found(graph, text) {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return [];
-  return [...graph.nodes.values()]
-    .filter((node) => [node.id, node.label, node.className, ...node.members].some(
-      (one) => one.toLowerCase().includes(wanted)))
-    .map((node) => node.id);
-}
-
 /** A short number that is the same for the same nodes and edges: what a layout is kept by. */
 export function hashOf(graph) {
   let hash = 0x811c9dc5;
@@ -165,7 +152,7 @@ function partitionsOf(physical) {
   return found;
 }
 
-function frames(plan, nodes, modules, open, split) {
+function frames(nodes, modules, open, split) {
   const inside = new Map();
   for (const one of nodes.values()) {
     for (const outer of outside(one.members[0] ?? one.id)) {
@@ -238,75 +225,6 @@ function addEdge(edges, from, to, stream) {
     edge.streams.push(stream);
   }
   edges.set(key, edge);
-}
-
-// Equal branches ---------------------------------------------------------------------------------------------
-
-/** Fold branches that are alike: linear, of the same classes, between the same nodes. Partitions stay apart. */
-function foldBranches(graph, open) {
-  const {before, after} = neighbours(graph);
-  const framed = new Set(graph.frames.filter((one) => one.kind === "module").flatMap((frame) => frame.nodes));
-  const foldable = (id) => {
-    const {kind} = graph.nodes.get(id);
-    return (kind === "operator" || kind === "unifier") && !framed.has(id);
-  };
-  const around = (map, id) => map.get(id) ?? [];
-  const next = (id) => {
-    const [only, ...more] = around(after, id);
-    return only !== undefined && !more.length && foldable(only) && around(before, only).length === 1 ? only : null;
-  };
-  const chains = new Map();
-  for (const id of graph.nodes.keys()) {
-    const [only, ...more] = around(before, id);
-    if (!foldable(id) || (only !== undefined && !more.length && foldable(only) && next(only) === id)) continue;
-    const chain = [id];
-    for (let at = next(id); at !== null && !chain.includes(at); at = next(at)) chain.push(at);
-    const ends = [around(before, id), around(after, chain.at(-1))];
-    if (!ends[0].length && !ends[1].length) continue;
-    const classes = chain.map((member) => graph.nodes.get(member).className);
-    push(chains, JSON.stringify([classes, ...ends.map((list) => [...list].sort())]), chain);
-  }
-  const into = new Map();
-  const groups = new Map();
-  for (const equal of chains.values()) {
-    const root = `=${equal[0][0]}`;
-    if (equal.length < LEAST_BRANCHES || open.has(root)) continue;
-    equal[0].forEach((first, at) => {
-      const members = equal.map((chain) => graph.nodes.get(chain[at]));
-      const names = members.flatMap((member) => member.members);
-      const label = commonName(members.map((member) => member.label));
-      const rows = members.flatMap((member) => member.rows);
-      groups.set(first, {...node(`=${first}`, "group", label, members[0].className, names), rows, root, count: members.length});
-      for (const member of members) into.set(member.id, `=${first}`);
-    });
-  }
-  if (!into.size) return graph;
-  const visible = new Map();
-  for (const [id, one] of graph.nodes) {
-    if (groups.has(id)) visible.set(`=${id}`, groups.get(id));
-    else if (!into.has(id)) visible.set(id, one);
-  }
-  const edges = new Map();
-  for (const edge of graph.edges) {
-    for (const stream of edge.streams) {
-      addEdge(edges, into.get(edge.from) ?? edge.from, into.get(edge.to) ?? edge.to, stream);
-    }
-  }
-  const inFrames = graph.frames.map((frame) => (
-    {...frame, nodes: [...new Set(frame.nodes.map((id) => into.get(id) ?? id))]}));
-  return {nodes: visible, edges: [...edges.values()], frames: inFrames};
-}
-
-/** What names have in common, with a mark for the rest: `branch_*`. */
-export function commonName(names) {
-  let [head, tail] = [names[0], names[0]];
-  for (const name of names) {
-    while (!name.startsWith(head)) head = head.slice(0, -1);
-    while (!name.endsWith(tail)) tail = tail.slice(1);
-  }
-  const least = Math.min(...names.map((name) => name.length));
-  tail = tail.slice(Math.max(0, head.length + tail.length - least));
-  return head || tail ? `${head}*${tail}` : `${names[0]} …`;
 }
 
 function push(map, key, value) {

@@ -4,13 +4,13 @@ import {go} from "../router.js";
 import {useEffect, useMemo, useRef, useState} from "../vendor/preact.js";
 import {figuresOf, index} from "./figures.js";
 import {arrange, columns, kept} from "./layout.js";
-import {found, hashOf, physicalGraph, places, reachable, visibleGraph} from "./model.js";
+import {hashOf, physicalGraph, places, reachable, visibleGraph} from "./model.js";
 
 /** The graph of a plan, where it is, and what its reader does with it.
  *
- * `params`: what the reader has chosen: {operator, part, open, split, only}, texts.
+ * `params`: what the reader has chosen: {operator, part, open, split, only}.
  */
-export function useGraph({kind, plan, overview, shown, watermarks = null, params, text}) {
+export function useGraph({kind, plan, overview, shown, watermarks = null, params}) {
   const api = useRef(null);
   const {open, split} = {open: listed(params.open), split: listed(params.split)};
   const rows = overview.operators;
@@ -24,27 +24,14 @@ export function useGraph({kind, plan, overview, shown, watermarks = null, params
   const where = useMemo(() => places(graph), [graph]);
   const layout = useLayout(graph);
   const figures = useMemo(() => figuresOf(graph, where, {overview, shown, watermarks}), [graph, overview, shown, watermarks]);
-  const hits = useMemo(() => (text.trim() ? new Set(found(graph, text)) : null), [graph, text]);
   const change = (list, id, on) => (on ? [...new Set([...list, id])] : list.filter((one) => one !== id)).join(",") || null;
   const openNode = (node) => go(node.rows.length === 1
     ? {operator: node.members[0], part: String(node.rows[0].id)} : {operator: selects(node), part: null});
   const unfold = (node) => go(node.kind === "operator" ? {split: change(split, node.id, true)}
-    : {open: change(open, node.root ?? node.id, true)});
+    : {open: change(open, node.id, true)});
   const fold = (frame) => go(frame.kind === "split" ? {split: change(split, frame.id, false)}
     : {open: open.filter((one) => one !== frame.id && !one.startsWith(`${frame.id}.`)).join(",") || null});
-  const show = (id) => {
-    const node = graph.nodes.get(id);
-    if (node) {
-      openNode(node);
-      api.current?.show(id);
-    }
-  };
-  const pick = (name) => {
-    go({operator: name, part: null});
-    const id = where.byName.get(name);
-    if (id) api.current?.show(id);
-  };
-  return {api, open, split, whole, graph, layout, figures, selected, hits, openNode, unfold, fold, show, pick};
+  return {api, open, split, graph, layout, figures, selected, openNode, unfold, fold};
 }
 
 /** The visible node of what the reader has chosen. */
@@ -58,9 +45,9 @@ function selectedNode(params, graph, where, rows) {
   return first ? where.byId.get(first.id) ?? null : null;
 }
 
-/** What a node selects: its operator, or the module or group by its own name. */
+/** What a node selects: its operator, or the module by its own name. */
 function selects(node) {
-  return node.kind === "group" ? node.members[0] : node.kind === "module" ? node.id : node.members[0];
+  return node.kind === "module" ? node.id : node.members[0];
 }
 
 function listed(text) {
