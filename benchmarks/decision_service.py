@@ -28,6 +28,7 @@ PATHS = (
     "/ws/v2/stram/sentence",
     "/ws/v2/stram/criticalPath",
     "/ws/v2/stram/progress",
+    "/ws/v2/stram/overview",
     "/metrics",
     "/metrics?partitions=true",
     "/ws/v2/stram/physicalPlan/operators",
@@ -36,7 +37,6 @@ PATHS = (
 )
 STREAMS: Mapping[str, tuple[str, bytes]] = {
     "the page's first state": ("/ws/v2/stram/live?every=250", b"event: whole"),
-    "`top`'s first overview": ("/ws/v2/stram/events", b"event: window"),
 }
 COMMANDS = (["status"], ["latency"], ["list-operators"], ["list-containers"], ["metrics"])
 CHROMIUM = Path("/usr/bin/chromium")
@@ -56,7 +56,6 @@ def served(driven: SimulatedRun, plan: Plan) -> Iterator[WebServer]:
     try:
         yield server
     finally:
-        app.state.overviews.close()
         app.state.pages.close()
         server.close()
 

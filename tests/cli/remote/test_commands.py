@@ -8,7 +8,6 @@ import threading
 import pytest
 from rich.console import Console
 
-from ridgeline.api.clock import SystemClock
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote import watching
 from ridgeline.cli.remote.client import Client
@@ -141,8 +140,6 @@ def test_watching_ends_with_the_application(ridgeline_command, running, watch):
     overview, *rest = ridgeline_command("top", "--json").stdout.splitlines()
     assert rest == []
     assert json.loads(overview)["windowId"] == 2
-    [path] = ridgeline_command("critical-path", "--watch", "--json").stdout.splitlines()
-    assert json.loads(path) == watch.critical_path()
     (double,) = [row["id"] for row in watch.operators() if row["operator"] == "double[1]"]
     hot = LineTime(double, "/srv/double.py", 7, "Double.double", "slow()", 2.0)
     watch.observe(ContainerHeartbeat(9.0, -1, "worker-1", 7, 9.0, lines=(hot,)))
@@ -168,17 +165,6 @@ def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
     assert "Ctrl-C leaves; the application goes on" in text
     assert "double.output#unifier" in text
     assert text.endswith("numbers: finished\n")
-
-
-def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, monkeypatch):
-    waits = []
-    monkeypatch.setattr(
-        SystemClock,
-        "wait",
-        lambda _self, seconds: waits.append(seconds) or (len(waits) == 2 and running.close()),
-    )
-    shown = ridgeline_command("progress", "--watch", "--json")
-    assert (shown.exit_code, len(shown.stdout.splitlines()), waits) == (0, 2, [1.0, 1.0])
 
 
 @pytest.mark.guide("002", "Multi-Tenancy and Security")

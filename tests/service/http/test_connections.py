@@ -63,7 +63,7 @@ def test_the_oldest_without_a_request_makes_room(service):
 def test_connections_with_requests_are_not_ended_for_others(service):
     with service(most=2) as (client, bounds), ExitStack() as streams:
         for _ in range(2):
-            line = dial(client, f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            line = dial(client, f"GET {BASE}/live HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             streams.enter_context(line)
             assert line.recv(12) == b"HTTP/1.1 200"
         refused = ended(dial(client))

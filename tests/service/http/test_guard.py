@@ -37,7 +37,7 @@ def asked(server: WebServer, path: str, *headers: str, version: str = "1.1") -> 
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/ws/v2/stram/info", "/ws/v2/stram/events", "/metrics", "/healthz", "/nowhere"]
+    "path", ["/", "/ws/v2/stram/info", "/ws/v2/stram/live", "/metrics", "/healthz", "/nowhere"]
 )
 @pytest.mark.parametrize(
     "host",
@@ -66,7 +66,7 @@ def test_another_host_is_refused(server: WebServer, path: str, host: str) -> Non
 )
 def test_its_own_names_are_answered(server: WebServer, host: str) -> None:
     assert asked(server, "/ws/v2/stram/info", f"Host: {host}")[0] == 200
-    assert asked(server, "/ws/v2/stram/events", f"Host: {host}")[0] == 200
+    assert asked(server, "/ws/v2/stram/live", f"Host: {host}")[0] == 200
 
 
 def test_no_host_and_two_hosts_are_refused(server: WebServer) -> None:
@@ -76,7 +76,7 @@ def test_no_host_and_two_hosts_are_refused(server: WebServer) -> None:
 
 def test_a_web_socket_is_refused(server: WebServer) -> None:
     upgrade = ("Upgrade: websocket", "Sec-WebSocket-Key: YQ==", "Sec-WebSocket-Version: 13")
-    assert asked(server, "/ws/v2/stram/events", "Host: evil.example", *upgrade)[0] == 403
+    assert asked(server, "/ws/v2/stram/live", "Host: evil.example", *upgrade)[0] == 403
 
 
 def test_what_listens_everywhere_answers_to_any_address_and_its_name() -> None:

@@ -23,7 +23,7 @@ from support.depth import deeper
 from support.service.watched import BASE, Payment, feed, payments, serving, watched
 
 EXAMPLES = {"name": "balances", "port": "payments", "metric": "taken"}
-NOT_JSON = {f"{BASE}/events", f"{BASE}/live", "/metrics"}
+NOT_JSON = {f"{BASE}/live", "/metrics"}
 
 
 @pytest.fixture(scope="module")

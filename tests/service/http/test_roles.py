@@ -288,7 +288,7 @@ def test_a_file_that_was_cut_within_its_last_line_gives_no_token_more_than_befor
 
 
 def test_a_stream_that_is_open_ends_within_seconds_of_its_token(app, file):
-    for path in (f"{BASE}/live", f"{BASE}/events"):
+    for path in (f"{BASE}/live", f"{BASE}/live?every=100"):
         token = file.add("reader", "read")
         connection = http.client.HTTPConnection("127.0.0.1", app.server.port, timeout=PATIENCE_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS

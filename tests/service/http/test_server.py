@@ -70,13 +70,13 @@ def test_it_ends_while_a_request_hangs(wait_until):
         over.wait(PATIENCE_SECONDS)
         return PlainTextResponse("late")
 
-    class OverviewStream:
+    class Stream:
         def close(self):
             pass
 
     app = Starlette(routes=[Route("/hang", hang)])
     app.state.token = app.state.read_token = None
-    app.state.overviews = app.state.pages = OverviewStream()
+    app.state.pages = Stream()
     server = WebServer(app)
     asking = socket.create_connection(("127.0.0.1", server.port))
     asking.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -139,7 +139,7 @@ def test_head_has_headers_only(client):
     status, headers, body = client.ask(f"{BASE}/info", "HEAD")
     assert (status, body) == (200, b"")
     assert headers["content-type"] == "application/json"
-    assert client.ask(f"{BASE}/events", "HEAD")[0] == 200
+    assert client.ask(f"{BASE}/live", "HEAD")[0] == 200
 
 
 def test_other_origins_are_not_let_in(client):

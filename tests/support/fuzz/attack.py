@@ -183,7 +183,7 @@ def requests(token: str) -> list[bytes]:
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     return [
         ask("GET", f"{BASE}/info"),
-        ask("GET", f"{BASE}/events?since=0", b"", "Accept: text/event-stream", "Last-Event-ID: 4"),
+        ask("GET", f"{BASE}/live?since=0", b"", "Accept: text/event-stream"),
         ask("GET", f"{BASE}/windows?limit=5&offset=1") + ask("GET", "/"),
         ask("POST", f"{BASE}/changes", body, is_json),
         ask("POST", f"{BASE}/changes", chunked, is_json, "Transfer-Encoding: chunked"),

@@ -18,14 +18,13 @@ from ridgeline.service import BASE
 from ridgeline.service.tls.calling import opener_of, tls_problem
 
 TIMEOUT_SECONDS = 10.0
-_QUIET_SECONDS = 60.0  # longer than the service's keep-alive
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409, 413)
 
 
 class Client:
     """Questions to one application, at `url`. `ca`: as of `opener_of`.
 
-    All methods block for at most ten seconds, `get` for `timeout`, `events` while it is read.
+    All methods block for at most ten seconds, `get` for `timeout`.
 
     They raise CommandError for what is not there or not allowed, RidgelineError if the service cannot be
     reached or fails.
@@ -67,24 +66,6 @@ class Client:
         given = {name: value for name, value in body.items() if value is not None}
         with self._answer(f"{BASE}{path}", patience, json.dumps(given).encode()) as answer:
             return json.load(answer)
-
-    def events(self) -> Iterator[tuple[str, Any]]:
-        """Server-sent events as they come, name and decoded data: `window` with an overview, at last `end`.
-
-        Ends with the connection.
-        """
-        with self._answer(f"{BASE}/events", _QUIET_SECONDS) as lines:
-            name, data = "message", ""
-            for line in (raw.decode("utf-8").rstrip("\r\n") for raw in lines):
-                field, _, value = line.partition(":")
-                value = value.removeprefix(" ")
-                if field == "event":
-                    name = value
-                elif field == "data":
-                    data += value
-                elif not line and data:
-                    yield name, json.loads(data)
-                    name, data = "message", ""
 
     @contextmanager
     def _answer(self, path: str, timeout: float, body: bytes | None = None) -> Iterator[Any]:

@@ -16,8 +16,6 @@ from ridgeline.cli.remote.options import Nearest
 if TYPE_CHECKING:
     from rich.table import Table
 
-Watching = Annotated[bool, option("Go on, with every window, until Ctrl-C.", "--watch")]
-
 
 def operators(
     remote: Nearest,
@@ -55,23 +53,16 @@ def operators(
     remote.show(answer, lambda width: [operators_list(answer["operators"], width)])
 
 
-def critical_path(remote: Nearest, watch: Watching = False) -> None:
+def critical_path(remote: Nearest) -> None:
     """Show which operators make up a window's latency.
 
     Also how much slower the others may become, and what else the window waited for.
 
-    Example: `ridgeline critical-path quotes --watch`
+    Example: `ridgeline critical-path quotes`
     """
-    from ridgeline.cli.remote import watching
     from ridgeline.cli.views.path import critical_path_parts
 
-    client = remote.connect()
-    if watch:
-        watching.each_window(
-            client, lambda overview: overview["criticalPath"], critical_path_parts, as_json=remote.as_json
-        )
-        return
-    answer = client.get("/criticalPath")
+    answer = remote.connect().get("/criticalPath")
     remote.show(answer, lambda width: critical_path_parts(answer, width))
 
 
@@ -123,21 +114,16 @@ def record_age(
     remote.show(answer, lambda width: [draw(rows, width) if rows else none])
 
 
-def progress(remote: Nearest, watch: Watching = False) -> None:
+def progress(remote: Nearest) -> None:
     """Show how far a long window is, and what waits.
 
     At the sources, and when that will be worked off.
 
-    Example: `ridgeline progress quotes --watch`
+    Example: `ridgeline progress quotes`
     """
-    from ridgeline.cli.remote import watching
     from ridgeline.cli.views.running import progress_parts
 
-    client = remote.connect()
-    if watch:
-        watching.each_second(client, "/progress", progress_parts, as_json=remote.as_json)
-        return
-    answer = client.get("/progress")
+    answer = remote.connect().get("/progress")
     remote.show(answer, lambda width: progress_parts(answer, width))
 
 
@@ -178,30 +164,19 @@ def metrics(
     pattern: Annotated[
         str | None, argument("Only of such operators, or such metrics: `parse`, `parse.bad*`.", "[PATTERN]")
     ] = None,
-    watch: Watching = False,
 ) -> None:
     """List the metrics that operators declare.
 
     As of their last windows.
 
-    Example: `ridgeline metrics quotes 'parse.*' --watch`
+    Example: `ridgeline metrics quotes 'parse.*'`
     """
     from ridgeline.cli.errors import CommandError
-    from ridgeline.cli.remote import watching
     from ridgeline.cli.views.own_metrics import matching, metrics_parts
 
-    client = remote.connect()
-    answer = matching(client.get("/metrics"), pattern)
+    answer = matching(remote.connect().get("/metrics"), pattern)
     if pattern is not None and not answer["metrics"]:
         raise CommandError(f"no metric of an operator matches `{pattern}`; `ridgeline metrics` lists all")
-    if watch:
-        watching.each_second(
-            client,
-            "/metrics",
-            lambda found, width: metrics_parts(matching(found, pattern), width),
-            as_json=remote.as_json,
-        )
-        return
     remote.show(answer, lambda width: metrics_parts(answer, width))
 
 
@@ -248,7 +223,7 @@ def top(remote: Nearest) -> None:
     """Watch an application on the screen of `run`.
 
     Also from another terminal; Ctrl-C leaves it. With `--json`, or where there is no terminal, it prints an
-    overview or a few lines for every window. `ridgeline page --open` shows more.
+    overview or a few lines every second with a window. `ridgeline page --open` shows more.
 
     Example: `ridgeline top quotes`
     """

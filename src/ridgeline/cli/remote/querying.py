@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -23,7 +21,7 @@ _WAIT_SECONDS = 5
 _PATIENCE_SECONDS = 40.0
 
 
-def query(  # noqa: PLR0913, PLR0917  options
+def query(
     remote: Named,
     sql: Annotated[str, argument("A SELECT; its tables are the names of streams.", "SQL")],
     every: Annotated[str, option("How long a period is: `10s`; 0: a window.", metavar="DURATION")] = "0",
@@ -34,9 +32,6 @@ def query(  # noqa: PLR0913, PLR0917  options
         int, option("The longest that the SQL may take.", min=1, max=30, metavar="SECONDS")
     ] = 1,
     memory_mb: Annotated[int, option("The most memory it may take.", min=32, metavar="MB")] = 256,
-    into: Annotated[
-        str | None, option("Write the rows to a file, `.jsonl` or `.csv`, too.", metavar="FILE")
-    ] = None,
 ) -> None:
     """Run SQL over streams, and show its results.
 
@@ -51,14 +46,13 @@ def query(  # noqa: PLR0913, PLR0917  options
     from ridgeline.cli.remote.change_request import who
 
     until = None if lasting is None else _seconds(lasting)
-    file = None if into is None else _Rows(into)
     client = remote.connect()
     body: dict[str, Any] = {"sql": sql, "every": every, "times": times, "rows": rows, "seconds": seconds}
     answer = client.post("/queries", patience=_PATIENCE_SECONDS, **body, memoryMb=memory_mb, who=who())
-    _follow(client, answer["name"], until, file, as_json=remote.as_json)
+    _follow(client, answer["name"], until, as_json=remote.as_json)
 
 
-def _follow(client: Client, name: str, until: float | None, file: _Rows | None, *, as_json: bool) -> None:
+def _follow(client: Client, name: str, until: float | None, *, as_json: bool) -> None:
     """Show results until the query ends, the time is over or the user interrupts; then end it."""
     from ridgeline.api.clock import SystemClock
     from ridgeline.api.errors import RidgelineError
@@ -81,8 +75,6 @@ def _follow(client: Client, name: str, until: float | None, file: _Rows | None, 
                 elif not as_json:
                     for part in parts(result, result["number"] - seen - 1):
                         console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
-                if file is not None:
-                    file.write(result)
                 seen = result["number"]
             ended = answer["ended"]
             if answer["error"]:
@@ -92,8 +84,6 @@ def _follow(client: Client, name: str, until: float | None, file: _Rows | None, 
     except KeyboardInterrupt:
         pass
     finally:
-        if file is not None:
-            file.close()
         _stop(client, name)
 
 
@@ -135,35 +125,3 @@ def _seconds(text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise CommandError(str(error)) from None
-
-
-class _Rows:
-    """A file that rows are written to. Raises CommandError."""
-
-    def __init__(self, path: str) -> None:
-        self._as_csv = path.endswith(".csv")
-        if not path.endswith((".csv", ".jsonl")):
-            raise CommandError(
-                f"`--into {path}` is no file that rows can be written to; its name ends in `.jsonl` or `.csv`"
-            )
-        try:
-            self._file: IO[str] = Path(path).open("w", encoding="utf-8", newline="")  # noqa: SIM115  closed
-        except OSError as error:
-            raise CommandError(f"`{path}` cannot be written: {error.strerror}; give another file") from None
-        self._begun = False
-
-    def write(self, result: Any) -> None:
-        """Add the rows of a result."""
-        if self._as_csv:
-            writer = csv.DictWriter(self._file, result["columns"])
-            if not self._begun:
-                writer.writeheader()
-            writer.writerows(result["rows"])
-        else:
-            self._file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in result["rows"])
-        self._begun = True
-        self._file.flush()
-
-    def close(self) -> None:
-        """End the file."""
-        self._file.close()

@@ -44,7 +44,7 @@ class RunMetrics(Protocol):
         """How far the run is, as of its last window."""
 
     def overview(self) -> OverviewAnswer:
-        """All of one moment: what `/events` sends for a window."""
+        """All of one moment: what `/overview` answers."""
 
     def progress(self) -> ProgressAnswer:
         """How far the running window is, as `/progress`."""

@@ -252,7 +252,7 @@ def screen(
     """The screen while an application runs. Operators get the lines that are left of `height`.
 
     Args:
-        overview: As `/events` sends it.
+        overview: As `/overview` answers.
         width: Columns.
         height: Lines; None: as many as it needs.
         metrics: Those that operators declare, as `/metrics`; None: they are not shown.

@@ -61,7 +61,7 @@ def create_history(runs: Runs) -> Starlette:
     app.state.sessions = Sessions()
     app.state.access = app.state.audit = None
     app.state.role_of = _role_of
-    app.state.overviews = app.state.pages = runs
+    app.state.pages = runs
     return app
 
 

@@ -12,6 +12,7 @@ from ridgeline.engine.spark.shared_context import java_version
 from ridgeline.measure.answers.application import (
     DebugDumpAnswer,
     InfoAnswer,
+    OverviewAnswer,
     PendingInfoAnswer,
     SentenceAnswer,
 )
@@ -102,6 +103,12 @@ def _rows(call: Call, names: Iterable[str]) -> list[LogicalOperatorAnswer]:
 def _info(call: Call) -> InfoAnswer | PendingInfoAnswer:
     """The application and its figures as a whole."""
     return call.watch.info()
+
+
+@FIGURES.question("/overview")
+def _overview(call: Call) -> OverviewAnswer:
+    """All of one moment, as of the last window and the one that runs."""
+    return call.watch.overview()
 
 
 @FIGURES.question("/versions")

@@ -128,7 +128,6 @@ class WebServer:
 
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""
-        self.app.state.overviews.close()
         self.app.state.pages.close()
         self._server.should_exit = True
         self._thread.join(CLOSE_SECONDS)

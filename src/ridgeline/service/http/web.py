@@ -15,7 +15,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
@@ -25,9 +24,8 @@ from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint, H
 from ridgeline.service.http.endpoint_roles import EndpointRoles, audited, while_allowed
 from ridgeline.service.http.endpoints import ENDPOINTS
 from ridgeline.service.http.guard import CALLER, Guard, noted
-from ridgeline.service.http.stream import OverviewStream, most_clients
 from ridgeline.service.page.assets import SafeHeaders
-from ridgeline.service.page.live import EVERY_MS, LiveStream
+from ridgeline.service.page.live import EVERY_MS, LiveStream, most_clients
 from ridgeline.service.page.routes import page_or, page_routes
 from ridgeline.service.page.session import Sessions
 from ridgeline.service.probes import HEALTH, READY
@@ -45,15 +43,6 @@ BODY_SECONDS = 30.0
 STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
 StackOf = Callable[[str, int], str | None]
 
-_EVENTS = Endpoint(
-    f"{BASE}/events",
-    None,
-    "Server-sent events: the newest overview, then one complete overview a window (`event: window`), at last "
-    "`event: end`.",
-    OverviewAnswer,
-    media_type="text/event-stream",
-    tag="events",
-)
 _METRICS = Endpoint(
     "/metrics",
     None,
@@ -77,7 +66,6 @@ LIVE = Endpoint(
     media_type="text/event-stream",
     tag="events",
 )
-_LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last overview that was read", 0)
 
 
 def create_app(
@@ -94,8 +82,8 @@ def create_app(
     """The web service of one application.
 
     It answers GET and HEAD, and POST where something is asked for. Handlers run in threads, so that a client
-    never holds up another, nor the application. Call `app.state.overviews.close()` and
-    `app.state.pages.close()` before ending the server: they end all streams.
+    never holds up another, nor the application. Call `app.state.pages.close()` before ending
+    the server: it ends all streams.
 
     Args:
         watch: The figures.
@@ -112,7 +100,7 @@ def create_app(
         access: Who else may do what. Then reading needs a role too.
         audit: Has a line of each change before it is made, and of each denied try.
     """
-    overviews, exposition = OverviewStream(watch), Exposition(watch)
+    exposition = Exposition(watch)
     pages = LiveStream(watch, lambda: _plan(app.state))
     version = identity.version()
     index = Endpoint("/", lambda call: _index(call, version), "What there is.", IndexAnswer, tag="info")
@@ -130,7 +118,7 @@ def create_app(
         tag="info",
     )
     answering = (index, opened, *ENDPOINTS, described, HEALTH, READY)
-    endpoints = (*answering, _EVENTS, LIVE, _METRICS)
+    endpoints = (*answering, LIVE, _METRICS)
 
     @cache
     def document() -> dict[str, Any]:
@@ -139,19 +127,11 @@ def create_app(
 
         return describe(endpoints, version)
 
-    async def events(request: Request) -> Response:
-        if request.method == "HEAD":
-            return Response(headers=STREAMED, media_type=_EVENTS.media_type)
-        _EVENTS.parse(request)
-        seen = request.headers.get("last-event-id")
-        last_seen = _LAST_EVENT.parse(seen) if seen else None
-        return _EventStream(overviews, overviews.events(last_seen if isinstance(last_seen, int) else None))
-
     async def live(request: Request) -> Response:
         values = LIVE.parse(request)
         if request.method == "HEAD":
             return Response(headers=STREAMED, media_type=LIVE.media_type)
-        return _EventStream(overviews, pages.events(values.get("every", EVERY_MS)))
+        return _EventStream(pages, pages.events(values.get("every", EVERY_MS)))
 
     def metrics(request: Request) -> Response:
         _METRICS.parse(request)  # which refuses parameters
@@ -163,7 +143,7 @@ def create_app(
         if endpoint.handler is not None
     ]
     routes[0] = Route("/", page_or(routes[0].endpoint))
-    routes += [Route(_EVENTS.path, events), Route(LIVE.path, live), Route(_METRICS.path, metrics)]
+    routes += [Route(LIVE.path, live), Route(_METRICS.path, metrics)]
     app = Starlette(
         routes=[*routes, page_routes()],
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],
@@ -180,7 +160,6 @@ def create_app(
     app.state.hosts = None
     app.state.run = None
     app.state.origin = None
-    app.state.overviews = overviews
     app.state.pages = pages
     app.state.sessions = sessions
     app.state.access = access
@@ -192,13 +171,13 @@ def create_app(
 class _EventStream(StreamingResponse):
     """The events for one client; 503 if there are as many clients as there may be."""
 
-    def __init__(self, overviews: OverviewStream, events: AsyncIterator[bytes]) -> None:
-        super().__init__(events, headers=STREAMED, media_type=_EVENTS.media_type)
-        self._overviews = overviews
+    def __init__(self, pages: LiveStream, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, headers=STREAMED, media_type=LIVE.media_type)
+        self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a place before the first byte, so that a burst of clients cannot take more than there are."""
-        with self._overviews.place() as free:
+        with self._pages.place() as free:
             if free:
                 await while_allowed(super().__call__(scope, receive, send), scope)
                 return
@@ -247,7 +226,7 @@ def _route(
 def _index(call: Call, version: str) -> IndexAnswer:
     links = {
         "info": f"{BASE}/info",
-        "events": _EVENTS.path,
+        "events": LIVE.path,
         "openapi": f"{BASE}/openapi.json",
         "metrics": _METRICS.path,
     }

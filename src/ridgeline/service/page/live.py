@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +25,7 @@ from ridgeline.measure.events import (
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.http import apex
 from ridgeline.service.http.bodies import to_json
+from ridgeline.service.http.connections import most_connections
 
 if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
@@ -159,6 +160,13 @@ _NEW = 16
 _WAKING = (WindowCommitted, ApplicationEnded, ApplicationPlanned, ApplicationChanged)
 """The events that there is something new to show after."""
 _OVER = {"FINISHED", "STOPPED", "FAILED"}
+MOST_CLIENTS = 100
+"""Clients at a time, where the service holds twice as many connections."""
+
+
+def most_clients() -> int:
+    """How many clients may read events at a time: half of the connections at most."""
+    return min(MOST_CLIENTS, most_connections() // 2)
 
 
 class LiveStream:
@@ -171,12 +179,24 @@ class LiveStream:
     def __init__(self, watch: Answers, plan: Callable[[], Plan | KeptPlan]) -> None:
         self.closed = False
         self.ended = False
+        self.clients = 0
+        """How many clients have a place."""
         self.watch = watch
         self.plan = plan
         self._lock = threading.Lock()
         self._feeds: dict[int, Feed] = {}
         self._unsubscribe = watch.subscribe(self._observe, _WAKING)
         self.ended |= watch.info()["state"] in _OVER  # before a client could listen
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[bool]:
+        """A place for one client, as long as the block runs. False if there is none; of one event loop."""
+        free = self.clients < most_clients()
+        self.clients += free
+        try:
+            yield free
+        finally:
+            self.clients -= free
 
     def close(self) -> None:
         """End all streams, after the last state if the application has ended. From any thread."""
