@@ -18,8 +18,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 HEAD = """# The library of operators
 
 One section per file of `ridgeline.operators` and room of `ridgeline.connectors`, made from the code by
-`python scripts/write_operators_page.py`. `ridgeline library --describe NAME` has an example of each. Defaults
-of properties are in brackets.
+`python scripts/write_operators_page.py`. `ridgeline library --describe NAME` says all of one: what its inputs
+and outputs have, its state, its partitions, and an example. Defaults of properties are in brackets.
 """
 
 
@@ -38,7 +38,7 @@ def render() -> str:
 
 def _describe(kind: type[Operator | Module]) -> str:
     declared = operator_type(kind)
-    description = (inspect.getdoc(kind) or "").partition("\n\nExample:\n")[0]
+    description = (inspect.getdoc(kind) or "").partition("\n\n")[0]
     text = f"`{kind.__name__}`: {description}\n"
     ports = [f"in `{name}`{_schema(port.declared)}" for name, port in declared.inputs.items()]
     ports += [f"out `{name}`{_schema(port.declared)}" for name, port in declared.outputs.items()]
