@@ -7,9 +7,9 @@ import pytest
 
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.measure.wording import units
-from ridgeline.service.http import stream
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
+from ridgeline.service.page import live
 from ridgeline.service.tls.serving import ServedTls
 from support.page.browser import NARROW
 from support.page.shop import shop
@@ -201,7 +201,7 @@ def test_a_line_that_is_cut_is_said_and_taken_up_again(open_page):
 
 
 def test_a_page_that_finds_no_place_says_why(open_page, monkeypatch):
-    monkeypatch.setattr(stream, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(live, "MOST_CLIENTS", 1)
     open_page.expected.append("503")
     watch, plan, _, _ = watched()
     with serving(watch, plan) as client:

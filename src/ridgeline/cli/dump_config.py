@@ -65,7 +65,7 @@ def _of_running(target: str) -> tuple[str, _Rows, Mapping[str, Sequence[str]]]:
     """The same of an application that runs, with what changes have made of it."""
     from ridgeline.cli.remote import shared
 
-    client = shared.connect(target, None, os.environ.get("RIDGELINE_TOKEN"))
+    client = shared.connect(target, os.environ.get("RIDGELINE_TOKEN"))
     return client.get("/info")["name"], client.get("/configuration")["values"], {}
 
 

@@ -176,8 +176,8 @@ class Shell:
     def with_app(self, words: list[str]) -> list[str]:
         """The words, with the application of `connect` where the command takes one and none is named.
 
-        It is named where there are as many words as the command takes, or with `--url`: an operator may be
-        called as an application.
+        It is named where there are as many words as the command takes: an operator may be called as an
+        application.
         """
         command, names = self._command(words[0]), 1
         if words[1:2] and words[1] in getattr(command, "commands", {}):
@@ -186,7 +186,7 @@ class Shell:
             return words
         given = command.make_context(words[0], words[names:], resilient_parsing=True).params
         *_, last = (one.name for one in command.params if one.param_type_name == "argument")
-        return words if given.get("url") or given[last] else [*words[:names], self.app, *words[names:]]
+        return words if given[last] else [*words[:names], self.app, *words[names:]]
 
     def _here(self, words: Sequence[str], **settings: Any) -> int:
         """Carry out a command of `ridgeline` in this process; its exit code."""
@@ -200,7 +200,7 @@ class Shell:
 
     def _connect(self, given: list[str]) -> None:
         """Give APP to all commands about a running application; it is asked once, to know the name."""
-        info = shared.connect(given[0], None, os.environ.get("RIDGELINE_TOKEN")).get("/info")
+        info = shared.connect(given[0], os.environ.get("RIDGELINE_TOKEN")).get("/info")
         self.app = given[0]
         write(f"{info['name']}: {info['id']}")
 

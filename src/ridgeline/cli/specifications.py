@@ -39,7 +39,7 @@ def write_running(app: str, file: str) -> None:
     from ridgeline.cli.remote import shared
 
     form = form_named(file)
-    client = shared.connect(app, None, os.environ.get("RIDGELINE_TOKEN"))
+    client = shared.connect(app, os.environ.get("RIDGELINE_TOKEN"))
     document = client.get("/specification")["specification"]
     _write(document, form, file, document["application"])
 
@@ -49,7 +49,7 @@ def show_running(app: str, *, as_json: bool) -> None:
     from ridgeline.cli.remote import shared
     from ridgeline.cli.views.lists import logical_plan, physical_plan
 
-    client = shared.connect(app, None, os.environ.get("RIDGELINE_TOKEN"))
+    client = shared.connect(app, os.environ.get("RIDGELINE_TOKEN"))
     logical, physical = client.get("/logicalPlan"), client.get("/physicalPlan")
     shared.show(
         {"logicalPlan": logical, "physicalPlan": physical},

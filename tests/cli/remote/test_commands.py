@@ -75,12 +75,12 @@ def test_the_token_comes_from_the_registry_an_option_or_the_environment(
 ):
     assert ridgeline_command("get-app-info", serve(watch, PLAN, token="one").url).exit_code == 0
     url = serve(watch, PLAN, token="two", registered=False).url
-    result = ridgeline_command("get-app-info", "--url", url)
+    result = ridgeline_command("get-app-info", url)
     assert result.exit_code == 2
     assert "asks for a token; give the one that was shown when" in result.stderr
-    assert ridgeline_command("get-app-info", "--url", url, "--token", "two").exit_code == 0
+    assert ridgeline_command("get-app-info", url, "--token", "two").exit_code == 0
     monkeypatch.setenv("RIDGELINE_TOKEN", "two")
-    assert ridgeline_command("get-app-info", "--url", url).exit_code == 0
+    assert ridgeline_command("get-app-info", url).exit_code == 0
 
 
 def test_an_application_that_is_gone(ridgeline_command, serve, watch):

@@ -174,11 +174,10 @@ def _target(remote: Change) -> Target:
     """The application. Raises CommandError if it does not run."""
     from ridgeline.cli.applications.resolving import Target, locate, not_running
 
-    address = remote.app if "://" in remote.app else remote.url
-    if address is not None:
+    if "://" in remote.app:
         from ridgeline.service import registry
 
-        return Target(registry.find(address if "://" in address else f"http://{address}"))
+        return Target(registry.find(remote.app))
     target = locate(remote.app, remote.store)
     if target.how is not None and not target.how.lives:
         raise CommandError(not_running(target.how))
@@ -188,7 +187,7 @@ def _target(remote: Change) -> Target:
 def _answering(target: Target, remote: Change) -> Client | None:
     """A client of its web service, if that answers. Raises CommandError if it does not let this user in."""
     try:
-        client = target.client(remote.token, remote.ca)
+        client = target.client(remote.token)
     except CommandError:
         return None
     try:

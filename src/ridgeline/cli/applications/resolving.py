@@ -29,7 +29,7 @@ class Target:
     entry: registry.Entry
     how: Standing | None = None
 
-    def client(self, token: str | None, ca: str | None = None) -> Client:
+    def client(self, token: str | None) -> Client:
         """A client of its web service. Raises CommandError if it has none that can be asked from here."""
         from ridgeline.cli.remote.client import Client
 
@@ -44,7 +44,7 @@ class Target:
                 )
             if not reachable(found):
                 raise CommandError(f"`{found.name}` cannot be asked from here: {self.how.words}")
-        return Client(self.entry.url, self.entry.token or token, ca=ca)
+        return Client(self.entry.url, self.entry.token or token)
 
 
 def store_of(given: str | None) -> str | None:

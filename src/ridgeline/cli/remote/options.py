@@ -16,23 +16,10 @@ if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
 
 
-Url = Annotated[
-    str | None,
-    option("Address of its web service, for one that runs elsewhere: `http://host:port`.", metavar="URL"),
-]
 Token = Annotated[
     str | None,
     option(
         "Bearer token, as shown when the application was started.", metavar="TOKEN", envvar="RIDGELINE_TOKEN"
-    ),
-]
-Ca = Annotated[
-    str | None,
-    option(
-        "Authorities (PEM) whose certificates are accepted at an `https` address. Applications of yours "
-        "need none.",
-        metavar="FILE",
-        envvar="RIDGELINE_CA",
     ),
 ]
 Store = Annotated[
@@ -54,7 +41,7 @@ AsJson = Annotated[bool, option("Print JSON, as the web service answers it.", "-
 class Nearest:
     """A running application by its name, id or URL, or the nearest one; and how the answer is printed.
 
-    It may run elsewhere: then by address, token, and certificates of TLS.
+    It may run elsewhere: then by URL and token. `RIDGELINE_CA` names a file with the authorities of its TLS.
     """
 
     app: Annotated[
@@ -66,16 +53,14 @@ class Nearest:
         ),
     ] = None
     as_json: AsJson = False
-    url: Url = None
     token: Token = None
-    ca: Ca = None
     store: Store = None
 
     def connect(self) -> Client:
         """A client of the application. Raises CommandError."""
         from ridgeline.cli.remote import shared
 
-        return shared.connect(self.app, self.url, self.token, ca=self.ca, store=self.store)
+        return shared.connect(self.app, self.token, store=self.store)
 
     def show(self, answer: object, draw: Callable[[int], Iterable[RenderableType]]) -> None:
         """Print an answer: as JSON, as it came, or drawn for the width of the console."""
@@ -86,19 +71,12 @@ class Nearest:
 
 @dataclass(frozen=True, kw_only=True)
 class Named(Nearest):
-    """A running application that must be named. `--url` wins over the name."""
+    """A running application that must be named."""
 
     app: Annotated[
         str,
         argument("Name, id or URL of a running application.", "APP", autocompletion=completing.applications),
     ] = field()
-
-    def connect(self) -> Client:
-        """A client of the application. Raises CommandError."""
-        from ridgeline.cli.remote import shared
-
-        named = self.app if self.url is None else None
-        return shared.connect(named, self.url, self.token, ca=self.ca, store=self.store)
 
 
 @dataclass(frozen=True, kw_only=True)

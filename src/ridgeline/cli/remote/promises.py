@@ -61,7 +61,7 @@ def _write_alert_rules(remote: Nearest, wait: str) -> None:
     from ridgeline.sla import alert_rules as rules_of
 
     target = remote.app or ""
-    of_file = remote.url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
+    of_file = "://" not in target and Path(target.partition(":")[0]).is_file()
     if re.fullmatch(r"(\d+(ms|[smhdwy]))+", wait) is None:
         raise CommandError(f"`--for {wait}` is no duration of Prometheus; give `30s`, `1m` or `1h30m`")
     name, width, found = _of_file(target) if of_file else _of_running(remote)

@@ -19,33 +19,22 @@ WIDE = 160
 """Columns where there is no terminal to fit in."""
 
 
-def connect(
-    app: str | None,
-    url: str | None,
-    token: str | None,
-    *,
-    ca: str | None = None,
-    store: str | None = None,
-) -> Client:
+def connect(app: str | None, token: str | None, *, store: str | None = None) -> Client:
     """A client of the application with this name, id or URL; of the only one if none is given.
 
     With a store a name is also looked for there.
 
     Raises CommandError.
     """
-    if url is not None and app is not None:
-        raise CommandError(f"`{app}` and `--url {url}` name an application each; give one of them")
-    if url is not None and "://" not in url:
-        url = f"http://{url}"
     if store is not None and app is not None and "://" not in app:
         from ridgeline.cli.applications.resolving import locate
 
-        return locate(app, store).client(token, ca)
+        return locate(app, store).client(token)
     try:
-        entry = registry.find(url or app or "")
+        entry = registry.find(app or "")
     except RidgelineError as error:
         raise CommandError(str(error)) from None
-    return Client(entry.url, entry.token or token, ca=ca)
+    return Client(entry.url, entry.token or token)
 
 
 def make_console() -> Console:

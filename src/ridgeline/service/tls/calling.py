@@ -95,7 +95,7 @@ def tls_problem(url: str, error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the certificate of `{url}` is not accepted: {error.verify_message.rstrip('.')}; give its "
-            f"authority (`--ca FILE`, or `{CA_VARIABLE}`)"
+            f"authority by `{CA_VARIABLE}`"
         )
     if not isinstance(error, ssl.SSLError):
         return ""
@@ -112,7 +112,7 @@ def _context(ca: str, *, verifies: bool) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=ca or None)
     except (OSError, ValueError) as error:
         raise RidgelineError(
-            f"`--ca {ca}` holds no authority: {_words(error)}; give certificates in PEM"
+            f"`{ca}` holds no authority: {_words(error)}; give certificates in PEM"
         ) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not verifies:  # the fingerprint is compared in their place
