@@ -54,41 +54,27 @@ _LATENCY_COLUMNS = [
 ]
 
 
+_INFO: Mapping[str, Callable[[Any], str]] = {
+    "startTime": time_of_day,
+    **dict.fromkeys(("elapsedTime", "windowSeconds"), duration),
+    **dict.fromkeys(("latency", "windowLatency"), milliseconds),
+    **dict.fromkeys(("tuplesProcessedPSMA", "tuplesEmittedPSMA"), rate),
+}
+
+
 def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
-    """The application as a whole: a name and a value a line."""
+    """The application as a whole: a name and a value a line, with the names of REST."""
     stats = info["stats"]
-    started, elapsed = info.get("startTime"), info.get("elapsedTime") or 0.0
-    path, window = milliseconds(stats.get("latency")), milliseconds(stats.get("windowLatency"))
-    processed, per_second = count(stats.get("totalTuplesProcessed")), rate(stats.get("tuplesProcessedPSMA"))
-    allocated, containers = count(stats.get("allocatedContainers")), count(stats.get("plannedContainers"))
-    failed, operators = count(stats.get("failedContainers")), count(stats.get("numOperators"))
-    received, refused = count(stats.get("heartbeatsReceived")), count(stats.get("messagesRefused"))
-    facts = {
-        "id": info.get("id"),
-        "state": info["state"] + (f": {info['reason']}" if info.get("reason") else ""),
-        "user": info.get("user"),
-        "master": info.get("master"),
-        "checkpoint": info.get("checkpoint"),
-        "kept": ", ".join(f"{name}={value}" for name, value in info.get("propertiesKept", {}).items()),
-        "version": info.get("version"),
-        "plan": f"version {info['planVersion']}" if info.get("planVersion") else None,
-        "started": f"{time_of_day(started, started + elapsed)}, {duration(elapsed)} ago" if started else None,
-        "windows": f"{duration(info['windowSeconds'])} wide"
-        if info.get("windowSeconds")
-        else "as fast as they get",
-        "committed": _committed(stats),
-        "latency": f"{path} on the critical path, {window} the last window",
-        "tuples": f"{processed} processed by all operators, {per_second}/s",
-        "containers": f"{allocated} of {containers} allocated, {failed} failed; {operators} operators",
-        "heartbeats": f"{received} received; {refused} messages refused",
-    }
     lines: list[RenderableType] = [Text(info.get("name") or "", "bold")]
-    lines += [Text.assemble((f"  {name:<12}", "dim"), str(value)) for name, value in facts.items() if value]
+    for name, value in {**info, **info.get("propertiesKept", {}), **stats}.items():
+        if name != "name" and isinstance(value, (str, int, float)) and value != "":
+            text = _INFO.get(name, str if isinstance(value, str) else count)(value)
+            lines.append(Text.assemble((f"  {name:<24} ", "dim"), text))
     if stats.get("criticalPath"):
         titles = [
             Text(f"{'> ' if number else ''}{title}") for number, title in enumerate(stats["criticalPath"])
         ]
-        lines.append(flow([Text("  critical path", "dim"), *titles], width, indent=14))
+        lines.append(flow([Text("  criticalPath", "dim"), *titles], width, indent=14))
     return lines
 
 
@@ -184,25 +170,6 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
         columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
     columns |= _metric_columns(operators, _LATENCY_COLUMNS)
     return fitted(columns, width, ("average", "p50", "transfer", "wait", "cpu", "compute"))
-
-
-def _committed(stats: Mapping[str, Any]) -> str:
-    """How many windows are committed, and what was repeated and lost on the way; for the overview."""
-    retried = stats.get("windowsRetried")
-    last = stats.get("recoveryWindowId")
-    text = (
-        f"{count(stats.get('windowsCommitted'))} windows, the last one "
-        f"{UNKNOWN if last is None else count(last)}"
-    )
-    text += f"; {count(retried)} attempts repeated" if retried else ""
-    tasks = stats.get("tasksRetried")
-    text += f"; {count(tasks)} tasks begun again by Spark" if tasks else ""
-    lost, again = stats.get("slotsLost"), stats.get("slotsRestarted")
-    return f"{text}; {count(lost)} slots lost, {count(again)} started again" if lost else text
-
-
-def _time(at: float | None) -> str:
-    return UNKNOWN if at is None else time_of_day(at)
 
 
 def _number(number: int | None) -> str:
