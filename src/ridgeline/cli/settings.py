@@ -76,20 +76,6 @@ class Logs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profiling:
-    """Whether a profile is written."""
-
-    profile: Annotated[
-        bool,
-        Option(
-            help="Write flame graphs of the driver and of a worker (by py-spy) to the folder `profile`, of "
-            "half a minute at most.",
-            repeated=False,
-        ),
-    ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The command line of `ridgeline run`, as it was given.
 
@@ -104,7 +90,6 @@ class RunSettings:
     resume: ResumeOptions
     cluster: Cluster
     logs: Logs
-    profiling: Profiling
     help_all: HelpAll = False
     own: Sequence[str] = ()
     chosen: str = ""
@@ -189,9 +174,9 @@ class RunSettings:
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
 
-        Secrets are masked: give them again. Without tokens, which belong into no log, and without the
-        profile, which exists already. It is not rewound again. What was forgotten at the start is
-        not forgotten again: that would be what changes of the running application have made since.
+        Secrets are masked: give them again. Without tokens, which belong into no log. It is not rewound again.
+        What was forgotten at the start is not forgotten again: that would be what changes of the running
+        application have made since.
         """
         words = ["ridgeline", "run", self.written.target]
         if self.master != DEFAULT_MASTER:

@@ -116,22 +116,6 @@ def test_a_signal_ends_the_run_after_its_window(
     assert written(tmp_path) == TOTALS[: int(windows.group(1))]  # in slots, with those that were under way
 
 
-def test_a_profile_of_a_run_that_is_stopped(ridgeline_process, tmp_path, wait_until):
-    process = ridgeline_process(*RUN, "--count", "0", "--profile")
-    wait_until(lambda: len(written(tmp_path)) > 100, "warm windows")  # flame graphs begin with the tenth
-    process.send_signal(signal.SIGINT)
-    stdout, _ = ended(process, 0)
-    lines = stdout.splitlines()
-    for who in ("driver", "worker"):
-        graph = tmp_path / "profile" / f"{who}.svg"
-        refused = [
-            line
-            for line in lines
-            if line.startswith((f"no flame graph of the {who}: py-spy may not", "flame graphs need py-spy"))
-        ]
-        assert graph.is_file() is not bool(refused), stdout
-
-
 def test_the_second_signal_kills_and_the_window_is_replayed(ridgeline_process, tmp_path, wait_until):
     hold = tmp_path / "hold"
     hold.touch()

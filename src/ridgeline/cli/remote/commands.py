@@ -141,7 +141,7 @@ def lines(
 
     Over the last minute. `of its time` is the part of the operator's time, `of the path` that of the critical
     path. Both are estimates, from 50 samples a second. They are always taken; they cost less than 1 % of the
-    time. `ridgeline run --profile` draws whole stacks as a flame graph.
+    time. `py-spy record --pid PID` draws whole stacks: `operators --containers` has the ids.
 
     Examples: `ridgeline lines quotes parse`, `ridgeline lines quotes 0 --stack`
     """

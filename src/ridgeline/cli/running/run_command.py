@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -20,8 +19,7 @@ from ridgeline.api.publisher import Publisher
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import KILLED_BY, make_console
 from ridgeline.cli.output import Output, OutputGoneError
-from ridgeline.cli.running.profile import Profile
-from ridgeline.cli.running.summary import print_continuation, print_summary, read_report, say
+from ridgeline.cli.running.summary import print_continuation, print_summary, read_report
 from ridgeline.cli.running.view import LiveView, PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.measure.changes import decision_row, decision_text, row_of, text_of
@@ -33,7 +31,6 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.measure.wording.units import count, plural
-from ridgeline.observe.identity import own_host
 from ridgeline.plan.execution import Plan
 from ridgeline.service.notifying import Notifier, manager
 from ridgeline.service.probes import why_unready
@@ -74,7 +71,6 @@ class RunCommand:
         self._console = Output(self._output_gone, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
-        self._profile = self._make_profile()
         self._watch: Answers | None = None
         self._run: ApplicationRun | None = None
         self._view = self._make_view()
@@ -100,7 +96,6 @@ class RunCommand:
                 outcome = in_thread(self._launch)
             finally:
                 self._view.close()
-                graphs = [] if self._profile is None else self._profile.finish()
         self._over = True
         if not settings.view.quiet:
             metrics = None
@@ -108,8 +103,6 @@ class RunCommand:
                 metrics = self._watch.summary(), read_report(self._watch, self._clock.wall())
             found = () if self._run is None else results(self._run.publishers)
             print_summary(self._console, outcome, metrics, settings, self._stopper.stopped_by, found)
-            for line in graphs:
-                say(self._console, Text(line))
         if self._unread:
             if not outcome.ended:
                 self.print_how_to_continue()
@@ -152,12 +145,6 @@ class RunCommand:
             origin=self._origin,
         )
 
-    def _make_profile(self) -> Profile | None:
-        profiling = self._settings.profiling
-        if not profiling.profile:
-            return None
-        return Profile(Path("profile"), 30, own_host())
-
     def _make_view(self) -> View:
         if self._settings.view.quiet:
             return View()
@@ -172,8 +159,6 @@ class RunCommand:
         self._watch, self._run = watch, run
         if self._notifier is not None:
             self._notifier.started(watch, lambda: why_unready(watch, run.plan, run))
-        if self._profile is not None:
-            watch.subscribe(self._profile.apply)
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         # A code is for who sits here, not for those who read a log.
         service = "" if web is None else service_line(web.page() if self._console.is_terminal else web.url)
