@@ -174,7 +174,7 @@ class RunSettings:
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
 
-        Secrets are masked: give them again. Without tokens, which belong into no log. It is not rewound again.
+        Secrets are masked: give them again. Without tokens, which belong into no log. It is not rewound.
         What was forgotten at the start is not forgotten again: that would be what changes of the running
         application have made since.
         """
