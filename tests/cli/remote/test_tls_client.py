@@ -112,7 +112,8 @@ def strange():
 def test_commands_find_the_certificate_by_the_registry(serve, authority, ridgeline_command, words):
     server = serve(with_files(authority.sign("web", hosts=("ops.example",))), token="secret")
     assert server.url.startswith("https://")
-    threading.Timer(0, server.app.state.overviews.close).start()  # ends `top`
+    if words[0] == "top":
+        threading.Timer(2.0, server.close).start()  # ends it
     done = ridgeline_command(*words)
     assert done.exit_code == 0, done.stderr
     assert "secret" not in done.stdout
