@@ -42,13 +42,13 @@ def _describe(kind: type[Operator | Module]) -> str:
     text = f"`{kind.__name__}`: {description}\n"
     ports = [f"in `{name}`{_schema(port.declared)}" for name, port in declared.inputs.items()]
     ports += [f"out `{name}`{_schema(port.declared)}" for name, port in declared.outputs.items()]
-    text += f"\nPorts: {', '.join(ports)}.\n"
+    text += f"\n| ports | {', '.join(ports)} |\n|---|---|\n"
     properties = [
         f"`{name}` ({_default(default)})"
         for name, default in declared.properties.items()
         if name != "context"
     ]
-    return text + (f"\nProperties: {', '.join(properties)}.\n" if properties else "")
+    return text + (f"| properties | {', '.join(properties)} |\n" if properties else "")
 
 
 def _schema(declared: Any) -> str:
