@@ -76,12 +76,13 @@ class Position(NamedTuple):
     """Where the next row is.
 
     `file`: number of the file; `place`: byte offset in it, or row number for Parquet; `row`: rows passed in
-    all files.
+    all files; `lines`: lines before it in this file, 0 for Parquet.
     """
 
     file: int = 0
     place: int = 0
     row: int = 0
+    lines: int = 0
 
 
 class Unread(NamedTuple):
@@ -135,6 +136,10 @@ class Reader(Protocol):
     @property
     def place(self) -> int:
         """The place of the next row, as in `Position`."""
+
+    @property
+    def lines(self) -> int:
+        """How many lines are before the next row; 0 in files without lines."""
 
     def passed(self) -> float:
         """The part of the file that has been passed, in the file's bytes."""

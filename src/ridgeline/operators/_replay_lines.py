@@ -155,15 +155,15 @@ class LineReader:
         file: ReplayFile,
         parser: LineParser,
         place: int,
-        lines: int | None = None,
+        lines: int,
     ) -> None:
         """Open `file`, check header and first lines, move to `place`. Raises RidgelineError.
 
-        `lines`: how many lines are before `place`; None: they are counted once a line cannot be read.
+        `lines`: how many lines are before `place`.
         """
         self.file = file
-        self._before: int | None = 0
-        """Lines before the bytes that are held; None until they are counted."""
+        self._before = 0
+        """Lines before the bytes that are held."""
         self._counted = (0, 0)
         """A byte, and how many lines are before it: counting continues there."""
         self._damage: RidgelineError | None = None
@@ -214,9 +214,7 @@ class LineReader:
         return self.lines_before(self.place)
 
     def lines_before(self, byte: int) -> int:
-        """How many lines are before a byte that is held. The first call may read the file up to there."""
-        if self._before is None:
-            self._before = self._count_lines(self._base)
+        """How many lines are before a byte that is held."""
         begin, count = self._counted
         if not self._base <= begin <= byte:
             begin, count = self._base, self._before
@@ -297,20 +295,9 @@ class LineReader:
         elif self._raw.tell() > self.file.bytes:  # it would never end
             self.file.check_size()
             self.file.check_size(self._raw.tell())
-        if self._before is not None:
-            self._before = self.lines_before(self._base + keep)
+        self._before = self.lines_before(self._base + keep)
         self._data, self._base = rest + block, self._base + keep
         self._index(0)
-
-    def _count_lines(self, place: int) -> int:
-        """How many lines are before a byte: reads the file from its start."""
-        count = 0
-        with self.file.open() as raw:
-            source = decompressed(raw, self.file.path)
-            while place > 0 and (block := source.read(min(place, BLOCK_BYTES))):
-                count += block.count(b"\n")
-                place -= len(block)
-        return count
 
     def _index(self, start: int) -> None:
         """Find where rows start and end in the bytes that are held, from `start` on."""

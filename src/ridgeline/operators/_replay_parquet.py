@@ -36,6 +36,8 @@ class Decoder(Protocol):
 class ParquetReader:
     """A Parquet file, open at a row. Holds in memory the rows that were decoded last and one batch."""
 
+    lines = 0
+
     def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
         """Open `file` at row `place`, reading only the columns of `schema`. Raises RidgelineError."""
         self.file = file

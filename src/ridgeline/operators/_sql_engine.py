@@ -33,10 +33,6 @@ class QueryError(RidgelineError):
     """The SQL of a query cannot be run, or was not to the end; the text is DuckDB's, or says which limit."""
 
 
-class _DiedError(Exception):
-    """The process has ended by itself, with this code, and what it said last."""
-
-
 class Answer(NamedTuple):
     """`table`: the rows. `more`: there were more. `tables`: which ones the SQL names, if that was asked."""
 
@@ -63,17 +59,6 @@ class SqlEngine:
 
         `names`: also say which tables it names; columns that it names must be there, rows need not.
         """
-        try:
-            return self._run(sql, tables, seconds, names=names)
-        except _DiedError:  # of something else, perhaps: the system may end processes
-            try:
-                return self._run(sql, tables, seconds, names=names)
-            except _DiedError as error:
-                why = f"it took more than {self._memory_mb} MB, or DuckDB crashed"
-                raise QueryError(f"its process has ended with {error}: {why}") from error
-
-    def _run(self, sql: str, tables: Mapping[str, pa.Table], seconds: float, *, names: bool) -> Answer:
-        """Run SQL once. Raises QueryError, _DiedError."""
         tables = {name: for_duckdb(table, name) for name, table in tables.items()}
         fresh = self._process is None
         process = self._process = self._process or self._start()
@@ -94,7 +79,9 @@ class SqlEngine:
             said = _last_words(process) if code is not None else ""
             self.close()
             if not expired.is_set():
-                raise _DiedError(f"code {code} (`{said}`)" if said else f"code {code}") from error
+                ended = f"code {code} (`{said}`)" if said else f"code {code}"
+                why = f"it took more than {self._memory_mb} MB, or DuckDB crashed"
+                raise QueryError(f"its process has ended with {ended}: {why}") from error
             raise QueryError(f"it takes longer than {seconds:g} s") from error
         finally:
             timer.cancel()

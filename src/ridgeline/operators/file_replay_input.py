@@ -41,7 +41,7 @@ class ReplayCursor:
     Files are opened again only where a window begins at another position than the last one ended at.
     """
 
-    def __init__(self, open_reader: Callable[[ReplayFile, int], Reader]) -> None:
+    def __init__(self, open_reader: Callable[[ReplayFile, int, int], Reader]) -> None:
         self._open_reader = open_reader
         self._files: Sequence[ReplayFile] = ()
         self._reader: Reader | None = None
@@ -64,7 +64,9 @@ class ReplayCursor:
         """
         while self.position.file < len(self._files):
             if self._reader is None:
-                self._reader = self._open_reader(self._files[self.position.file], self.position.place)
+                self._reader = self._open_reader(
+                    self._files[self.position.file], self.position.place, self.position.lines
+                )
             chunk = self._reader.peek(rows)
             if len(chunk):
                 return chunk
@@ -76,7 +78,9 @@ class ReplayCursor:
         """Pass rows that `peek` returned."""
         if self._reader is not None:
             self._reader.skip(rows)
-            self.position = Position(self.position.file, self._reader.place, self.position.row + rows)
+            reader = self._reader
+            row = self.position.row + rows
+            self.position = Position(self.position.file, reader.place, row, reader.lines)
 
     @property
     def at_end(self) -> bool:
@@ -308,7 +312,7 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
             self.pace = Pace(now, before.due + step * rate, owed - step)
         return self.pace
 
-    def _open(self, file: ReplayFile, place: int) -> Reader:
+    def _open(self, file: ReplayFile, place: int, lines: int) -> Reader:
         """Open a file at a place with the reader of its format. Called by the cursor.
 
         Raises SchemaError without a `schema`, and RidgelineError for a file that cannot be read.
@@ -316,4 +320,4 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
         schema = port_schema(self, "output")
         if schema is None:
             raise SchemaError("property `schema` was not given; pass `schema=...`")
-        return open_reader(file, place, None, self.format, schema, self.delimiter, self.null_values)
+        return open_reader(file, place, lines, self.format, schema, self.delimiter, self.null_values)

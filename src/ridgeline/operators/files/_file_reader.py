@@ -27,6 +27,7 @@ class _BatchReader:
     """A file of batches, open at a row. Holds in memory the batch that was decoded last."""
 
     what = ""
+    lines = 0
 
     def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
         """Open `file` at row `place`. Raises RidgelineError."""
@@ -207,13 +208,13 @@ def format_of(path: str) -> Format | None:
 def open_reader(
     file: Any,
     place: int,
-    lines: int | None,
+    lines: int,
     format: Format | None,
     schema: Schema,
     delimiter: str,
     null_values: Sequence[str],
 ) -> Reader:
-    """Open a file at a place, in the schema of the rows. `lines`: how many are before it, if that is known.
+    """Open a file at a place, in the schema of the rows. `lines`: how many are before it.
 
     Raises RidgelineError for a file that cannot be read, or whose format is not known.
     """
@@ -290,7 +291,7 @@ class FileReader(SourceReader):
                 else:
                     yield chunk.read(0, 1)
                 reader.skip(len(chunk))
-            part.note = [reader.place, reader.lines if isinstance(reader, LineReader) else 0]
+            part.note = [reader.place, reader.lines]
         except RidgelineError as error:
             if not self._context.skips:
                 raise
