@@ -76,37 +76,27 @@ class OwnMetrics:
         return kept.history(limit)
 
 
-@dataclass(slots=True)
-class _Period:
-    """A metric over a minute or an hour that began then (seconds since 1970)."""
+def _period(start: int, value: float) -> MetricPeriodAnswer:
+    """A metric over a minute or an hour that began then (seconds since 1970), with its first value."""
+    return {
+        "start": start,
+        "windows": 1,
+        "sum": _finite(value),
+        "min": value,
+        "max": value,
+        "mean": _finite(value),
+        "first": value,
+        "last": value,
+    }
 
-    start: int
-    first: float
-    last: float
-    least: float
-    greatest: float
-    total: float
-    count: int = 1
 
-    def add(self, value: float) -> None:
-        self.last = value
-        self.least, self.greatest = min(self.least, value), max(self.greatest, value)
-        self.total += value
-        self.count += 1
-
-    def answer(self) -> MetricPeriodAnswer:
-        """The period as an answer."""
-        total = self.total if math.isfinite(self.total) else None
-        return {
-            "start": self.start,
-            "windows": self.count,
-            "sum": total,
-            "min": self.least,
-            "max": self.greatest,
-            "mean": None if total is None else total / self.count,
-            "first": self.first,
-            "last": self.last,
-        }
+def _add(period: MetricPeriodAnswer, value: float) -> None:
+    """Add a value; a sum that is no finite number stays none."""
+    period["windows"] += 1
+    period["sum"] = total = None if period["sum"] is None else _finite(period["sum"] + value)
+    period["min"], period["max"] = min(period["min"], value), max(period["max"], value)
+    period["mean"] = None if total is None else total / period["windows"]
+    period["last"] = value
 
 
 @dataclass(slots=True)
@@ -127,8 +117,8 @@ class _Kept:
     totals: list[float] = field(default_factory=list)
     fault: str = ""
     windows: deque[tuple[int, float, float]] = field(default_factory=deque)
-    minutes: deque[_Period] = field(default_factory=lambda: deque(maxlen=_MINUTES_KEPT))
-    hours: deque[_Period] = field(default_factory=lambda: deque(maxlen=_HOURS_KEPT))
+    minutes: deque[MetricPeriodAnswer] = field(default_factory=lambda: deque(maxlen=_MINUTES_KEPT))
+    hours: deque[MetricPeriodAnswer] = field(default_factory=lambda: deque(maxlen=_HOURS_KEPT))
 
     def planned(self, node: MetricNode, partitions: int) -> None:
         """The plan is made or has changed: how many partitions the operator has.
@@ -159,11 +149,10 @@ class _Kept:
             self.windows.popleft()
         for periods, seconds in ((self.minutes, _MINUTE), (self.hours, _HOUR)):
             start = math.floor(event.at / seconds) * seconds
-            if periods and periods[-1].start >= start:  # a clock that is set back begins no period again
-                periods[-1].add(self.value)
+            if periods and periods[-1]["start"] >= start:  # a clock that is set back begins no period again
+                _add(periods[-1], self.value)
             else:
-                value = self.value
-                periods.append(_Period(start, value, value, value, value, value))
+                periods.append(_period(start, self.value))
 
     def _add_totals(self) -> None:
         self.totals += [0] * (len(self.partitions) - len(self.totals))
@@ -211,8 +200,8 @@ class _Kept:
         }
 
 
-def _last(periods: Iterable[_Period], limit: int | None) -> list[MetricPeriodAnswer]:
-    found = [period.answer() for period in periods]
+def _last(periods: Iterable[MetricPeriodAnswer], limit: int | None) -> list[MetricPeriodAnswer]:
+    found = [period.copy() for period in periods]
     return found if limit is None else found[-limit:]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer, PromiseAnswer
 from ridgeline.measure.answers.operators import (
@@ -410,15 +410,10 @@ class Watch:
             )
 
 
+_OF_PROMISES = ("promise", "kind", "operator", "kept", "since", "figure", "limit", "unit")
+
+
 def _promise_state(row: PromiseAnswer) -> PromiseState:
     """A promise as those see it who decide."""
-    return PromiseState(
-        row["promise"],
-        row["kind"],
-        row["operator"],
-        row["kept"],
-        row["since"],
-        row["figure"],
-        row["limit"],
-        row["unit"],
-    )
+    values: Any = row
+    return PromiseState(*(values[name] for name in _OF_PROMISES))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -97,7 +97,8 @@ class _Kept:
         self._began: float | None = None
         self._newest: float | None = None
         self._looked = self._committed = 0.0
-        self.state = self._state(None, None, None)
+        names = promise.name, promise.kind, promise.operator
+        self.state = PromiseState(*names, None, None, None, promise.limit, promise.unit)
 
     def take(self, seen: Observation, at: float) -> None:
         """Take a window. An operator that is gone loses its past: another of its name begins without one."""
@@ -180,7 +181,8 @@ class _Kept:
         budget, before = self._budget(), self.state.budget
         used = budget is not None and (before is None or abs(budget - before) >= _TENTH)
         since = wall if changed else self.state.since
-        self.state = self._state(kept, since, figure, budget if changed or used else before)
+        budget = budget if changed or used else before
+        self.state = replace(self.state, kept=kept, since=since, figure=figure, budget=budget)
         return changed or used
 
     def _budget(self) -> float | None:
@@ -218,24 +220,3 @@ class _Kept:
             case _:
                 kept = self._count <= of * (100 - promise.percent) // 100 if of else None
         return kept, figure
-
-    def _state(
-        self,
-        kept: bool | None,  # noqa: FBT001  what it is, None included
-        since: float | None,
-        figure: float | None,
-        budget: float | None = None,
-    ) -> PromiseState:
-        """What is known of the promise now."""
-        promise = self.promise
-        return PromiseState(
-            promise.name,
-            promise.kind,
-            promise.operator,
-            kept,
-            since,
-            figure,
-            promise.limit,
-            promise.unit,
-            budget,
-        )

@@ -125,7 +125,6 @@ ASKED_SECONDS = 10.0
 """How long an answer of a source wins over what a window reports of it at its end."""
 _RATE_SECONDS = 5.0
 _ALMOST = 0.95
-_LATELY_SECONDS, _LONG_SECONDS, _KEPT_COMMITS = 2.5, 7.5, 64
 _BETWEEN_SECONDS = 0.4
 """Time between two samples while a window runs."""
 
@@ -174,8 +173,6 @@ class SourceLevel:
     _books: dict[int, _Partition] = field(default_factory=dict)
     """Of a Python input, by partition what it has said."""
     _counted: float | None = None
-    _commits: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_COMMITS))
-    """When windows were committed, and what had been consumed."""
     _between_ends: bool = False
     """The last sample was no end of a window."""
     _sampled_at: float = -math.inf
@@ -291,10 +288,6 @@ class SourceLevel:
         before, self._counted = self._counted, counted if counted is not None else self._counted
         # A sum over partitions may fall by rounding alone.
         restarted = before is not None and counted is not None and counted < before * (1 - 1e-9)
-        if restarted:  # amounts of before and after cannot be subtracted
-            self._commits.clear()
-        if counted is not None:
-            self._commits.append((at, counted))
         if at - self.asked_at <= ASKED_SECONDS:
             return
         if self.whole:
@@ -304,23 +297,6 @@ class SourceLevel:
                 self.backlog.arrived(at, counted + remaining.value)
         else:
             self._sample(at, done, restarted=restarted)
-
-    def _lately_per_second(self) -> float:
-        """How much was processed a second lately; 0 if unknown.
-
-        It is what windows have that were committed. After one that took long, it is what was seen in that.
-        """
-        if len(self._commits) < 2:  # noqa: PLR2004  between two commits there is time
-            return self.backlog.drain_per_second or 0.0
-        end, last = self._commits[-1]
-        first, before = self._commits[0]
-        for at, consumed in reversed(self._commits):
-            first, before = at, consumed
-            if end - at >= _LATELY_SECONDS:
-                break
-        if end - first > _LONG_SECONDS:
-            return self.backlog.drain_per_second or 0.0
-        return max(0.0, (last - before) / (end - first)) if end > first else 0.0
 
     def is_due(self, at: float, *, again: bool = False) -> bool:
         """True if a further sample of a window that runs would say more, or `again` what was just said."""
@@ -391,7 +367,10 @@ class SourceLevel:
             window, seconds = done.silent
             held = sum(book.held(window) for book in self._books.values())
             if held > 0:
-                parts = {**parts, window: min(_ALMOST, self._lately_per_second() * seconds / held)}
+                parts = {
+                    **parts,
+                    window: min(_ALMOST, (self.backlog.drain_per_second or 0.0) * seconds / held),
+                }
         consumed, counted = self.consumed(parts)
         arrived = self._arrived(at if by_now else None)
         if consumed is None or arrived.value is None:
