@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import compress, repeat
+from itertools import compress, islice, repeat
 from operator import is_
 from typing import Any, Protocol
 
@@ -210,12 +210,16 @@ class Overlay(MutableMapping[Any, Any]):
     def items(self) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]  # nobody needs the set operations of a view
         """Keys and values: those that only the base has, then those that were set."""
         self.scatter()
-        before, own = len(self), self.values_set.copy()
+        before, own, now, removed = len(self), self.values_set.copy(), self.values_set, self.removed
         for key, value in self.base.items():
-            if key not in own and key not in self.removed:
-                yield key, self.values_set[key] if key in self.values_set else self._hold(key, value)
+            found = now.get(key, MISSING)
+            if found is not MISSING:
+                if key not in own:  # it was set meanwhile
+                    yield key, found
+            elif key not in removed:
+                yield key, value if type(value) in IMMUTABLE else self._hold(key, value)
         for key, value in own.items():
-            yield key, self.values_set.get(key, value)
+            yield key, now.get(key, value)
         self._refuse_new_size(before)
 
     def _refuse_new_size(self, before: int) -> None:
@@ -229,11 +233,11 @@ class Overlay(MutableMapping[Any, Any]):
     def set_many(self, keys: Collection[object], values: Iterable[Any]) -> None:
         """Set the values of many keys; of equal keys the last wins."""
         self.scatter()
-        self._unknown.update(set(keys).difference(self.values_set))
-        if self.removed:
-            for key in keys:
-                self.removed.pop(key, None)
-        self.values_set.update(zip(keys, values, strict=True))
+        own, before = self.values_set, len(self.values_set)
+        own.update(zip(keys, values, strict=True))
+        self._unknown.update(islice(reversed(own), len(own) - before))  # new keys come last
+        for key in keys if self.removed else ():
+            self.removed.pop(key, None)
 
     def set_arrays(self, keys: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> bool:
         """As `set_many`, in a table; False if there is none, and cannot be: nothing is set then."""
