@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from io import StringIO
+from itertools import count
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -42,6 +43,8 @@ _KEYS = 5
 _MOST_STARTS = 10
 _MOST_SAID = 5
 """The most windows that a fault names."""
+_FAILED_CALLS = 5
+"""After so many the other side is up again."""
 _MOST_LINES = 12
 """Of a `write` with more lines as many are struck, at equal distances."""
 _JOIN_SECONDS = 60.0
@@ -51,8 +54,11 @@ _NO_POISON = "there is no row that it refuses"
 
 
 class _Check(NamedTuple):
+    """One check. `sink`: it is for outputs with a sink, or for those without; None: for all."""
+
     name: str
     run: Callable[[Trial], None]
+    sink: bool | None = None
 
 
 def connector_checks(
@@ -127,17 +133,13 @@ class _SkippedError(Exception):
     """A check cannot be run; the text says why."""
 
 
-class _UnfitError(Exception):
-    """A check is not for an output of this kind."""
-
-
 def _outcome(check: _Check, place: ConnectorTarget) -> Outcome | None:
     """Run a check of a place. None: it is not for an output of its kind."""
     try:
         trial = Trial(place)
+        if check.sink not in (None, trial.has_sink):
+            return None
         check.run(trial)
-    except _UnfitError:
-        return None
     except _SkippedError as error:
         return Outcome(check.name, "", "none", str(error))
     except AssertionError as error:
@@ -162,25 +164,39 @@ def _checks() -> Iterator[_Check]:
             if number and point.startswith(("open", "mark", "close")):
                 continue
             struck = partial(Trial.killed, point=point, number=number)
-            yield _Check(f"driver killed, {point}, time {number}", struck)
-    yield _Check("driver killed, write: line by line", Trial.killed_by_line)
+            yield _Check(f"driver killed, {point}, time {number}", struck, point in SINK_POINTS or None)
+    yield _Check("driver killed, write: line by line", Trial.killed_by_line, sink=True)
     for point in ("write: before", "write: in"):
         struck = partial(Trial.overtaken, point=point)
-        yield _Check(f"overtaken driver writes late, {point}", struck)
+        yield _Check(f"overtaken driver writes late, {point}", struck, sink=True)
     at_once = partial(Trial.overtaken, point="write: before", at_once=True)
-    yield _Check("two drivers write at once", at_once)
-    yield _Check("overtaken driver publishes late", partial(Trial.overtaken, point="commit: after"))
+    yield _Check("two drivers write at once", at_once, sink=True)
+    late = partial(Trial.overtaken, point="commit: after")  # of a sink the writes are what counts
+    yield _Check("overtaken driver publishes late", late, sink=False)
     yield _Check("nothing is there before its commit", Trial.hidden)
-    yield _Check("gone for 60 s", Trial.gone)
-    yield _Check("down and up again", Trial.down)
-    yield _Check("slow", Trial.slow)
-    yield _Check("full", Trial.full)
+    gone = _times(60, lambda: SinkUnavailableError("gone"))
+    yield _Check("gone for 60 s", partial(Trial.failing, error=gone, said="stuck"), sink=True)
+    yield _Check("down and up again", Trial.down, sink=True)
+    yield _Check("slow", partial(Trial.failing, error=_slow), sink=True)
+    full = _times(10, lambda: OSError(28, "No space left on device"))
+    yield _Check("full", partial(Trial.failing, error=full), sink=True)
     yield _Check("stopped and continued", Trial.continued)
     yield _Check("continued from an older copy of the checkpoint", Trial.older)
     yield _Check("rewound", Trial.rewound)
     yield _Check("other partitions while it runs", Trial.repartitioned)
     yield _Check("a row is refused", Trial.refused)
     yield _Check("a row is refused and left out", Trial.left_out)
+
+
+def _times(count: int, error: Callable[[], Exception]) -> Callable[[], Exception | None]:
+    """What gives so many errors, a new one each time, then none."""
+    left = iter(range(count))
+    return lambda: None if next(left, None) is None else error()
+
+
+def _slow() -> None:
+    """Let several windows wait, so that they are written together."""
+    threading.Event().wait(0.05)
 
 
 def rows_of_windows(windows: int = _WINDOWS) -> list[list[ConnectorRow]]:
@@ -204,7 +220,7 @@ class Trial:
         self.windows = rows_of_windows()
         self.said: list[str] = []
         self._kind = type(place.output())
-        self._has_sink = issubclass(self._kind, PartitionedOutput)
+        self.has_sink = issubclass(self._kind, PartitionedOutput)
 
     # The application, and what it should have written -------------------------------------------------------
 
@@ -277,11 +293,6 @@ class Trial:
         """The outcome of a check that has not failed."""
         return Outcome(name, "", self.kind, twice=self.twice)
 
-    def _needs_sink(self, *, fits: bool = False) -> None:
-        """End a check that is for outputs with a sink only. `fits`: it is for all."""
-        if not fits and not self._has_sink:
-            raise _UnfitError
-
     # The checks ---------------------------------------------------------------------------------------------
 
     def plain(self, partitions: int) -> None:
@@ -291,7 +302,6 @@ class Trial:
 
     def killed(self, point: str, number: int) -> None:
         """A container or the driver is killed at a point."""
-        self._needs_sink(fits=point not in SINK_POINTS)
         strikes = Strikes(point, number)
         self.run_to_end(strikes, MemoryStorage())
         if not strikes.struck and not point.startswith("mark"):
@@ -303,7 +313,6 @@ class Trial:
 
         So a sink is found that writes rows in one transaction and its mark in another.
         """
-        self._needs_sink()
         storage, counting = MemoryStorage(), Strikes("write: after")
         counting.by_line = True
         self._start(counting, storage)
@@ -324,9 +333,6 @@ class Trial:
 
     def overtaken(self, point: str, *, at_once: bool = False) -> None:
         """A driver hangs in a write, another one continues; then the first one writes."""
-        self._needs_sink(fits=not point.startswith("write"))
-        if self._has_sink and point == "commit: after":
-            raise _UnfitError  # its writes are what counts
         reached, free = threading.Event(), threading.Event()
 
         def hang() -> None:
@@ -400,58 +406,24 @@ class Trial:
         self._run(MemoryStorage())
         self.windows = windows
 
-    def gone(self) -> None:
-        """Each call of the sink fails until 60 s of the run's clock are over."""
-        self._needs_sink()
-        left = [60]
-
-        def error() -> Exception | None:
-            left[0] -= 1
-            return SinkUnavailableError("gone") if left[0] >= 0 else None
-
+    def failing(self, error: Callable[[], Exception | None], said: str = "") -> None:
+        """Calls of the sink fail as a function says. `said`: what the user is told meanwhile."""
         self.run_to_end(Strikes(sink_error=error), MemoryStorage())
         self.expect()
-        if not any("stuck" in text for text in self.said):
-            raise AssertionError(f"it has not said that it is stuck; it said {self.said}")
+        if said and not any(said in text for text in self.said):
+            raise AssertionError(f"it has not said that it is {said}; it said {self.said}")
 
     def down(self) -> None:
         """The other side itself is made unavailable while the application runs, and comes back."""
-        self._needs_sink()
         if not self.place.down():
             raise _SkippedError(self.place.why_not_down)
+        calls = count(1)
 
-        def say(number: list[int] = [0]) -> Exception | None:  # noqa: B006  counts the calls
-            number[0] += 1
-            if number[0] == 5:  # noqa: PLR2004  some attempts have failed
+        def repaired() -> None:
+            if next(calls) == _FAILED_CALLS:
                 self.place.up()
-            return None
 
-        self.run_to_end(Strikes(sink_error=say), MemoryStorage())
-        self.expect()
-
-    def slow(self) -> None:
-        """Each write takes long: several windows wait, and are written together."""
-        self._needs_sink()
-        pause = threading.Event()
-
-        def wait() -> Exception | None:
-            pause.wait(0.05)
-            return None
-
-        self.run_to_end(Strikes(sink_error=wait), MemoryStorage())
-        self.expect()
-
-    def full(self) -> None:
-        """Each call of the sink fails for a while because the other side has no room."""
-        self._needs_sink()
-        left = [10]
-
-        def error() -> Exception | None:
-            left[0] -= 1
-            return OSError(28, "No space left on device") if left[0] >= 0 else None
-
-        self.run_to_end(Strikes(sink_error=error), MemoryStorage())
-        self.expect()
+        self.failing(repaired)
 
     def continued(self) -> None:
         """It is stopped in order after three windows and after five, and continued."""
