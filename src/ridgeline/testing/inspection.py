@@ -62,15 +62,12 @@ class _Walk:
     """One walk through a value. `changes`: something in it may be another digest later."""
 
     def __init__(self) -> None:
-        self._hash = hashlib.blake2b(digest_size=16)
         self._texts: list[str] = []
         self.changes = False
         self._seen: dict[int, Any] = {}
-        self._left = _MOST_NODES
 
     def digest(self) -> bytes:
-        self._update(b"")
-        return self._hash.digest()
+        return _hashed("\0".join(self._texts).encode("utf-8", "surrogatepass"))
 
     def add(self, value: object) -> None:
         """Add a value to the digest, and all values in it, each once."""
@@ -79,10 +76,9 @@ class _Walk:
         if kind in _PLAIN or isinstance(value, _VALUES):
             self._note(_text(value))
             return
-        if id(value) in self._seen or self._left <= 0:
+        if id(value) in self._seen or len(self._seen) >= _MOST_NODES:
             return
         self._seen[id(value)] = value
-        self._left -= 1
         self.changes = self.changes or not isinstance(value, (tuple, frozenset))
         if isinstance(value, tuple):
             self._container(value)
@@ -92,7 +88,7 @@ class _Walk:
         elif isinstance(value, (set, frozenset)):
             self._note(f"{len(value)} {hash(frozenset(value))}")
         elif isinstance(value, (bytearray, array.array)):
-            self._bytes(memoryview(value).cast("B"))
+            self._array(np.frombuffer(value, np.uint8))
         elif isinstance(value, np.ndarray):
             self._array(value)
         else:
@@ -106,13 +102,6 @@ class _Walk:
 
     def _note(self, text: str) -> None:
         self._texts.append(text)
-
-    def _update(self, data: Any) -> None:
-        """Add the texts so far to the hash, and these bytes."""
-        if self._texts:
-            self._hash.update("\0".join([*self._texts, ""]).encode("utf-8", "surrogatepass"))
-            self._texts.clear()
-        self._hash.update(data)
 
     def _container(self, value: Any) -> None:
         """Add the length of a container and its items, of a large one some of them."""
@@ -130,17 +119,17 @@ class _Walk:
                 else:
                     self.add(item)
 
-    def _bytes(self, value: memoryview) -> None:
-        self._note(str(len(value)))
-        self._update(value if len(value) <= _MOST_BYTES else bytes(value[:: len(value) // _MOST_BYTES + 1]))
-
     def _array(self, value: np.ndarray[Any, Any]) -> None:
         self._note(f"{value.dtype} {value.shape}")
         flat = value.reshape(-1) if value.flags.c_contiguous else value.flat[:_MOST_BYTES]
         if value.dtype == object:
             self.add(flat[:_MOST_ITEMS].tolist())
         else:
-            self._update(flat[:: value.nbytes // _MOST_BYTES + 1].tobytes())
+            self._note(_hashed(flat[:: value.nbytes // _MOST_BYTES + 1].tobytes()).hex())
+
+
+def _hashed(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _some(value: Sized, items: Iterable[object], backwards: Any) -> Iterator[Any]:
@@ -343,4 +332,4 @@ def _digest(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    return hashlib.blake2b(sink.getvalue(), digest_size=16).digest()
+    return _hashed(sink.getvalue())

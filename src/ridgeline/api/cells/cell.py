@@ -179,11 +179,15 @@ class Kind:
     type variable or a protocol nothing.
     """
 
-    __slots__ = ("_classes", "known", "state", "type")
+    __slots__ = ("_classes", "_holds", "_remedy", "known", "state", "type")
 
-    def __init__(self, declared: object, name: str) -> None:
+    def __init__(
+        self, declared: object, name: str, *, holds: str = "", remedy: str = "declare another type"
+    ) -> None:
+        """`holds`, `remedy`: for errors, of what is not the values of a state."""
         self.type = declared
         self.state = f"`{name}`" if name else "the state"
+        self._holds, self._remedy = holds or f"{self.state} holds values", remedy
         self._classes = _classes(declared)
         self.known: set[type] = set()
 
@@ -209,9 +213,8 @@ class Kind:
         name = self.type.__name__ if isinstance(self.type, type) else str(self.type)
         where = "" if key is None else f" for the key {shorten(key)}"
         what = f"{shorten(value)}, a `{type(value).__name__}`,{where}"
-        holds = f"{self.state} holds values of type `{name}`"
-        msg = f"{holds}; got {what.removesuffix(',')}; convert it, or declare another type"
-        return StateError(msg)
+        holds = f"{self._holds} of type `{name}`"
+        return StateError(f"{holds}; got {what.removesuffix(',')}; convert it, or {self._remedy}")
 
 
 def _item(value: Any) -> object:

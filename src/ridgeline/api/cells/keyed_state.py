@@ -127,7 +127,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         try:  # costs nothing where the key is there, `get` a call
             value = self._own[key]
         except KeyError:
-            return self._below(key)
+            value = self.get(key, MISSING)
+            return self._missing(key) if value is MISSING else value
         if type(value) is not self._plain and type(value) not in IMMUTABLE:
             self._watch(key, value)
         return value
@@ -179,14 +180,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         if key not in self._touched and key not in self._watched and is_mutable(value):
             self._watched[key] = copy.deepcopy(value)
 
-    def _below(self, key: K) -> V:
-        """The value of a key for which none was set since the base was written."""
-        value = self.get(key, MISSING)
-        return self._missing(key) if value is MISSING else value
-
     def _missing(self, key: K) -> V:
-        if key != key and (same := one(key)) in self._data:  # noqa: PLR0124  a NaN
-            return self[same]
+        """The value of a key that is not there."""
         if self._default is MISSING:
             raise KeyError(key)
         value = self._default() if callable(self._default) else self._default

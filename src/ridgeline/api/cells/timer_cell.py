@@ -157,7 +157,7 @@ class KeyTimers(Generic[K]):
     def __init__(self, cell: TimerCell[K], name: str, key: object) -> None:
         self._cell = cell
         self._name = name
-        self._key = Kind(key, name)
+        self._key = Kind(key, name, holds=f"timers `{name}` have keys", remedy="declare `key=`")
 
     def set(self, key: K, when: datetime) -> None:
         """Set the timer of a key, in the place of the key's earlier one. A time without a zone is UTC.
@@ -202,12 +202,4 @@ class KeyTimers(Generic[K]):
             raise StateError(
                 f"timers `{self._name}`: the key {shorten(key)} has no hash; give a key that cannot change"
             ) from None
-        try:
-            return self._key.fit(key)
-        except StateError:
-            kind = self._key.type
-            name = kind.__name__ if isinstance(kind, type) else str(kind)
-            found = f"got {shorten(key)}, a `{type(key).__name__}`"
-            raise StateError(
-                f"timers `{self._name}` have keys of type `{name}`; {found}; convert it, or declare `key=`"
-            ) from None
+        return self._key.fit(key)
