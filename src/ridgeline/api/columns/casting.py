@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -61,22 +61,25 @@ def to_python(array: Any) -> list[Any]:
 
 def with_microseconds(kind: Any, *, timestamps: bool = True) -> pa.DataType:
     """The type with microseconds in the place of nanoseconds, at every depth."""
-    types = pa.types
-    if kind == pa.time64("ns"):
-        return pa.time64("us")
-    if timestamps and types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.timestamp("us", kind.tz)
-    if types.is_struct(kind):
-        return pa.struct(
-            [field.with_type(with_microseconds(field.type, timestamps=timestamps)) for field in kind]
-        )
-    if types.is_map(kind):
-        key, item = (
-            with_microseconds(part, timestamps=timestamps) for part in (kind.key_type, kind.item_type)
-        )
+
+    def coarser(one: Any) -> pa.DataType:
+        if timestamps and pa.types.is_timestamp(one) and one.unit == "ns":
+            return pa.timestamp("us", one.tz)
+        return pa.time64("us") if one == pa.time64("ns") else one
+
+    return retyped(kind, coarser)
+
+
+def retyped(kind: Any, change: Callable[[Any], Any]) -> pa.DataType:
+    """The type with what `change` makes of it, and of all types within it."""
+    kind = change(kind)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(retyped(field.type, change)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = retyped(kind.key_type, change), retyped(kind.item_type, change)
         return kind if (key, item) == (kind.key_type, kind.item_type) else pa.map_(key, item)
     if is_list(kind):
-        item = with_microseconds(kind.value_type, timestamps=timestamps)
+        item = retyped(kind.value_type, change)
         return kind if item == kind.value_type else pa.list_(item)
     return kind
 

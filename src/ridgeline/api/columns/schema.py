@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.columns.casting import cast_exactly, is_checked, refuse_changing
+from ridgeline.api.columns.casting import cast_exactly, is_checked, refuse_changing, retyped
 from ridgeline.api.columns.column import Column
 from ridgeline.api.columns.nulls import is_optional
 from ridgeline.api.columns.restoring import is_plain, restorer
@@ -342,23 +342,18 @@ def _of_polars(declared: Any) -> pa.Schema:
         raise SchemaError(
             f"{shorten(declared)} cannot be a schema: {error}; give a `pyarrow.Schema`"
         ) from error
-    return pa.schema([field.with_type(_plain_offsets(field.type)).remove_metadata() for field in found])
+    return pa.schema(
+        [field.with_type(retyped(field.type, _plain_offsets)).remove_metadata() for field in found]
+    )
 
 
-def _plain_offsets(kind: pa.DataType) -> pa.DataType:
-    """A type without the large offsets of polars, at every depth."""
-    types = pa.types
-    if types.is_large_string(kind):
-        return pa.string()
-    if types.is_large_binary(kind):
-        return pa.binary()
-    if types.is_large_list(kind):
-        return pa.list_(_plain_offsets(kind.value_type))
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(_plain_offsets(field.type)) for field in kind])
-    if types.is_dictionary(kind):
+def _plain_offsets(kind: Any) -> pa.DataType:
+    """A type without the large offsets of polars."""
+    if pa.types.is_large_list(kind):
+        return pa.list_(kind.value_type)
+    if pa.types.is_dictionary(kind):
         return pa.dictionary(pa.int32(), _plain_offsets(kind.value_type))
-    return kind
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
 
 
 def _pickled(row: object) -> bytes:
