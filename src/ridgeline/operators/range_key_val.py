@@ -50,8 +50,8 @@ class RangeKeyVal(KeyValOperator[T]):
     """Emit the highest and the lowest value of each key in the application window.
 
     Input: `(key, value)`, values of any ordered type. Null values are ignored; so is NaN where the key has a
-    number. Output: `(key, high, low)` at the end of the application window, for the keys of that window, in
-    the order in which they first came.
+    number. Output: `(key, high, low)` at the end of the application window, for the keys of that window. Up
+    to 50,000 keys come in the order in which they first came.
 
     Partitions: by key; round robin gives the same result. Slides with `slide_by_window_count`.
 

@@ -22,9 +22,10 @@ class SimpleMovingAverage(KeyValOperator[T]):
     application window, for each key with a value in the last `window_size` application windows, the ending
     one included. The average is the sum of all these values divided by their number, so each value has the
     same weight. The first averages cover fewer windows. A key without new values is still emitted, until all
-    its values are too old; then it is forgotten. Keys are emitted in the order in which they first came. The
-    same operator of Apex Malhar continues to emit 0 for such keys. Sums are exact, and each average is
-    rounded once: to a float, or to the digits of a Decimal column. The order of tuples does not matter.
+    its values are too old; then it is forgotten. Up to 50,000 keys are emitted in the order in which they
+    first came. The same operator of Apex Malhar continues to emit 0 for such keys. Sums are exact, and each
+    average is rounded once: to a float, or to the digits of a Decimal column. The order of tuples does not
+    matter.
 
     `schema`: of the output; None: that of the input, whose values then must be floats or Decimals.
 

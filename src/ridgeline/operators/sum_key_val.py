@@ -46,9 +46,9 @@ class SumKeyVal(KeyValOperator[T]):
     """Emit the sum of each key's values; tuples with several values are summed column by column.
 
     Input: `(key, value, ...)`, numbers; null values are ignored. Output: `(key, sum, ...)` at the end of the
-    (application) window, for the keys of that window, in the order in which they first came. Sums are exact,
-    those of floats rounded once: they do not depend on the order of tuples. As soon as a sum does not fit its
-    column SchemaError is raised, before the window is committed.
+    (application) window, for the keys of that window. Up to 50,000 keys come in the order in which they first
+    came. Sums are exact, those of floats rounded once: they do not depend on the order of tuples. As soon as
+    a sum does not fit its column SchemaError is raised, before the window is committed.
 
     `schema`: of the output; None: that of the input. `cumulative`: sums continue from window to window;
     otherwise each application window starts at zero. `restart_every`: cumulative sums start at zero again
