@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Lent(NamedTuple):
@@ -110,6 +109,7 @@ class EngineSide:
         return late
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OperatorContext:
     """`self.context` of a running operator: where and when it runs.
 
@@ -159,50 +159,37 @@ class OperatorContext:
 
     passed_over = 0  # as long as nothing was rewound
 
-    def __init__(  # noqa: PLR0913  all that the engine passes
-        self,
-        *,
-        application: str,
-        name: str,
-        operator_id: int,
-        partition: int,
-        partitions: int,
-        clock: Clock,
-        run_id: str,
-        staging: str = "",
-        window_seconds: float = 1.0,
-        attributes: Mapping[str, Any] = _NOTHING,
-        port_attributes: Mapping[str, Mapping[str, Any]] = _NOTHING,
-        keys: Mapping[str, PartitionKeys] = _NOTHING,
-    ) -> None:
-        self.application = application
-        self.name = name
-        self.operator_id = operator_id
-        self.partition = partition
-        self.partitions = partitions
-        self.clock = clock
-        self.run_id = run_id
-        self.staging = staging
-        self.window_seconds = window_seconds
-        self.attributes: Mapping[str, Any] = MappingProxyType(dict(attributes))
-        self.port_attributes: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-            {port: MappingProxyType(dict(values)) for port, values in port_attributes.items()}
-        )
-        self.keys = keys
-        self.window_id = -1
-        self.attempt = 0
-        self.container_attempt = ""
-        self.offsets: OffsetRange | None = None
-        self.idle_seconds = 0.0
-        """In `handle_idle_time`: seconds until the window's width is over."""
-        self.watermark_delay = 0
-        """Microseconds by which records that the operator emits may be older than its watermark."""
-        self.oldest_held: Callable[[], int] | None = None
-        """Returns the time of the oldest record that it holds, in microseconds since 1970.
+    application: str
+    name: str
+    operator_id: int
+    partition: int
+    partitions: int
+    clock: Clock
+    run_id: str
+    staging: str = ""
+    window_seconds: float = 1.0
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    port_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    keys: Mapping[str, PartitionKeys] = field(default_factory=dict)
+    window_id: int = -1
+    attempt: int = 0
+    container_attempt: str = ""
+    offsets: OffsetRange | None = None
+    idle_seconds: float = 0.0
+    """In `handle_idle_time`: seconds until the window's width is over."""
+    watermark_delay: int = 0
+    """Microseconds by which records that the operator emits may be older than its watermark."""
+    oldest_held: Callable[[], int] | None = None
+    """Returns the time of the oldest record that it holds, in microseconds since 1970.
 
-        The watermark that it passes on stops there, so that records are not late once they are emitted.
-        """
-        self.engine = EngineSide()
+    The watermark that it passes on stops there, so that records are not late once they are emitted.
+    """
+    engine: EngineSide = field(default_factory=EngineSide)
+
+    def __post_init__(self) -> None:
+        self.attributes = MappingProxyType(dict(self.attributes))
+        ports = {port: MappingProxyType(dict(values)) for port, values in self.port_attributes.items()}
+        self.port_attributes = MappingProxyType(ports)
 
     @property
     def watermark(self) -> datetime:
