@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple
 from unittest import mock
@@ -53,6 +54,7 @@ class DriverKilledError(RidgelineError):
     """A check killed the driver."""
 
 
+@dataclass
 class Strikes:
     """Reaches a point of a run, and strikes there: at the `number`th time (from 0), once.
 
@@ -60,43 +62,40 @@ class Strikes:
     which it returns an exception, in place of the call.
     """
 
-    def __init__(
-        self,
-        point: str = "",
-        number: int = 0,
-        strike: Callable[[], None] | None = None,
-        sink_error: Callable[[], Exception | None] = lambda: None,
-    ) -> None:
-        self._point, self._number, self._strike = point, number, strike
-        self.one_by_one = point.startswith("write")
+    point: str = ""
+    number: int = 0
+    strike: Callable[[], None] | None = None
+    sink_error: Callable[[], Exception | None] = lambda: None
+    struck: bool = False
+    killed: bool = False
+    """The driver is dead: its other threads must not do anything any more."""
+    commits: Callable[[int], None] = lambda _window: None
+    """Called before the commit of each window."""
+    prepared: Callable[[Sequence[int]], None] = lambda _windows: None
+    """Called with windows that the sink has prepared, before it is asked to write them."""
+    holds: bool = False
+    """A commit waits until a sink that prepares has prepared its window."""
+
+    def __post_init__(self) -> None:
+        self.one_by_one = self.point.startswith("write")
         """Each window is written alone, so that there are as many writes as windows."""
-        self.settled = number if point in ("write: before", "write: after") else 0
+        self.settled = self.number if self.point in ("write: before", "write: after") else 0
         """The number of windows that are written before the next is staged, whose commit then says so."""
-        self.sink_error = sink_error
+        self.by_line = self.point == LINES
+        """Lines of the sink are points."""
+        self.has_prepared = threading.Event()
         self._times: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self.struck = False
-        self.killed = False
-        """The driver is dead: its other threads must not do anything any more."""
-        self.by_line = point == LINES
-        """Lines of the sink are points."""
-        self.commits: Callable[[int], None] = lambda _window: None
-        """Called before the commit of each window."""
-        self.prepared: Callable[[Sequence[int]], None] = lambda _windows: None
-        """Called with windows that the sink has prepared, before it is asked to write them."""
-        self.holds = False
-        """A commit waits until a sink that prepares has prepared its window."""
-        self.has_prepared = threading.Event()
 
     def at(self, point: str) -> None:
         """A point is reached."""
         with self._lock:
             number = self._times[point]
             self._times[point] += 1
-            strikes = point == self._point and number == self._number and not self.struck
+            strikes = point == self.point and number == self.number and not self.struck
             self.struck = self.struck or strikes
-        if strikes and self._strike is not None:
-            self._strike()
+        if strikes and self.strike is not None:
+            self.strike()
         elif strikes and point in CONTAINER_POINTS:
             raise ContainerAbortError(f"killed {point}")
         elif strikes:
