@@ -206,17 +206,10 @@ class DecisionFold:
 
     def __init__(self) -> None:
         self._rows: dict[int, DecisionAnswer] = {}
-        self._counts: Counter[tuple[str, str]] = Counter()
-
-    @property
-    def counts(self) -> Mapping[tuple[str, str], int]:
-        """How many decisions of each decider have come into each state."""
-        return dict(self._counts)
 
     def add(self, event: PolicyDecided) -> None:
         """A decision was made, or something has become of it."""
         before = self._rows.pop(event.number, None)
-        self._counts[event.by, event.state] += 1
         self._rows[event.number] = decision_row(event, before)
         while len(self._rows) > _DECISIONS_KEPT:
             del self._rows[next(iter(self._rows))]
