@@ -76,12 +76,13 @@ def test_warnings_and_reasons_of_outputs() -> None:
     made = Application("secret")
     numbers = made.add_operator("numbers", ListInput(object, [1]))
     made.add_stream("numbers", numbers.output, made.add_operator("sink", CollectorSink(object)).input)
-    outputs = Outputs(plan_application(made), SystemClock())
+    plan, clock = plan_application(made), SystemClock()
+    outputs = Outputs(plan, clock, lambda name: publisher_context(name, clock))
     outputs.warn = said.append
     publisher: Any = outputs.publishers["sink"]
     contexts: list[Any] = []
     publisher.open = lambda context, _state: contexts.append(context)
-    outputs.open(lambda name: publisher_context(name, SystemClock()), {}, -1)
+    outputs.open(plan, {}, -1)
     contexts[0].warn(f"{where} does not answer")
     without(said[0])
     assert "`sink`: s3://ann:***@bucket" in said[0]

@@ -312,7 +312,7 @@ def segments_of_later_windows_removed(patch):
 def offset_not_in_the_commit(patch):
     """A reader of a queue begins anew with each driver."""
     opened = Inputs.open
-    patch.setattr(Inputs, "open", lambda self, _offsets: opened(self, {}))
+    patch.setattr(Inputs, "open", lambda self, plan, _offsets: opened(self, plan, {}))
 
 
 def entries_before_the_commit(patch):

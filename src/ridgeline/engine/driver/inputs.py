@@ -13,7 +13,7 @@ from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.errors import shorten
 from ridgeline.api.operator import InputOperator, SparkSource
 from ridgeline.api.support.secrets.addresses import mask_addresses
-from ridgeline.engine.driver.outputs import call_on_driver, check_json, driver_halves, staying
+from ridgeline.engine.driver.outputs import call_on_driver, check_json, driver_halves, operators_of, staying
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import Budget, WindowReport, holding
 
@@ -55,7 +55,7 @@ class Inputs:
         self._problems: dict[str, str] = {}
         """Why sources do not answer, by input operator."""
         self._awake = False
-        self._enumerators = _enumerators(plan, {})
+        self._enumerators: dict[str, Enumerator] = {}
         self._offsets: dict[str, Any] = {}
         """The ends of the last window that has begun."""
         self.taken: dict[str, float] = {}
@@ -65,15 +65,25 @@ class Inputs:
         self._budgets: Mapping[str, Budget] = {}
         self.time = SteadyTime(clock)
         """The time that windows get: timers and limits by the clock go by it."""
-        self._following: tuple[Plan, dict[str, Enumerator], dict[str, Any]] | None = None
-        """The plan that is about to follow, its enumerators, and where they begin."""
 
-    def open(self, offsets: Mapping[str, object]) -> None:
-        """Open all enumerators where the last committed window ends, without `keep_state` as in a new run."""
-        anew = {one.name for one in self.plan.logical.operators if not one.attributes["keep_state"]}
-        self._offsets = {name: offset for name, offset in offsets.items() if name not in anew}
-        for name, enumerator in self._enumerators.items():
-            self._open(name, enumerator, self._offsets.get(name))
+    def open(self, plan: Plan, offsets: Mapping[str, object]) -> None:
+        """Read for a plan from where the last committed window ends; no window is under way.
+
+        `offsets`: the ends as of that window. Enumerators stay open if their operators are the same. Raises
+        what `open` of another one does; nothing has changed then.
+        """
+        found = _enumerators(plan, staying(operators_of(self.plan), plan, self._enumerators))
+        opened: list[Enumerator] = []
+        try:
+            for name, enumerator in found.items():
+                if enumerator is not self._enumerators.get(name):
+                    opened.append(enumerator)
+                    self._open(name, enumerator, offsets.get(name))
+        except BaseException:
+            _close(opened)
+            raise
+        _close(one for name, one in self._enumerators.items() if one is not found.get(name))
+        self.plan, self._enumerators, self._offsets = plan, found, dict(offsets)
 
     def advance(self, window_id: int, budgets: Mapping[str, Budget]) -> Read:
         """The ranges that the window reads which begins now, with these budgets."""
@@ -124,43 +134,8 @@ class Inputs:
         awake, self._awake = self._awake, False
         return awake
 
-    def prepare(self, plan: Plan, offsets: Mapping[str, object]) -> None:
-        """Open the enumerators that another plan adds; no window is under way.
-
-        `offsets`: the ends as of the last committed window. `change` or `abandon` follows. Raises what `open`
-        of an enumerator does; nothing has changed then.
-        """
-        self.abandon()
-        found = _enumerators(plan, staying(self.plan, plan, self._enumerators))
-        opened: list[Enumerator] = []
-        try:
-            for name, enumerator in found.items():
-                if enumerator is not self._enumerators.get(name):
-                    opened.append(enumerator)
-                    self._open(name, enumerator, offsets.get(name))
-        except BaseException:
-            _close(opened)
-            raise
-        self._following = plan, found, dict(offsets)
-
-    def change(self) -> None:
-        """Read for the plan that was prepared from now on."""
-        if self._following is None:
-            return
-        before = self._enumerators
-        (self.plan, self._enumerators, self._offsets), self._following = self._following, None
-        _close(one for name, one in before.items() if one is not self._enumerators.get(name))
-
-    def abandon(self) -> None:
-        """The plan that was prepared does not follow."""
-        if self._following is not None:
-            _, found, _ = self._following
-            self._following = None
-            _close(one for name, one in found.items() if one is not self._enumerators.get(name))
-
     def close(self) -> None:
         """Close all enumerators."""
-        self.abandon()
         _close(self._enumerators.values())
 
     def _open(self, name: str, enumerator: Enumerator, offset: object) -> None:

@@ -65,11 +65,18 @@ class Outputs:
     With `stores` a publisher waits for files that it cannot use now.
     """
 
-    def __init__(self, plan: Plan, clock: Clock, stores: OutputStores | None = None) -> None:
-        self.plan = plan
+    def __init__(
+        self,
+        plan: Plan,
+        clock: Clock,
+        context: Callable[[str], PublisherContext],
+        stores: OutputStores | None = None,
+    ) -> None:
         self._stores = stores
         self._clock = clock
-        self.publishers: dict[str, Publisher] = {}
+        self._context = context
+        self._open: dict[str, Operator] = {}
+        """The operators whose publishers are open."""
         self._partitions: dict[str, list[int]] = {}
         self._declared: dict[str, dict[str, Any]] = {}
         self.places: dict[str, str] = {}
@@ -84,7 +91,6 @@ class Outputs:
         self._seconds, self._given = 0.0, False
         self._troubled: set[str] = set()
         """The outputs that were in trouble when they were asked last."""
-        self._context: Callable[[str], PublisherContext] | None = None
         self._take(plan, _publishers(plan, {}))
 
     def _take(self, plan: Plan, publishers: dict[str, Publisher]) -> None:
@@ -134,82 +140,55 @@ class Outputs:
         """Whether several windows may be staged before they are published."""
         return all(publisher.groups_windows for publisher in self.publishers.values())
 
-    def open(
-        self, context: Callable[[str], PublisherContext], states: Mapping[str, object], committed: int
-    ) -> None:
-        """Open all publishers, with their states as of the last committed window."""
-        self._context = context
-        for name, publisher in self.publishers.items():
-            self._open(name, publisher, states.get(name), committed)
-
     def changed(self, plan: Plan) -> dict[str, bool]:
         """The outputs that are not the same in another plan: added, removed or replaced.
 
         By name; True if what one of them has shown lasts.
         """
-        stay, found = staying(self.plan, plan, self.publishers), _publishers(plan, {})
+        stay, found = staying(operators_of(self.plan), plan, self.publishers), _publishers(plan, {})
         either = [one for one in (*self.publishers.items(), *found.items()) if one[0] not in stay]
         return {name: any(one.lasting for other, one in either if other == name) for name, _ in either}
 
-    def change(
-        self,
-        plan: Plan,
-        states: Mapping[str, object],
-        committed: int,
-        before: Mapping[str, object] | None = None,
-        *,
-        void: bool = False,
-    ) -> None:
-        """Publish for another plan from now on; all windows are published that are committed.
+    def open(self, plan: Plan, states: Mapping[str, object], committed: int, *, new: bool = False) -> None:
+        """Publish for a plan from where the last committed window, which is published, has left outputs.
 
-        Publishers of operators that are the same stay as they are. Others show all that they hold back, and
-        are closed; new ones are opened, with the states as of the last committed window. If one raises, those
-        of the plan before continue, with the states `before`. `void`: a window was staged that is not
-        committed.
-        Then all are opened again, as after a crash.
+        Publishers that are open stay so if their operators are the same. Others show all that they hold back,
+        and are closed. If one raises, the plan before is to be opened again: those of it that are closed by
+        then are made anew. `new`: as of `OutputStores.call`.
         """
-        if void:
-            self.abandon()
-            self._visible.clear()
-            self._take(plan, _publishers(plan, {}))
-            for name, publisher in self.publishers.items():
-                self._open(name, publisher, states.get(name), committed)
-            return
+        stay = staying(self._open, plan, self.publishers)
+        found = _publishers(plan, stay if self._open else self.publishers)
         self._declare(plan)
-        old, stay = dict(self.publishers), staying(self.plan, plan, self.publishers)
-        found = _publishers(plan, stay)
-        opened: dict[str, Publisher] = {}
-        closed: list[str] = []
+        opened: list[str] = []
         try:
-            for name in old.keys() - found.keys():  # first: another one may go on with what it has
-                closed.append(name)
-                self._show(name, old[name], committed)
-            for name in sorted(found.keys() - stay.keys(), key=lambda name: name in old):
-                if name in old:
-                    closed.append(name)
-                    self._show(name, old[name], committed)
-                opened[name] = found[name]
-                self._open(name, found[name], states.get(name), committed, new=True)
+            for name in self._open.keys() - found.keys():  # first: another one may go on with what it has
+                self._let_go(name, committed)
+            for name in sorted(found.keys() - stay.keys(), key=lambda name: name in self._open):
+                if name in self._open:
+                    self._let_go(name, committed)
+                opened.append(name)
+                self.publishers[name] = found[name]
+                self._open_one(name, found[name], states.get(name), committed, new=new)
         except Exception:
-            self._declare(self.plan)
-            for publisher in opened.values():
+            for name in opened:
                 with suppress(Exception):
-                    publisher.close()
-            again = _publishers(self.plan, {name: one for name, one in old.items() if name not in closed})
-            for name in closed:
-                self._open(name, again[name], (before or {}).get(name), committed)
-            self.publishers = again
+                    self.publishers.pop(name).close()
             raise
-        for name in closed:
-            self._visible.pop(name, None)
         self._take(plan, found)
+        self._open = {name: one for name, one in operators_of(plan).items() if name in found}
         for name, publisher in stay.items():
             self._call(name, "plan_changed", committed, publisher.plan_changed)
 
-    def _open(
-        self, name: str, publisher: Publisher, state: object, committed: int, *, new: bool = False
-    ) -> None:
-        assert self._context is not None  # noqa: S101  it was opened
+    def _let_go(self, name: str, committed: int) -> None:
+        """Let a publisher show all that it holds back, and close it."""
+        del self._open[name]
+        try:
+            self._show(name, self.publishers[name], committed)
+        finally:
+            del self.publishers[name]
+            self._visible.pop(name, None)
+
+    def _open_one(self, name: str, publisher: Publisher, state: object, committed: int, *, new: bool) -> None:
         context = replace(
             self._context(name),
             warn=lambda text: self.warn(mask_addresses(f"`{name}`: {text}")),
@@ -299,10 +278,16 @@ class Outputs:
             self._show(name, publisher, committed)
 
     def abandon(self) -> None:
-        """Let publishers go that have staged what will not be committed, perhaps."""
+        """Let publishers go that have staged what will not be committed, perhaps.
+
+        `open` makes all of them anew then.
+        """
         for publisher in self.publishers.values():
             with suppress(Exception):
                 publisher.abandon()
+        self.publishers = {}
+        self._open.clear()
+        self._visible.clear()
 
     def take_published(self) -> list[OutputPublished | OutputAsked]:
         """The windows that readers have come to see since the last call, and what hinders others."""
@@ -395,13 +380,17 @@ def driver_halves(
     return found
 
 
-def staying(before: Plan, plan: Plan, halves: Mapping[str, _Half]) -> dict[str, _Half]:
-    """Those of operators that are the same in another plan."""
-    operators = {logical.name: logical.operator for logical in before.logical.operators}
+def operators_of(plan: Plan) -> dict[str, Operator]:
+    """The operators of a plan, by name."""
+    return {logical.name: logical.operator for logical in plan.logical.operators}
+
+
+def staying(before: Mapping[str, Operator], plan: Plan, halves: Mapping[str, _Half]) -> dict[str, _Half]:
+    """The halves of operators that are the same in a plan. `before`: the operators that they are of."""
     return {
-        logical.name: halves[logical.name]
-        for logical in plan.logical.operators
-        if logical.name in halves and _alike_on_driver(operators[logical.name], logical.operator)
+        name: halves[name]
+        for name, operator in operators_of(plan).items()
+        if name in halves and name in before and _alike_on_driver(before[name], operator)
     }
 
 
@@ -445,7 +434,7 @@ def check_json(state: object) -> None:
 
 def _places(plan: Plan, publishers: Mapping[str, Publisher]) -> dict[str, str]:
     """As `Outputs.places`. Where a publisher does not say its place, the properties stand for it."""
-    operators = {logical.name: logical.operator for logical in plan.logical.operators}
+    operators = operators_of(plan)
     places = {}
     for name, publisher in publishers.items():
         if publisher.lasting:

@@ -51,7 +51,7 @@ def rewind(
         raise _not_kept(checkpoint, window_id, [manifest.window_id for manifest in kept])
     if target.window_id == last.window_id:
         return last
-    way = _Way(checkpoint, plan, Outputs(plan, clock), last, clock, settled)
+    way = _Way(checkpoint, plan, Outputs(plan, clock, context), last, clock, context, settled)
     outputs, going = way.outputs, way.outputs_of(target)
     if wrong := way.wrong(target, going):
         raise _refused(f"cannot rewind to window {window_id}: {wrong}", target, kept, way.is_open)
@@ -63,7 +63,7 @@ def rewind(
     if offsets is not None and last.offsets is not None:  # as of windows: the numbers of Spark only grow
         offsets = replace(offsets, batch=last.offsets.batch + 1)
     try:
-        outputs.open(context, last.publishers, last.window_id)
+        outputs.open(plan, last.publishers, last.window_id)
         outputs.publish_again(last.window_id, last.publishers)
         try:
             found = way.taken_back(target, at)
@@ -115,13 +115,15 @@ class _Way:
     outputs: Outputs
     last: Manifest
     clock: Clock
+    publisher_context: Callable[[str], PublisherContext]
     settled: Callable[[Manifest], Plan] | None
 
     def outputs_of(self, window: Manifest) -> Outputs:
         """Those of the plan as of a window. Raises RidgelineError."""
         if list(window.edits) == list(self.last.edits):
             return self.outputs
-        return Outputs(self.plan if self.settled is None else self.settled(window), self.clock)
+        plan = self.plan if self.settled is None else self.settled(window)
+        return Outputs(plan, self.clock, self.publisher_context)
 
     def is_open(self, window: Manifest) -> bool:
         """Whether the run can go back to a window, as far as is known without asking outputs."""

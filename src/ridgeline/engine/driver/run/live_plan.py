@@ -12,7 +12,6 @@ from typing import Any
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import ChangeError, RidgelineError, described
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.state_moves import (
@@ -43,7 +42,7 @@ from ridgeline.plan.protocol import StateVersion, WindowReport
 from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import EditPlan, RecordingsFound
 from ridgeline.stram.compaction import StateSize
-from ridgeline.stram.control import StatesMoved
+from ridgeline.stram.control import Repaired, StatesMoved
 from ridgeline.stram.master import Master
 
 # Changes of the plan that wait: each is planned beside the windows, then waits for its boundary.
@@ -302,52 +301,68 @@ class LivePlan:
         """The change of the plan whose first window is not committed."""
         self._published_at: float | None = None
         """When the last window was published, by the monotonic clock."""
-        last = checkpoint.last()
-        self._begin = NOTHING if last is None else beginning(plan, checkpoint, last, planner)
-        self.record = PlanRecord(plan, self._begin)
-        self.master = self._new_master(-1 if last is None else last.window_id)
-        self.repair = StateRepair(plan, checkpoint)
+        self._begin = NOTHING
+        self.record: PlanRecord
+        self.master: Master
+        self.repair: StateRepair
         self.sizes: Mapping[int, StateSize] = {}
         """The sizes of the states when the run began, by physical id."""
 
-    def _new_master(self, committed: int, follows: Master | None = None) -> Master:
-        """Who decides about the windows of this plan after the one that is committed."""
-        return Master(
-            self.plan,
-            epoch=self._checkpoint.epoch,
-            committed=committed,
-            states=self._begin.states,
-            finished=self._begin.finished,
-            capacity=self._executor.capacity,
-            groups=self._outputs.group_windows,
-            bounded=self._executor.waits,
-            follows=follows,
-        )
-
-    def open(
+    def start(
         self,
         process: Callable[..., None],
-        publisher_context: Callable[[str], PublisherContext],
         recordings: Callable[[Mapping[str, Any]], RecordingsFound],
         followers: Sequence[Callable[[Plan], None]],
     ) -> None:
-        """Bring states and outputs to where the last commit left them.
+        """Open the plan where the last commit of any driver left it.
 
         `process`: reports events to the master and carries out its instructions. `recordings`: those that
         go on, of what a manifest has of them. `followers`: are called with each plan that follows.
         """
-        self._process, self._followers = process, followers
-        last, committed = self._checkpoint.last(), self.master.committed
-        repairs, sizes = self.repair.recover(self.master.states)
+        last, begin, anew = self._checkpoint.last(), NOTHING, set[str]()
+        if last is not None:
+            begin = beginning(self.plan, self._checkpoint, last, self._planner)
+            anew = {one.name for one in self.plan.logical.operators if not one.attributes["keep_state"]}
+        inputs = {name: offset for name, offset in begin.inputs.items() if name not in anew}
+        repairs = self._open(self.plan, replace(begin, inputs=inputs, moved=frozenset(begin.states)), None)
         for repair in repairs:
             process(repair)
-        self._outputs.open(publisher_context, self._begin.publishers, committed)
-        self.inputs.open(self._begin.inputs)
         process(recordings({} if last is None else last.recordings))
-        if last:
-            self._outputs.publish_again(last.window_id, self._begin.publishers)
+        if last is not None:
+            self._outputs.publish_again(last.window_id, begin.publishers)
             self._executor.committed(last.window_id, self.master.states)
-        self.sizes = sizes
+        self._process, self._followers = process, followers
+
+    def _open(
+        self, plan: Plan, begin: Beginning, before: Master | None, *, new: bool = False
+    ) -> Sequence[Repaired]:
+        """Have a plan go on from where the last commit has left states, inputs and outputs.
+
+        What is open, and the same in this plan, stays open. Raises what any of it does: a plan before has to
+        be opened again then. `before`: its master. `new`: outputs that cannot be opened are not waited for.
+        """
+        last = self._checkpoint.last()
+        committed = -1 if last is None else last.window_id
+        repair = StateRepair(plan, self._checkpoint)
+        read = {one: begin.states[one] for one in begin.moved if one in begin.states}
+        repairs, self.sizes = repair.recover(read)
+        self.inputs.open(plan, begin.inputs)
+        self._outputs.open(plan, begin.publishers, committed, new=new)
+        if before is not None:
+            self._executor.change(plan)
+        self.plan, self._begin, self.repair, self.record = plan, begin, repair, PlanRecord(plan, begin)
+        self.master = Master(
+            plan,
+            epoch=self._checkpoint.epoch,
+            committed=committed,
+            states=begin.states,
+            finished=begin.finished,
+            capacity=self._executor.capacity,
+            groups=self._outputs.group_windows,
+            bounded=self._executor.waits,
+            follows=before,
+        )
+        return repairs
 
     @property
     def is_sure(self) -> bool:
@@ -381,73 +396,49 @@ class LivePlan:
     # Another plan -------------------------------------------------------------------------------------------
 
     def switch(self, planned: PlannedChange) -> None:
-        """Continue with another plan; no window is under way. An impossible change is refused."""
+        """Continue with another plan; no window is under way. If that cannot be, the plan of now goes on."""
         before, window_id = self.plan, self.master.next_window
         try:
-            begin = self._reopened(planned.plan, planned.transition.states)
+            self._reopen(planned.plan, planned.transition.states, new=True)
         except Exception as error:  # noqa: BLE001  code of users may raise anything
             reason = refusal_text(error) if isinstance(error, RidgelineError) else described(error)
+            self._reopen(before, staying(before))
             self.refuse(planned.asked, reason)
         else:
             assert self._planner is not None  # noqa: S101  it has planned
             take_back = self._planner.keep(planned.edits, planned.plan)
             self._switched = Switch(planned.asked, before, take_back, window_id, self._published_at)
-            self._take(planned.plan, begin)
+            self._report_plan()
         self.changes.made()
 
-    def _reopened(self, plan: Plan, states: StatePlan, *, void: bool = False) -> Beginning:
-        """Have states, inputs, outputs and slots go on with a plan where the last commit has left them.
-
-        `void`: outputs were about to stage a window that is not committed. Raises what any of them does: they
-        go on with the plan of now then.
-        """
-        last, committed = self._checkpoint.last(), self.master.committed
-        shown = {} if last is None else last.publishers
-        begin = NOTHING
-        try:
-            if last is not None:
-                begin = moved(plan, self._checkpoint, last, states)
-            self.inputs.prepare(plan, begin.inputs)
-            self._outputs.change(plan, begin.publishers, committed, shown, void=void)
-            self._executor.change(plan)
-        except Exception:
-            give_up(self._checkpoint, begin.stems)
-            self.inputs.abandon()
-            self._executor.abandon()
-            if self._outputs.plan is plan:
-                self._executor.change(self.plan)
-                self._outputs.change(self.plan, shown, committed)
-            raise
-        return begin
-
-    def _take(self, plan: Plan, begin: Beginning) -> None:
-        """Continue with a plan that the executor and the outputs have, and with these states."""
-        before = self.master
-        self.plan, self._begin = plan, begin
-        self.inputs.change()
-        for follow in self._followers:
-            follow(plan)
-        self.repair = StateRepair(plan, self._checkpoint)
-        self.record = PlanRecord(plan, begin)
-        self.master = self._new_master(before.committed, before)
-        moved_states = {one: begin.states[one] for one in begin.moved if one in begin.states}
-        _, sizes = self.repair.recover(moved_states)
-        self._process(StatesMoved(sizes), RecordingsFound(before.recordings))
-        if self.planned_event is not None:
-            self._reporter.report(self.planned_event(plan))
-
-    def switch_back(self, failure: object, *, staged: bool = False) -> None:
-        """Return to the plan before: the first window of this one, the next to begin, cannot be committed.
-
-        `staged`: outputs were about to stage it.
-        """
+    def switch_back(self, failure: object) -> None:
+        """Open the plan before again: the first window of this one cannot be committed."""
         switch, self._switched = self._switched, None
         assert switch is not None  # noqa: S101  the caller has looked
         switch.take_back()
         give_up(self._checkpoint, self._begin.stems)
         before = replace(switch.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
-        self._take(before, self._reopened(before, staying(before), void=staged))
+        self._reopen(before, staying(before))
+        self._report_plan()
         self.refuse(switch.asked, f"its first window failed, so it was taken back: {failure}")
+
+    def _reopen(self, plan: Plan, states: StatePlan, *, new: bool = False) -> None:
+        """Open a plan in the place of this one; no window is under way. Raises as `_open`."""
+        last, before, begin = self._checkpoint.last(), self.master, NOTHING
+        try:
+            if last is not None:
+                begin = moved(plan, self._checkpoint, last, states)
+            self._open(plan, begin, before, new=new)
+        except Exception:
+            give_up(self._checkpoint, begin.stems)
+            raise
+        for follow in self._followers:
+            follow(plan)
+        self._process(StatesMoved(self.sizes), RecordingsFound(before.recordings))
+
+    def _report_plan(self) -> None:
+        if self.planned_event is not None:
+            self._reporter.report(self.planned_event(self.plan))
 
     def settle(self) -> None:
         """A window is committed and published; perhaps it is the first one of a plan."""

@@ -81,21 +81,16 @@ class _Open:
 class Recordings:
     """All recordings of a checkpoint. `rows` may be called by any thread, all else by the run's."""
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint, clock: Clock) -> None:
+    def __init__(self, checkpoint: Checkpoint, clock: Clock) -> None:
         self._storage = checkpoint.storage
         self._check_owner = checkpoint.check_owner
         self._clock = clock
-        self._partitions = {one.id: one for one in plan.physical.operators}
         self._open: dict[str, _Open] = {}
         self._asked: list[tuple[Asked, int, str]] = []
         """Changes that wait for a commit which says so, with their windows and recordings."""
         self._lock = threading.Lock()
         self.on_failure: Callable[[str, int], None] = lambda _name, _window: None
         """Called when a recording ends before a window (its id, the window), since it cannot be written."""
-
-    def change(self, plan: Plan) -> None:
-        """Record operators of another plan from now on."""
-        self._partitions = {one.id: one for one in plan.physical.operators}
 
     def carry_out(self, instruction: ChangeInstruction, asked: Mapping[int, Asked], next_window: int) -> None:
         """Carry out what STRAM has decided about recordings. `asked`: the changes, by number."""
@@ -149,12 +144,12 @@ class Recordings:
 
     # Windows ------------------------------------------------------------------------------------------------
 
-    def stage(self, window_id: int, reports: Iterable[WindowReport]) -> None:
-        """A window is about to be committed: keep what its reports have."""
+    def stage(self, plan: Plan, window_id: int, reports: Iterable[WindowReport]) -> None:
+        """A window of a plan is about to be committed: keep what its reports have."""
         if not self._open:
             return
         recorded = [
-            (self._partitions[one.window.operator], one.recorded)
+            (plan.physical.operator(one.window.operator), one.recorded)
             for report in reports
             for one in report.operators
             if one.recorded

@@ -153,7 +153,7 @@ class ApplicationRun:
         self.checkpoint = checkpoint
         self.samples = StreamSamples()
         self.keys = KeyCounting(plan, clock)
-        self.recordings = Recordings(plan, checkpoint, clock)
+        self.recordings = Recordings(checkpoint, clock)
         self.compactions = compactions(plan, checkpoint)
         self._reporter = Reporter(plan, clock, observe)
         changes = self.changes = Changes(clock.wall)
@@ -174,7 +174,7 @@ class ApplicationRun:
         self._since = _Since(clock.monotonic())
         self._windows: dict[int, Window] = {}
         self._commits = commits or Commits()
-        self._outputs = Outputs(plan, clock, stores)
+        self._outputs = Outputs(plan, clock, publisher_context, stores)
         self._outputs.warn = self._reporter.warn_now
         inputs = Inputs(
             plan,
@@ -190,12 +190,10 @@ class ApplicationRun:
             plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner
         )
         self.recordings.on_failure = self._recording_failed
-        followers = (self.recordings.change, self.keys.change, self.compactions.change, self._reporter.follow)
-        self._live.open(
+        self._live.start(
             self._process,
-            publisher_context,
             lambda kept: RecordingsFound(self.recordings.find(kept)),
-            followers,
+            (self.keys.change, self.compactions.change, self._reporter.follow),
         )
 
     @property
@@ -583,7 +581,8 @@ class ApplicationRun:
         except OperatorError as error:
             if self._live.is_sure:
                 raise
-            self._take_back(error.failure, staged=True)
+            self._outputs.abandon()
+            self._take_back(error.failure)
             return False
         return True
 
@@ -598,7 +597,7 @@ class ApplicationRun:
         for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
             window.reports = reports
             publishers = self._outputs.stage(window_id, reports)
-            self.recordings.stage(window_id, reports)
+            self.recordings.stage(self.plan, window_id, reports)
             record.note(reports)
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
@@ -634,9 +633,9 @@ class ApplicationRun:
         self._outputs.committing(commit.window_id)
         self._commits.begin(write)
 
-    def _take_back(self, failure: object, *, staged: bool = False) -> None:
+    def _take_back(self, failure: object) -> None:
         """Run the first window of a plan with the plan before: it cannot be committed."""
-        self._live.switch_back(failure, staged=staged)
+        self._live.switch_back(failure)
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}
         self._windows[window_id].read = self._live.inputs.advance(window_id, self.master.budgets.next)
