@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline import CheckpointError
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify
-from ridgeline.engine.driver.checkpoint.upkeep.copying import COPYING, copy, move
+from ridgeline.engine.driver.checkpoint.upkeep.copying import COPYING, copy
 from ridgeline.testing import run_local
 from support.rewound import LAST, application
 
@@ -59,23 +58,6 @@ def whole(state: Path) -> list[int]:
     [run] = runs_of(str(state))
     assert not verify(run).faults, state
     return [one.window_id for one in describe(run).windows]
-
-
-def test_a_move_is_ended_by_the_next_one(tmp_path: Path) -> None:
-    run_local(application(), windows=LAST + 1, checkpoint=tmp_path / "first")
-    rest = straight(tmp_path)
-    for folder in killed("move", tmp_path):
-        state, there = folder / "state", folder / "there"
-        try:
-            old = runs_of(str(state))
-        except CheckpointError:
-            assert not (there / COPYING).exists()  # the old one is given up once the new one is whole
-        else:
-            assert not verify(old[0]).faults
-        move(str(state), str(there))
-        assert LAST in whole(there)
-        assert sorted(one.name for one in state.iterdir() if one.is_file()) == ["lock", "moved.json"]
-        assert collected(there) == rest, folder
 
 
 def test_a_copy_is_ended_by_the_next_one(tmp_path: Path) -> None:

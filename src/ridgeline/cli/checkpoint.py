@@ -22,7 +22,6 @@ from ridgeline.cli.views.running import size as size_text
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.manifest import Manifest
     from ridgeline.engine.driver.checkpoint.upkeep.contents import Description, Run
-    from ridgeline.engine.driver.checkpoint.upkeep.copying import Copied
 
 Folder = Annotated[str, argument("Folder or URI that `--checkpoint` was given.", "DIR")]
 Target = Annotated[str, argument("Folder or URI, which is empty.", "TO")]
@@ -183,7 +182,8 @@ def verify(folder: Folder, store: Store, as_json: AsJson = False) -> None:
 def copy(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
     """Copy a checkpoint, also while the application runs: the copy is of one moment.
 
-    It has the same run: let only one of both publish to the same outputs.
+    It has the same run: let only one of both publish to the same outputs. Where outputs lie elsewhere for the
+    copy, `--moved OLD=NEW` says so: else a rewind would not find them.
 
     Example: `ridgeline checkpoint copy state s3://bucket/state`
     """
@@ -191,27 +191,9 @@ def copy(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
 
     store.use()
     with _written(to, "give the same command again: it continues"):
-        _say("copied", folder, to, copy_folder(folder, to, _places(moved)))
-
-
-def move(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
-    """Move a checkpoint of an application that is stopped, with all windows that it can be rewound to.
-
-    Where outputs lie elsewhere too, `--moved OLD=NEW` says so: else a rewind would not find them. A move
-    that was broken off is continued by the same command.
-
-    Example: `ridgeline checkpoint move state /data/state --moved /old/results=/data/results`
-    """
-    from ridgeline.engine.driver.checkpoint.upkeep.copying import move as move_folder
-
-    store.use()
-    with _written(to, "give the same command again: it continues, and nothing is lost"):
-        _say("moved", folder, to, move_folder(folder, to, _places(moved)))
-
-
-def _say(done: str, folder: str, to: str, copied: Copied) -> None:
+        copied = copy_folder(folder, to, _places(moved))
     size = f": {copied.files:,} files, {size_text(copied.size_bytes)}" if copied.files else ""
-    write(mask_addresses(f"{done} {folder} to {to}{size}"))
+    write(mask_addresses(f"copied {folder} to {to}{size}"))
     if copied.windows:
         write(f"windows to go back to: {', '.join(map(str, copied.windows))}")
 
@@ -327,5 +309,5 @@ def export_state(
     write(f"exported window {found.window} to {out}")
 
 
-for one in (describe, verify, copy, move, prune, export_state):
+for one in (describe, verify, copy, prune, export_state):
     group.command()(command(one))

@@ -18,7 +18,7 @@ from typing import Any
 
 from ridgeline import SystemClock
 from ridgeline.engine.driver.checkpoint.upkeep import pruning
-from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
+from ridgeline.engine.driver.checkpoint.upkeep.copying import copy
 
 _CHANGES = {"os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.truncate"}
 _MOST = 500
@@ -61,7 +61,7 @@ def act(action: str, folder: Path) -> None:
         with ExitStack() as locks:
             pruning.carry_out(pruning.find(state, SystemClock(), locks, windows=2))
     else:
-        {"copy": copy, "move": move}[action](state, str(folder / "there"))
+        copy(state, str(folder / "there"))
 
 
 def main(action: str, first: str, out: str) -> int:

@@ -1,4 +1,4 @@
-"""Checkpoint folders that are described, checked, copied, moved and cleaned, and deaths at every step."""
+"""Checkpoint folders that are described, checked, copied and cleaned, and deaths at every step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ridgeline import Application, CheckpointError, SystemClock
 from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint.upkeep import pruning
 from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify, walk
-from ridgeline.engine.driver.checkpoint.upkeep.copying import copy, move
+from ridgeline.engine.driver.checkpoint.upkeep.copying import copy
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import FileOutput
 from ridgeline.testing import CollectorSink, run_local
@@ -159,21 +159,14 @@ def test_a_moved_application_is_rewound_across_the_move(tmp_path: Path) -> None:
     stopped(tmp_path / "state", FileOutput(path=str(old)))
     shutil.move(old, new)
     moved = f"{old}={new}"
-    code, text = command("move", tmp_path / "state", tmp_path / "there", "--moved", moved)
-    assert (code, text.splitlines()[0].partition(":")[0]) == (
-        0,
-        f"moved {tmp_path / 'state'} to {tmp_path / 'there'}",
-    )
-
+    code, text = command("copy", tmp_path / "state", tmp_path / "there", "--moved", moved)
+    said = f"copied {tmp_path / 'state'} to {tmp_path / 'there'}"
+    assert (code, text.splitlines()[0].partition(":")[0]) == (0, said)
     run_local(application(FileOutput(path=str(new))), checkpoint=tmp_path / "there", from_window=2)
     assert sorted(rows(new)) == wanted(tmp_path / "straight")
-    with pytest.raises(CheckpointError, match=r"was moved to `.*there`; give `--checkpoint"):
-        run_local(application(), checkpoint=tmp_path / "state")
-    assert "was moved to" in command("describe", tmp_path / "state")[1]
 
 
-@pytest.mark.parametrize("action", [copy, move])
-def test_a_process_that_dies_at_any_step_loses_nothing(tmp_path: Path, action) -> None:
+def test_a_copy_that_dies_at_any_step_loses_nothing(tmp_path: Path) -> None:
     """Whatever is left, the same command brings it to its end, and nothing starts with half of it."""
     run_local(application(), windows=2, checkpoint=tmp_path / "kept")
     straight = None
@@ -183,15 +176,15 @@ def test_a_process_that_dies_at_any_step_loses_nothing(tmp_path: Path, action) -
         source, target = tmp_path / f"s{at}", tmp_path / f"t{at}"
         shutil.copytree(tmp_path / "kept", source)
         try:
-            action(str(source), str(target), None, dying(at))
+            copy(str(source), str(target), None, dying(at))
         except DiedError:
             pass
         else:
             break
         whole = [one for one in (source, target) if (one / "run.json").exists()]
         assert not verify(runs_of(str(whole[-1]))[0]).faults
-        if (target / "copying.json").exists() or not (target / "run.json").exists() or action is move:
-            action(str(source), str(target))
+        if (target / "copying.json").exists() or not (target / "run.json").exists():
+            copy(str(source), str(target))
         if straight is None:
             straight = sorted(run_local(application(), checkpoint=target).collected("sink"))
         elif at % 4 == 0:
@@ -208,41 +201,6 @@ def test_a_start_while_a_command_holds_the_folder_names_the_command(tmp_path: Pa
         said = r"in use by `ridgeline checkpoint prune`, process \d+ on .*; wait until it has ended, or give"
         with pytest.raises(CheckpointError, match=said):
             run_local(application(), checkpoint=str(tmp_path / "state"))
-
-
-def test_a_run_that_continued_since_it_was_copied_is_not_removed_for_the_old_copy(tmp_path: Path) -> None:
-    source, target = str(tmp_path / "state"), str(tmp_path / "copy")
-    run_local(application(), windows=2, checkpoint=source)
-    copy(source, target)
-    run_local(application(), windows=2, checkpoint=source)
-    [last, *_] = describe(runs_of(source)[0]).windows
-    with pytest.raises(CheckpointError, match="is not empty: it holds `"):
-        move(source, target)
-    assert describe(runs_of(source)[0]).windows[0] == last
-
-
-def test_a_broken_off_move_removes_nothing_while_its_target_is_not_there(tmp_path: Path) -> None:
-    source, target = str(tmp_path / "state"), str(tmp_path / "there")
-    run_local(application(), windows=2, checkpoint=source)
-
-    def step(name: str) -> None:
-        if name.startswith("remove "):
-            raise DiedError
-
-    with pytest.raises(DiedError):
-        move(source, target, step=step)
-    Path(target).rename(tmp_path / "away")
-    before = walk(source)
-    with pytest.raises(CheckpointError, match="no run is there now"):
-        move(source, target)
-    assert walk(source) == before
-    shutil.rmtree(target, ignore_errors=True)
-    (tmp_path / "away").rename(target)
-    move(source, target)
-    assert walk(source).keys() == {"moved.json", "lock"}
-    (tmp_path / "state/moved.json").write_bytes(b"{}")
-    with pytest.raises(CheckpointError, match=r"moved.json` is corrupt"):
-        move(source, target)
 
 
 def test_pruning_says_first_and_removes_only_what_no_window_needs(tmp_path: Path) -> None:
@@ -318,7 +276,7 @@ def test_a_disk_that_takes_no_more_loses_nothing_and_the_same_command_continues(
     assert sorted(found[0]) == sorted(found[1])
 
 
-def test_regions_are_moved_with_their_queues(tmp_path: Path) -> None:
+def test_regions_are_copied_with_their_queues(tmp_path: Path) -> None:
     def regions() -> Application:
         made = Application("regions")
         numbers = made.add_operator("numbers", Numbers())
@@ -330,17 +288,12 @@ def test_regions_are_moved_with_their_queues(tmp_path: Path) -> None:
 
     run_local(regions(), windows=5, checkpoint=tmp_path / "state")
     copy(str(tmp_path / "state"), str(tmp_path / "copy"))
-    move(str(tmp_path / "state"), str(tmp_path / "there"))
-    collected = [
+    copy(str(tmp_path / "copy"), str(tmp_path / "there"))
+    shutil.rmtree(tmp_path / "copy")
+    assert [run.region for run in runs_of(str(tmp_path / "there"))]
+    state, there = (
         sorted(run_local(regions(), checkpoint=tmp_path / name).collected("sink"))
-        for name in ("copy", "there")
-    ]
-    assert collected[0]
-    assert collected[0] == collected[1]
-    with pytest.raises(CheckpointError, match="was moved to"):
-        run_local(regions(), checkpoint=tmp_path / "state")
-
-    for source, target in (("there", "state"), ("state", "there")):  # each holds the note of a move before
-        move(str(tmp_path / source), str(tmp_path / target))
-        assert [run.region for run in runs_of(str(tmp_path / target))], target
-        run_local(regions(), checkpoint=tmp_path / target)
+        for name in ("state", "there")
+    )
+    assert state
+    assert state == there

@@ -13,8 +13,6 @@ from ridgeline.engine.files.storage import DriverStorage, Storage
 NAME = "run.json"
 REGIONS = "regions.json"
 """In its place, where the folder holds runs of several regions, each in a folder of its own."""
-MOVED = "moved.json"
-"""Says where the run has been moved to, in the folder that it left."""
 FORMAT = 7
 _FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """Where a run writes after its description: if one of these holds a file, there was a description."""
@@ -27,7 +25,7 @@ def identify(storage: DriverStorage, application: str) -> str:
     OSError.
     """
     what = f"`{storage.uri}/{NAME}`"
-    found = _read(storage)
+    found = read_if_there(storage, NAME)
     if found is None and read_if_there(storage, REGIONS) is not None:
         msg = f"checkpoint folder `{storage.uri}` holds a run of several regions, and no stream of "
         msg += f"`{application}` is decoupled now: decouple the same streams as before, or give another "
@@ -35,7 +33,7 @@ def identify(storage: DriverStorage, application: str) -> str:
         raise CheckpointError(msg)
     if found is None:
         left = next((f"{folder}/{name}" for folder in _FOLDERS for name in storage.names(folder)), None)
-        found = _read(storage)  # another driver may have begun meanwhile
+        found = read_if_there(storage, NAME)  # another driver may have begun meanwhile
         if left and found is None:
             remedy = "restore it from a copy of this folder, or give another `--checkpoint`"
             found_run = f"the folder holds a run (`{left}`), whose id names its outputs"
@@ -53,13 +51,13 @@ def described(storage: DriverStorage, application: str) -> str | None:
 
     Raises as `identify`.
     """
-    found = _read(storage)
+    found = read_if_there(storage, NAME)
     return None if found is None else _run_id(storage, application, found)
 
 
 def describe_run(storage: DriverStorage) -> tuple[str, str]:
     """The application and the id of the run that a folder holds. Raises CheckpointError, OSError."""
-    found = _read(storage)
+    found = read_if_there(storage, NAME)
     if found is None:
         raise CheckpointError(
             f"`{storage.uri}` holds no run: there is no `{NAME}` in it; give the folder of a checkpoint"
@@ -77,24 +75,6 @@ def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
         owner = f"belongs to application `{run['application']}`; this is `{application}`"
         raise CheckpointError(f"checkpoint folder `{storage.uri}` {owner}; give another `--checkpoint`")
     return str(run["run_id"])
-
-
-def _read(storage: DriverStorage) -> bytes | None:
-    """The description. Raises CheckpointError if the run was moved, OSError."""
-    if to := moved_to(storage):
-        raise CheckpointError(f"the run in `{storage.uri}` was moved to `{to}`; give `--checkpoint {to}`")
-    return read_if_there(storage, NAME)
-
-
-def moved_to(storage: Storage) -> str:
-    """Where the run of a folder has been moved to; "" if it was not. Raises CheckpointError, OSError."""
-    data = read_if_there(storage, MOVED)
-    return str(unseal(MOVED, data, f"`{storage.uri}/{MOVED}`", FORMAT)["to"]) if data is not None else ""
-
-
-def say_moved(storage: Storage, to: str) -> None:
-    """Note where the run has been moved to. Raises OSError."""
-    storage.write(MOVED, seal(MOVED, {"format": FORMAT, "to": to}))
 
 
 def read_regions(storage: Storage) -> list[dict[str, Any]] | None:

@@ -20,7 +20,6 @@ from ridgeline.engine.driver.checkpoint.run_description import (
     FORMAT,
     NAME,
     describe_run,
-    moved_to,
     read_if_there,
     read_regions,
 )
@@ -99,8 +98,6 @@ def runs_of(uri: str) -> list[Run]:
     storage = open_folder(uri)
     regions = read_regions(storage)
     if regions is None:
-        if read_if_there(storage, NAME) is None and (to := moved_to(storage)):
-            raise CheckpointError(f"`{storage.uri}` holds no run any more: it was moved to `{to}`")
         return [Run(storage, *describe_run(storage))]
     found = []
     for one in regions:

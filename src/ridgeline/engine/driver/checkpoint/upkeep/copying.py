@@ -1,4 +1,4 @@
-"""Copies a checkpoint folder, also while a driver is at work in it, and moves one.
+"""Copies a checkpoint folder, also while a driver is at work in it.
 
 The copy has the windows that are kept, written to a journal of its own, and the files that they need. Until
 it is whole it has no `run.json`, so no run begins with half of it. A file that a driver removes meanwhile
@@ -21,12 +21,9 @@ from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.run_description import (
     FORMAT,
-    MOVED,
     NAME,
     REGIONS,
-    moved_to,
     read_if_there,
-    say_moved,
 )
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
@@ -45,7 +42,7 @@ COPYING = "copying.json"
 """Marks a copy that is not whole yet."""
 ROUNDS = 100
 _PART_BYTES = 8 << 20
-_OWN = frozenset({NAME, REGIONS, MOVED, COPYING, "lock"})
+_OWN = frozenset({NAME, REGIONS, COPYING, "lock"})
 _REMADE = frozenset({journal.FOLDER, sync_marker.FOLDER, "epochs", "plans", state_files.FOLDER})
 Step = Callable[[str], None]
 """Called with the name of each step, before it."""
@@ -74,7 +71,7 @@ def copy(
     with ExitStack() as locks:
         if read_if_there(open_folder(source), REGIONS) is not None:
             for run in runs_of(source):
-                lock(run, locks, "ridgeline checkpoint copy")
+                _lock(run, locks)
         return _copy(source, target, places or {}, step or _nothing)
 
 
@@ -108,7 +105,6 @@ def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Co
                 _copy_file(root, name, to, one.size or 0)
                 files, size = files + 1, size + (one.size or 0)
         step("name the regions")
-        to.delete([MOVED])  # it may have been moved away from here before
         to.write(REGIONS, whole)
     step("finish")
     to.delete([COPYING])
@@ -119,7 +115,7 @@ def _begin(source: str, to: Storage, runs: Sequence[Run], step: Step) -> None:
     """Mark the target as a copy that is not whole. Raises CheckpointError if it holds something else."""
     wanted = {"format": FORMAT, "source": source, "runs": [run.run_id for run in runs]}
     marked = read_if_there(to, COPYING)
-    if marked is None and (there := sorted(walk(to.uri).keys() - {MOVED, "lock"})):
+    if marked is None and (there := sorted(walk(to.uri).keys() - {"lock"})):
         raise CheckpointError(f"`{to.uri}` is not empty: it holds `{there[0]}`; give an empty folder")
     found = wanted if marked is None else unseal(COPYING, marked, f"`{to.uri}/{COPYING}`", FORMAT)
     if found != wanted:
@@ -157,7 +153,7 @@ class _RunCopy:
         if verdict.faults:
             raise CheckpointError(f"the copy in `{self._to.uri}` is damaged: {verdict.faults[0]}; copy again")
         self._step("name the run")
-        self._to.delete([MOVED, NAME])
+        self._to.delete([NAME])
         self._to.create(NAME, self._run.storage.read(NAME))
         return Copied([one.window_id for one in windows], len(self._states) + extras, self._size)
 
@@ -270,84 +266,16 @@ def _copy_file(source: Storage, name: str, to: Storage, size: int | None) -> int
     return to.write_parts(name, parts())
 
 
-# Move -------------------------------------------------------------------------------------------------------
-
-
-def lock(run: Run, locks: ExitStack, by: str = "ridgeline checkpoint move") -> None:
-    """Keep drivers from a run's folder, for the command `by`.
+def _lock(run: Run, locks: ExitStack) -> None:
+    """Keep drivers from a run's folder.
 
     Raises CheckpointError if a driver is at work in it, OSError.
     On an object store, which has no locks, a driver is fenced off: it stops at its next commit.
     """
     if isinstance(run.storage, LocalStorage):
-        held = run.storage.lock(by)
+        held = run.storage.lock("ridgeline checkpoint copy")
         if held is not None:
             locks.callback(held.release)
         return
     epoch = max(run.journal().epoch, *(int(one) for one in run.storage.names("epochs") if one.isdecimal()), 0)
-    run.storage.write(f"epochs/{epoch + 1:08d}", b"moved\n")
-
-
-def move(
-    source: str, target: str, places: Mapping[str, str] | None = None, step: Step | None = None
-) -> Copied:
-    """Move a checkpoint folder. No driver may be at work in it.
-
-    The old folder says where the run is, and holds nothing else in the end. A move that was broken off is
-    continued by the same call. Raises as `copy`.
-    """
-    step = step or _nothing
-    root, to = open_folder(source), open_folder(target)
-    if moved_to(root) == to.uri and read_if_there(to, COPYING) is None:
-        if not any(read_if_there(to, name) is not None for name in (NAME, REGIONS, MOVED)):
-            raise CheckpointError(
-                f"`{source}` was moved to `{to.uri}`, and no run is there now; is its disk or store there?"
-            )
-        _remove(root, step)  # all of it is there
-        return Copied((), 0, 0)
-    with ExitStack() as locks:
-        runs = runs_of(source)
-        for run in runs:
-            lock(run, locks)
-        copied = Copied((), 0, 0)
-        if not _is_there(runs, target):
-            copied = _copy(source, target, places or {}, step)
-        step("say where it is")
-        say_moved(root, to.uri)
-        if isinstance(root, LocalStorage):
-            root.settle_folder("")
-        _remove(root, step)
-    return copied
-
-
-def _is_there(runs: Sequence[Run], target: str) -> bool:
-    """Whether the target holds the same runs with their last windows: the move was broken off behind that."""
-    if read_if_there(open_folder(target), COPYING) is not None:
-        return False
-    try:
-        found = runs_of(target)
-    except CheckpointError:
-        return False
-    return len(found) == len(runs) and all(_holds(there, run) for there, run in zip(found, runs, strict=True))
-
-
-def _holds(there: Run, run: Run) -> bool:
-    """Whether a copy has the last window of a run, which may have continued since it was copied."""
-    if there.run_id != run.run_id:
-        return False
-    last = run.journal().last
-    return last is None or any(_mark(one.manifest) == _mark(last) for one in there.journal().pictures())
-
-
-def _mark(manifest: Manifest) -> tuple[object, ...]:
-    """The parts of a window that no other one has, and that its copies share."""
-    return manifest.window_id, manifest.epoch, manifest.reports, _files(manifest)
-
-
-def _remove(root: Any, step: Step) -> None:
-    """Remove all but the note of where the run is: first the descriptions, so that no run begins."""
-    names = sorted(walk(root.uri), key=lambda name: (not name.endswith((NAME, REGIONS)), name))
-    for name in names:
-        if name not in {MOVED, "lock"}:
-            step(f"remove {name}")
-            root.delete([name])
+    run.storage.write(f"epochs/{epoch + 1:08d}", b"copied\n")
