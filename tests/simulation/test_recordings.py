@@ -47,7 +47,7 @@ def _recorded(disk: Any) -> dict[str, dict[str, Any]]:
     """All recordings: the windows from `first` up to `end`, and the values of each."""
     found: dict[str, dict[str, Any]] = {}
     last = Journal(disk, describe_run(disk)[1], appends=False).last
-    known = {name: one["recording"] for name, one in last.recordings.items()} if last else {}
+    known = dict(last.recordings) if last else {}
     for name in (one for one in disk.names("recordings") if one.endswith(".ended.json")):
         row = json.loads(disk.read(f"recordings/{name}"))
         known[row["id"]] = {"first": row["firstWindow"], "end": row["endWindow"]}

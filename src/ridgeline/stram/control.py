@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
-from ridgeline.stram.changes import ChangeEvent, ChangeInstruction
 from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionInstruction, StateSize
 
 # Events -----------------------------------------------------------------------------------------------------
@@ -133,7 +132,6 @@ ControlEvent = (
     | CommitDue
     | Compacted
     | CompactionFailed
-    | ChangeEvent
 )
 
 # Instructions -----------------------------------------------------------------------------------------------
@@ -196,6 +194,4 @@ class Skip:
     window_id: int
 
 
-Instruction = (
-    RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | CompactionInstruction | ChangeInstruction
-)
+Instruction = RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | CompactionInstruction

@@ -11,7 +11,6 @@ from ridgeline.api.errors import Failure
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.budget import Budgets
-from ridgeline.stram.changes import ChangeAsked, Recorder, Recording, RecordingFailed, RecordingsFound
 from ridgeline.stram.compaction import Compacted, CompactionFailed
 from ridgeline.stram.control import (
     AttemptFailed,
@@ -198,7 +197,6 @@ class Master:
             plan, {} if follows is None else follows.budgets.next, bounded=bounded
         )
         """How many records inputs may read, see `Budgets`."""
-        self._recorder = Recorder(plan, epoch)
         self._attempts: dict[int, int] = {}
         """The last attempts at windows that were begun under a plan that did not last."""
         if follows is not None:
@@ -219,11 +217,6 @@ class Master:
     def inputs(self) -> frozenset[int]:
         """The inputs of the plan, by physical id; delay operators are none."""
         return self._traits.inputs
-
-    @property
-    def recordings(self) -> tuple[Recording, ...]:
-        """The recordings whose windows are not all committed."""
-        return self._recorder.recordings
 
     @property
     def committed(self) -> int:
@@ -317,7 +310,7 @@ class Master:
         """Those of them that not all containers have ended."""
         return self._windows.running
 
-    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911  a case each
+    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: PLR0911  a case each
         """Take one event in; returns what to do next, in this order.
 
         Raises AssertionError for an event that cannot come now, IllegalTransitionError for a fault of STRAM.
@@ -330,8 +323,6 @@ class Master:
                 return (*self._states.decide(), *self._advance())
             case WindowDue():
                 return (self._due(event),)
-            case ChangeAsked() | RecordingsFound() | RecordingFailed():
-                return self._recorder.handle(event, self.next_window)
             case ContainerReported(report):
                 return self._reported(report)
             case InputAwake():
@@ -389,7 +380,6 @@ class Master:
             self._finished,
             states,
             time=window.time,
-            recording=self._recorder.records(window.window_id),
             offsets=window.offsets,
             budgets=window.budgets,
         )
@@ -561,6 +551,5 @@ class Master:
         self._states.commit(commit.reports, names)
         for committed in commit.reports:
             self._recovery.forget(committed)
-        self._recorder.committed(window_id)
         *before, last = commit.reports
         return (Publish(last, tuple(before)),)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import ChangeError, RidgelineError, described
@@ -40,7 +39,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion, WindowReport
 from ridgeline.plan.transition import Transition
-from ridgeline.stram.changes import EditPlan, RecordingsFound
+from ridgeline.stram.changes import EditPlan
 from ridgeline.stram.compaction import StateSize
 from ridgeline.stram.control import Repaired, StatesMoved
 from ridgeline.stram.master import Master
@@ -311,13 +310,12 @@ class LivePlan:
     def start(
         self,
         process: Callable[..., None],
-        recordings: Callable[[Mapping[str, Any]], RecordingsFound],
         followers: Sequence[Callable[[Plan], None]],
     ) -> None:
         """Open the plan where the last commit of any driver left it.
 
-        `process`: reports events to the master and carries out its instructions. `recordings`: those that
-        go on, of what a manifest has of them. `followers`: are called with each plan that follows.
+        `process`: reports events to the master and carries out its instructions. `followers`: are called
+        with each plan that follows.
         """
         last, begin, anew = self._checkpoint.last(), NOTHING, set[str]()
         if last is not None:
@@ -327,7 +325,6 @@ class LivePlan:
         repairs = self._open(self.plan, replace(begin, inputs=inputs, moved=frozenset(begin.states)), None)
         for repair in repairs:
             process(repair)
-        process(recordings({} if last is None else last.recordings))
         if last is not None:
             self._outputs.publish_again(last.window_id, begin.publishers)
             self._executor.committed(last.window_id, self.master.states)
@@ -434,7 +431,7 @@ class LivePlan:
             raise
         for follow in self._followers:
             follow(plan)
-        self._process(StatesMoved(self.sizes), RecordingsFound(before.recordings))
+        self._process(StatesMoved(self.sizes))
 
     def _report_plan(self) -> None:
         if self.planned_event is not None:

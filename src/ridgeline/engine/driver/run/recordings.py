@@ -1,10 +1,10 @@
 """Recordings of tuples: of committed windows only, each window once, in files of Parquet in the checkpoint.
 
-Containers write what they record of a window to files in `recordings/staged`. The window's manifest says
-which recordings there are and which of these files belong to them, so that is committed with the window.
-After the commit they become files `recordings/<id>/<port>/w<window>-p<partition>.parquet`. A driver that
-starts does that for what the last manifest says, and removes the rest. What cannot be written ends the
-recording, not the application.
+Each request for a window says what is recorded in it, the same for all attempts. Containers write that to
+files in `recordings/staged`. The window's manifest says which recordings there are and which of these files
+belong to them, so that is committed with the window. After the commit they become files
+`recordings/<id>/<port>/w<window>-p<partition>.parquet`. A driver that starts does that for what the last
+manifest says, and removes the rest. What cannot be written ends the recording, not the application.
 """
 
 from __future__ import annotations
@@ -12,28 +12,22 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.engine.container.recording import FOLDER, STAGED
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.run.changes import ENDED as OVER
 from ridgeline.engine.driver.run.changes import Asked, applied, refused
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import WindowReport
-from ridgeline.stram.changes import (
-    BeginRecording,
-    ChangeInstruction,
-    EndRecording,
-    Recording,
-    RefuseChange,
-    ResumeRecording,
-)
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import WindowReport, WindowRequest
+from ridgeline.stram.changes import StartRecording, StopRecording
 
 _log = logging.getLogger(__name__)
 ENDED = ".ended.json"
@@ -51,13 +45,20 @@ class _Part(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Open:
-    """A recording that continues, and what is published of it. `at`: when it began (wall clock).
+class _Recording:
+    """A recording of the ports of one operator in the windows from `first` up to, not including, `end`.
 
-    `staged`: the parts of windows that are not published, by window.
+    `at`: when it began (wall clock). `windows`, `tuples`, `size_bytes`: what is published of it. `reason`:
+    why it ends, if it was ended. `staged`: the parts of windows that are not published, by window.
     """
 
-    recording: Recording
+    id: str
+    operator: str
+    ports: tuple[str, ...]
+    first: int
+    end: int
+    limit_bytes: int
+    by: str
     at: float
     windows: int = 0
     tuples: int = 0
@@ -70,12 +71,15 @@ class _Open:
         return {**asdict(self), "staged": {str(window): parts for window, parts in self.staged.items()}}
 
     @classmethod
-    def of(cls, picture: Mapping[str, Any]) -> _Open:
+    def of(cls, picture: Mapping[str, Any]) -> _Recording:
         """From what `picture` gave."""
-        known = picture["recording"]
         staged = {int(window): [_Part(*one) for one in parts] for window, parts in picture["staged"].items()}
-        recording = Recording(**{**known, "ports": tuple(known["ports"])})
-        return cls(**{**picture, "recording": recording, "staged": staged})
+        return cls(**{**picture, "ports": tuple(picture["ports"]), "staged": staged})
+
+    def stop(self, window_id: int, reason: str) -> None:
+        """End it before a window; windows before may still be under way."""
+        end = max(self.first, min(self.end, window_id))
+        self.end, self.reason = end, self.reason or reason
 
 
 class Recordings:
@@ -85,62 +89,76 @@ class Recordings:
         self._storage = checkpoint.storage
         self._check_owner = checkpoint.check_owner
         self._clock = clock
-        self._open: dict[str, _Open] = {}
+        self._epoch = checkpoint.epoch
+        self._open: dict[str, _Recording] = {}
+        """Those that continue, and what is published of them."""
         self._asked: list[tuple[Asked, int, str]] = []
         """Changes that wait for a commit which says so, with their windows and recordings."""
         self._lock = threading.Lock()
-        self.on_failure: Callable[[str, int], None] = lambda _name, _window: None
-        """Called when a recording ends before a window (its id, the window), since it cannot be written."""
 
-    def carry_out(self, instruction: ChangeInstruction, asked: Mapping[int, Asked], next_window: int) -> None:
-        """Carry out what STRAM has decided about recordings. `asked`: the changes, by number."""
-        match instruction:
-            case RefuseChange(change, reason):
-                refused(asked[change.number], reason)
-            case BeginRecording(change, recording):
-                with self._lock:
-                    self._open[recording.id] = _Open(recording, self._clock.wall())
-                self._asked.append((asked[change.number], recording.first, recording.id))
-            case EndRecording(change, recording):
-                self._end(recording, f"stopped by {change.by}")
-                self._asked.append((asked[change.number], recording.end, recording.id))
-            case ResumeRecording(recording, fault):
-                if fault:
-                    self._end(replace(recording, end=next_window), fault)
+    def take(self, asked: Asked, plan: Plan, window_id: int) -> None:
+        """Begin a recording with the first window that has not begun, end one before it, or refuse to."""
+        what, by = asked.change.what, asked.change.by
+        if isinstance(what, StopRecording):
+            known = self._open.get(what.recording)
+            if known is None:
+                more = did_you_mean(what.recording, self._open)
+                refused(asked, f"no recording `{what.recording}` goes on; {more}")
+                return
+            known.stop(window_id, f"stopped by {by}")
+            self._asked.append((asked, known.end, known.id))
+            return
+        assert isinstance(what, StartRecording)  # noqa: S101  no other is given
+        ports = _ports(plan, what.operator, None if what.port is None else [what.port])
+        if isinstance(ports, str):
+            refused(asked, ports)
+        elif what.windows < 1 or what.limit_bytes < 1:
+            refused(asked, "a recording has at least one window and one byte")
+        else:
+            name, end = f"{self._epoch}-{asked.change.number}", window_id + what.windows
+            made = _Recording(
+                name, what.operator, ports, window_id, end, what.limit_bytes, by, self._clock.wall()
+            )
+            with self._lock:
+                self._open[name] = made
+            self._asked.append((asked, window_id, name))
 
-    # What STRAM says ----------------------------------------------------------------------------------------
+    def asked(self, request: WindowRequest, plan: Plan) -> WindowRequest:
+        """The request, with the ports that are recorded in the window, and the most bytes of each."""
+        found: dict[tuple[int, str], int] = {}
+        for one in self._open.values():
+            if one.first <= request.window_id < one.end:
+                for partition in _partitions(plan, one.operator):
+                    for port in one.ports:
+                        key = partition.id, port
+                        found[key] = max(found.get(key, 0), one.limit_bytes)
+        return replace(request, recording=found) if found else request
 
-    def find(self, kept: Mapping[str, Any]) -> tuple[Recording, ...]:
-        """Finish what drivers before have committed, and remove the rest; returns what continues.
+    def follow(self, plan: Plan, window_id: int) -> None:
+        """A plan begins with this window: end the recordings of what it has not any more."""
+        for one in self._open.values():
+            if one.end > window_id and isinstance(why := _ports(plan, one.operator, one.ports), str):
+                one.stop(window_id, why)
+
+    def find(self, kept: Mapping[str, Any]) -> None:
+        """Finish what drivers before have committed, and remove the rest.
 
         `kept`: what the last manifest has, as `picture` gave it.
         """
         try:
             self._check_owner()
             files = self._storage.names(FOLDER)
-            self._open = {name: _Open.of(one) for name, one in kept.items() if f"{name}{ENDED}" not in files}
+            self._open = {
+                name: _Recording.of(one) for name, one in kept.items() if f"{name}{ENDED}" not in files
+            }
             self._publish_staged()
             self._remove_staged()
         except (OSError, ValueError, KeyError, TypeError, RidgelineError):
             _log.exception("recordings of an earlier run cannot be read")
-        return tuple(one.recording for one in self._open.values())
 
     def picture(self) -> dict[str, Any]:
         """The recordings that continue, as JSON values for a manifest."""
         return {name: known.picture() for name, known in self._open.items()}
-
-    def _end(self, recording: Recording, reason: str) -> None:
-        """End a recording before the window `recording.end`; windows before may still be under way."""
-        with self._lock:
-            known = self._open.get(recording.id)
-            if known is not None:
-                known.recording, known.reason = recording, known.reason or reason
-
-    def _fail(self, known: _Open, window_id: int, why: str) -> None:
-        """End a recording before a window; what is committed of it stays."""
-        if known.recording.end > window_id:
-            self._end(replace(known.recording, end=window_id), why)
-            self.on_failure(known.recording.id, window_id)
 
     # Windows ------------------------------------------------------------------------------------------------
 
@@ -155,20 +173,20 @@ class Recordings:
             if one.recorded
         ]
         for known in self._open.values():
-            recording, parts = known.recording, list[_Part]()
+            parts = list[_Part]()
             for again in [window for window in known.staged if window >= window_id]:
                 del known.staged[again]  # they were staged before, and their commit was refused
-            for spec, ports in recorded if recording.first <= window_id < recording.end else ():
+            for spec, ports in recorded if known.first <= window_id < known.end else ():
                 for port, (tuples, size, file, fault) in ports.items():
-                    if recording.operator == spec.name and port in recording.ports:
+                    if known.operator == spec.name and port in known.ports:
                         parts.append(_Part(port, spec.partition, tuples, size, file))
                         if fault:
-                            self._fail(known, window_id, fault)
+                            known.stop(window_id, fault)
             waiting = [part for some in (*known.staged.values(), parts) for part in some]
-            if known.size_bytes + sum(part.size_bytes for part in waiting) > recording.limit_bytes:
-                why = f"it would exceed {recording.limit_bytes:,} bytes in window {window_id}"
-                self._fail(known, window_id, why)
-            if parts and window_id < known.recording.end:
+            if known.size_bytes + sum(part.size_bytes for part in waiting) > known.limit_bytes:
+                why = f"it would exceed {known.limit_bytes:,} bytes in window {window_id}"
+                known.stop(window_id, why)
+            if parts and window_id < known.end:
                 known.staged[window_id] = parts
 
     def publish(self, window_id: int) -> None:
@@ -180,7 +198,7 @@ class Recordings:
             return
         self._publish_staged()
         for name, known in list(self._open.items()):
-            if known.recording.end <= window_id + 1 and not known.staged:
+            if known.end <= window_id + 1 and not known.staged:
                 with suppress(OSError, RidgelineError):  # it is tried again
                     document = json.dumps(self._row(known, "ENDED")).encode()
                     self._storage.create(f"{FOLDER}/{name}{ENDED}", document)
@@ -201,7 +219,7 @@ class Recordings:
             for window, parts in sorted(known.staged.items()):
                 try:
                     for part in parts:
-                        self._publish(known.recording.id, window, part)
+                        self._publish(known.id, window, part)
                 except (OSError, RidgelineError):
                     _log.warning("a recorded window cannot be written yet; it is tried again", exc_info=True)
                     break
@@ -246,21 +264,38 @@ class Recordings:
                 known[name] = json.loads(self._storage.read(f"{FOLDER}/{file}"))
         return sorted(known.values(), key=lambda row: row["startTime"])
 
-    def _row(self, known: _Open, state: str) -> dict[str, Any]:
+    def _row(self, known: _Recording, state: str) -> dict[str, Any]:
         """A recording as it is shown, and as the file of its end keeps it."""
-        one = known.recording
         return {
-            "id": one.id,
-            "operator": one.operator,
-            "ports": list(one.ports),
+            "id": known.id,
+            "operator": known.operator,
+            "ports": list(known.ports),
             "state": state,
             "reason": known.reason,
-            "by": one.by,
+            "by": known.by,
             "startTime": known.at,
-            "firstWindow": one.first,
-            "endWindow": one.end,
+            "firstWindow": known.first,
+            "endWindow": known.end,
             "windows": known.windows,
             "tuples": known.tuples,
             "bytes": known.size_bytes,
-            "folder": f"{self._storage.uri}/{FOLDER}/{one.id}",
+            "folder": f"{self._storage.uri}/{FOLDER}/{known.id}",
         }
+
+
+def _partitions(plan: Plan, operator: str) -> list[PhysicalOperator]:
+    return [one for one in plan.physical.operators if one.name == operator and not one.unifier]
+
+
+def _ports(plan: Plan, operator: str, wanted: Iterable[str] | None) -> tuple[str, ...] | str:
+    """The ports to record, or why they cannot be."""
+    partitions = _partitions(plan, operator)
+    if not partitions:
+        names = [one.name for one in plan.physical.operators]
+        return f"there is no operator `{operator}`; {did_you_mean(operator, names)}"
+    connected = (*partitions[0].inputs, *partitions[0].outputs)
+    for port in wanted or ():
+        if port not in connected:
+            what = f"`{operator}` has no connected port `{port}`"
+            return f"{what}; {did_you_mean(port, connected)}"
+    return tuple(wanted or connected)

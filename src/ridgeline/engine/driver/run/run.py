@@ -44,18 +44,11 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import is_of_store
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.stram.changes import (
-    BeginRecording,
-    ChangeAsked,
     Control,
     EditPlan,
-    EndRecording,
     Kill,
     Pause,
-    RecordingFailed,
-    RecordingsFound,
-    RefuseChange,
     Resume,
-    ResumeRecording,
     Shutdown,
     StartRecording,
     StopRecording,
@@ -164,8 +157,6 @@ class ApplicationRun:
         """No window begins, as a user has asked."""
         self.stopping = False
         """No window begins any more, as a user has asked."""
-        self._asked: dict[int, Asked] = {}
-        """The changes that the master is about to answer, by number."""
         self._executor = executor
         self._clock = clock
         self._planner = planner
@@ -189,12 +180,12 @@ class ApplicationRun:
         self._live = LivePlan(
             plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner
         )
-        self.recordings.on_failure = self._recording_failed
         self._live.start(
-            self._process,
-            lambda kept: RecordingsFound(self.recordings.find(kept)),
-            (self.keys.change, self.compactions.change, self._reporter.follow),
+            self._process, (self.keys.change, self.compactions.change, self._reporter.follow, self._record)
         )
+        last = checkpoint.last()
+        self.recordings.find({} if last is None else last.recordings)
+        self._record(plan)
 
     @property
     def plan(self) -> Plan:
@@ -427,9 +418,7 @@ class ApplicationRun:
                 self._reporter.change(asked)
                 self._live.changes.add(asked)
             elif isinstance(what, StartRecording | StopRecording):
-                self._asked[asked.change.number] = asked
-                self._process(ChangeAsked(asked.change))
-                del self._asked[asked.change.number]
+                self.recordings.take(asked, self.plan, self.master.next_window)
             else:
                 self._control(asked, what)
         if self._live.is_sure:
@@ -531,9 +520,6 @@ class ApplicationRun:
                     raise self.checkpoint.cause_of(OperatorError(failure))
                 self._take_back(failure)
                 return ()
-            case RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
-                self.recordings.carry_out(instruction, self._asked, self.next_window)
-                return ()
             case Skip():
                 return ()
             case _:
@@ -572,7 +558,8 @@ class ApplicationRun:
             due = window.began if window.due is None else min(window.due, window.began)
             self._reporter.report(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._reporter.report(WindowStarted(window.planned, window_id, attempt))
-        window.launched = self._executor.begin(self.keys.asked(self.samples.asked(request)), window.source)
+        request = self.recordings.asked(self.keys.asked(self.samples.asked(request)), self.plan)
+        window.launched = self._executor.begin(request, window.source)
 
     def _begin_commit(self, commit: Commit) -> bool:
         """Begin to commit windows; False if outputs refuse the first one of a plan: it is given up."""
@@ -641,8 +628,8 @@ class ApplicationRun:
         self._windows[window_id].read = self._live.inputs.advance(window_id, self.master.budgets.next)
         self._due(window_id)
 
-    def _recording_failed(self, recording: str, window_id: int) -> None:
-        self._handle(RecordingFailed(recording, window_id))
+    def _record(self, plan: Plan) -> None:
+        self.recordings.follow(plan, self.next_window)
 
     # Between windows, and the end ---------------------------------------------------------------------------
 
