@@ -266,10 +266,10 @@ def test_a_disk_that_takes_no_more_loses_nothing_and_the_same_command_continues(
     assert "export again" in limited("export-state", tmp_path / "state", "--out", tmp_path / "rows")
     assert not list((tmp_path / "rows").iterdir())
     assert "File too large; mend that, and give the same command again" in limited(
-        "move", tmp_path / "state", tmp_path / "there"
+        "copy", tmp_path / "state", tmp_path / "there"
     )
     assert not verify(runs_of(str(tmp_path / "state"))[0]).faults
-    assert command("move", tmp_path / "state", tmp_path / "there")[0] == 0
+    assert command("copy", tmp_path / "state", tmp_path / "there")[0] == 0
     found = [
         run_local(application(), checkpoint=one).collected("sink") for one in (tmp_path / "there", straight)
     ]
