@@ -195,15 +195,17 @@ def test_a_state_that_begins_anew_makes_the_compaction_that_runs_useless():
 
 def test_a_run_begins_with_the_compactions_that_the_one_before_has_left():
     left = ("C", "a", "b", "c")
-    master = Master(plan(step=Counter, snapshot_interval=3), epoch=2, committed=3, states={STEP: left})
     sizes = {STEP: StateSize(("C",), 100, 30)}
-    assert list(master.handle(RunStarted(sizes))) == [Compact(STEP, left, 130)]
+    made = plan(step=Counter, snapshot_interval=3)
+    master = Master(made, epoch=2, committed=3, states={STEP: left}, sizes=sizes)
+    assert list(master.handle(RunStarted())) == [Compact(STEP, left, 130)]
     assert windows(master) == []
 
 
 def test_a_repaired_version_counts_the_deltas_that_it_has_now():
-    master = Master(plan(step=Counter, snapshot_interval=3), epoch=2, committed=3, states={STEP: ("C", "e")})
-    master.handle(RunStarted({STEP: StateSize(("C",), 100, 10)}))
+    made, sizes = plan(step=Counter, snapshot_interval=3), {STEP: StateSize(("C",), 100, 10)}
+    master = Master(made, epoch=2, committed=3, states={STEP: ("C", "e")}, sizes=sizes)
+    master.handle(RunStarted())
     master.handle(Repaired(STEP, ("C",), ("B", "c", "d"), ("B",), "state file `C` is missing"))
     [begun] = master.handle(WindowPublished(3))
     assert begun.version == ("B", "c", "d", "e")
@@ -305,10 +307,10 @@ class Compactions(RuleBasedStateMachine):
             operator: StateSize(tuple(name for name in version if name[0] == "s"), 1, 1)
             for operator, version in states.items()
         }
-        self.master = Master(self.master.plan, epoch=2, committed=committed, states=states)
+        self.master = Master(self.master.plan, epoch=2, committed=committed, states=states, sizes=sizes)
         self.running, self.over = {}, False
         self.failures = dict.fromkeys(self.operators, 0)
-        self.process([RunStarted(sizes)], [])
+        self.process([RunStarted()], [])
 
     @invariant()
     def states_hold_what_windows_wrote(self):

@@ -165,14 +165,12 @@ class CompactionScheduler:
         kept = self._growth.keys() & before._growth.keys()
         self._growth |= {operator: before._growth[operator] for operator in kept}
 
-    def take_sizes(self, sizes: Mapping[int, StateSize], *, of_all: bool = True) -> None:
-        """Take in what the files of versions hold: all that the run begins with, or what has moved."""
-        for operator, growth in self._growth.items():
-            if operator not in sizes and not of_all:
-                continue
-            size = sizes.get(operator, StateSize())
-            growth.compacted = size.compacted
-            growth.snapshot_bytes, growth.delta_bytes = size.snapshot_bytes, size.delta_bytes
+    def take_sizes(self, sizes: Mapping[int, StateSize]) -> None:
+        """Take in what the files of versions hold."""
+        for operator, size in sizes.items():
+            if (growth := self._growth.get(operator)) is not None:
+                growth.compacted = size.compacted
+                growth.snapshot_bytes, growth.delta_bytes = size.snapshot_bytes, size.delta_bytes
 
     def count_deltas(self, reports: Iterable[OperatorReport]) -> None:
         """Count the deltas that a committed window has added to the versions."""

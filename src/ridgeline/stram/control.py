@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
-from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionInstruction, StateSize
+from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionInstruction
 
 # Events -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The first window of the run is about to be due. `sizes`: of the states' files, by physical id."""
-
-    sizes: Mapping[int, StateSize] = field(default_factory=dict)
+    """The first window of the run is about to be due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +81,6 @@ class Repaired:
 
 
 @dataclass(frozen=True, slots=True)
-class StatesMoved:
-    """Another plan begins with states that were moved to it. `sizes`: of their files, by physical id."""
-
-    sizes: Mapping[int, StateSize]
-
-
-@dataclass(frozen=True, slots=True)
 class StatesChecked:
     """All state files have been checked, and every `Repaired` has been reported."""
 
@@ -126,7 +117,6 @@ ControlEvent = (
     | ExecutorEvent
     | Repaired
     | StatesChecked
-    | StatesMoved
     | ManifestWritten
     | WindowPublished
     | CommitDue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from ridgeline.api.attributes import OnError
@@ -11,7 +12,7 @@ from ridgeline.api.errors import Failure
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.budget import Budgets
-from ridgeline.stram.compaction import Compacted, CompactionFailed
+from ridgeline.stram.compaction import Compacted, CompactionFailed, StateSize
 from ridgeline.stram.control import (
     AttemptFailed,
     CheckStates,
@@ -30,7 +31,6 @@ from ridgeline.stram.control import (
     RunWindow,
     Skip,
     StatesChecked,
-    StatesMoved,
     WindowDue,
     WindowPublished,
 )
@@ -141,6 +141,7 @@ class Recovery:
         return attributes[attribute] if attributes is not None else None
 
 
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 _MOST_HELD = 24
 """The most windows that are held: reporting them all takes a moment."""
 _MOST_UNREAD = 2
@@ -164,7 +165,8 @@ class Master:
         *,
         epoch: int,
         committed: int = -1,
-        states: Mapping[int, StateVersion] | None = None,
+        states: Mapping[int, StateVersion] = _NOTHING,
+        sizes: Mapping[int, StateSize] = _NOTHING,
         finished: frozenset[int] = frozenset(),
         capacity: int = 1,
         groups: bool = False,
@@ -173,6 +175,7 @@ class Master:
     ) -> None:
         """The application as of the window `committed` (-1: before the first), as its manifest says.
 
+        `sizes`: of the files of states, where they are not as under the plan before.
         `capacity`: the most windows that may be in flight, see `WindowExecutor`. `groups`: one commit may
         cover several windows, if they are complete by the time the commit before is done. `bounded`: windows
         get budgets. `follows`: the one of the plan before, which has no window in flight, or none that
@@ -189,7 +192,7 @@ class Master:
         """The time of the last window: a clock that is set back does not take it back."""
         self._windows = InFlightWindows()
         self._pending: Commit | None = None
-        self._states = StateVersions(plan, states or {}, self._traits.tails)
+        self._states = StateVersions(plan, states, self._traits.tails)
         self._recovery = Recovery(self._traits.attributes)
         self._waiting = Waiting(self._traits.bounds)
         self._idle = IdleInputs(tracked=self._traits.has_push_inputs)
@@ -201,6 +204,7 @@ class Master:
         """The last attempts at windows that were begun under a plan that did not last."""
         if follows is not None:
             self._follow(follows)
+        self._states.take_sizes(sizes)
 
     def _follow(self, before: Master) -> None:
         """Continue where another plan has ended. Its first window runs alone, and is committed at once.
@@ -316,7 +320,7 @@ class Master:
         Raises AssertionError for an event that cannot come now, IllegalTransitionError for a fault of STRAM.
         """
         match event:
-            case RunStarted() | StatesMoved() | Repaired() | CompactionFailed():
+            case RunStarted() | Repaired() | CompactionFailed():
                 return self._states.handle(event)
             case WindowPublished():
                 self.budgets.published(event.seconds)

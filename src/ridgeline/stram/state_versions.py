@@ -12,11 +12,12 @@ from ridgeline.stram.compaction import (
     CompactionFailed,
     CompactionInstruction,
     CompactionScheduler,
+    StateSize,
     WarnOfState,
 )
-from ridgeline.stram.control import Repaired, RunStarted, StatesMoved
+from ridgeline.stram.control import Repaired, RunStarted
 
-StateEvent = RunStarted | StatesMoved | Repaired | Compacted | CompactionFailed
+StateEvent = RunStarted | Repaired | Compacted | CompactionFailed
 
 
 class StateVersions:
@@ -35,6 +36,10 @@ class StateVersions:
     def follow(self, before: StateVersions) -> None:
         """Take over what is known of compactions under the plan before."""
         self._compactions.follow(before._compactions)
+
+    def take_sizes(self, sizes: Mapping[int, StateSize]) -> None:
+        """Take in what the files of versions hold, where they are not as under the plan before."""
+        self._compactions.take_sizes(sizes)
 
     @property
     def versions(self) -> Mapping[int, StateVersion]:
@@ -82,12 +87,8 @@ class StateVersions:
     def handle(self, event: StateEvent) -> tuple[CompactionInstruction, ...]:
         """Take an event in; returns what to do next."""
         match event:
-            case RunStarted(sizes):
-                self._compactions.take_sizes(sizes)
+            case RunStarted():
                 return self.decide()
-            case StatesMoved(sizes):
-                self._compactions.take_sizes(sizes, of_all=False)
-                return ()
             case Repaired():
                 return (self._repaired(event),)
             case Compacted(operator, version, names):

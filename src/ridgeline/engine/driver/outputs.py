@@ -167,12 +167,13 @@ class Outputs:
                 if name in self._open:
                     self._let_go(name, committed)
                 opened.append(name)
-                self.publishers[name] = found[name]
+                self.publishers = {**self.publishers, name: found[name]}
                 self._open_one(name, found[name], states.get(name), committed, new=new)
         except Exception:
             for name in opened:
                 with suppress(Exception):
-                    self.publishers.pop(name).close()
+                    self.publishers[name].close()
+            self.publishers = {name: self.publishers[name] for name in self._open}
             raise
         self._take(plan, found)
         self._open = {name: one for name, one in operators_of(plan).items() if name in found}
@@ -185,7 +186,7 @@ class Outputs:
         try:
             self._show(name, self.publishers[name], committed)
         finally:
-            del self.publishers[name]
+            self.publishers = {other: one for other, one in self.publishers.items() if other != name}
             self._visible.pop(name, None)
 
     def _open_one(self, name: str, publisher: Publisher, state: object, committed: int, *, new: bool) -> None:

@@ -40,8 +40,7 @@ from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion, WindowReport
 from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import EditPlan
-from ridgeline.stram.compaction import StateSize
-from ridgeline.stram.control import Repaired, StatesMoved
+from ridgeline.stram.control import Repaired
 from ridgeline.stram.master import Master
 
 # Changes of the plan that wait: each is planned beside the windows, then waits for its boundary.
@@ -295,7 +294,6 @@ class LivePlan:
         self.changes = ChangePlanner(planner, executor, changes, self.refuse, self._check_states)
         """The changes of the plan that wait."""
         self._followers: Sequence[Callable[[Plan], None]] = ()
-        self._process: Callable[..., None]
         self._switched: Switch | None = None
         """The change of the plan whose first window is not committed."""
         self._published_at: float | None = None
@@ -304,8 +302,6 @@ class LivePlan:
         self.record: PlanRecord
         self.master: Master
         self.repair: StateRepair
-        self.sizes: Mapping[int, StateSize] = {}
-        """The sizes of the states when the run began, by physical id."""
 
     def start(
         self,
@@ -328,7 +324,7 @@ class LivePlan:
         if last is not None:
             self._outputs.publish_again(last.window_id, begin.publishers)
             self._executor.committed(last.window_id, self.master.states)
-        self._process, self._followers = process, followers
+        self._followers = followers
 
     def _open(
         self, plan: Plan, begin: Beginning, before: Master | None, *, new: bool = False
@@ -342,7 +338,7 @@ class LivePlan:
         committed = -1 if last is None else last.window_id
         repair = StateRepair(plan, self._checkpoint)
         read = {one: begin.states[one] for one in begin.moved if one in begin.states}
-        repairs, self.sizes = repair.recover(read)
+        repairs, sizes = repair.recover(read)
         self.inputs.open(plan, begin.inputs)
         self._outputs.open(plan, begin.publishers, committed, new=new)
         if before is not None:
@@ -353,6 +349,7 @@ class LivePlan:
             epoch=self._checkpoint.epoch,
             committed=committed,
             states=begin.states,
+            sizes=sizes,
             finished=begin.finished,
             capacity=self._executor.capacity,
             groups=self._outputs.group_windows,
@@ -431,7 +428,6 @@ class LivePlan:
             raise
         for follow in self._followers:
             follow(plan)
-        self._process(StatesMoved(self.sizes))
 
     def _report_plan(self) -> None:
         if self.planned_event is not None:

@@ -464,7 +464,7 @@ class ApplicationRun:
     def _start(self) -> None:
         """Before the first window: emit the buffered warnings, begin compactions that are due."""
         self._reporter.begin()
-        self._process(RunStarted(self._live.sizes))
+        self._process(RunStarted())
 
     def _process(self, *events: ControlEvent) -> None:
         """Report events to the master and carry out its instructions, until no event follows from them."""
