@@ -44,7 +44,7 @@ def whole(tmp_path_factory):
         (spark / name).mkdir(parents=True)
     (spark / "metadata").write_text(json.dumps({"id": "bb62985a-98ee-47d5-9126-affd960c18e1"}))
     (spark / "sources" / "1" / "0").write_bytes(b'\0v1\n{"clicks":{"0":0,"1":0}}')
-    log = SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"], print)
+    log = SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"])
     for window_id in range(12):
         plan(spark, window_id)
         offsets = log.offsets(window_id)
@@ -84,7 +84,7 @@ def test_the_log_continues_the_commit_or_it_is_reported(whole, tmp_path, pattern
         checkpoint = shutil.copytree(folder / "whole", tmp_path / "checkpoint")
         damage(checkpoint / "spark")
         try:
-            SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], lambda _: None).check(manifest)
+            SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"]).check(manifest)
         except CheckpointError as error:
             assert names_file_and_remedy(error, name.split(" ")[0], "spark/x"), f"{name}: {error}"  # noqa: PT017
             outcomes["reported"] += 1
@@ -107,8 +107,7 @@ def test_folders_that_are_older_or_gone(whole, tmp_path, folders, version):
         shutil.rmtree(checkpoint / "spark" / name)
         if version == "older":
             shutil.copytree(folder / "earlier" / "spark" / name, checkpoint / "spark" / name)
-    warnings = []
-    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], warnings.append)
+    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"])
     if "sources" in folders:
         with pytest.raises(
             CheckpointError,
@@ -117,12 +116,6 @@ def test_folders_that_are_older_or_gone(whole, tmp_path, folders, version):
             log.check(manifest)
         return
     log.check(manifest)
-    if "offsets" in folders:
-        assert (
-            f"Spark's log `{checkpoint}/spark/offsets/11` was missing or damaged; it was written again"
-            in warnings[0]
-        )
-        is_right(checkpoint, manifest)
     is_right(checkpoint, manifest)
 
 
@@ -136,7 +129,7 @@ def begun(tmp_path_factory):
     (spark / "metadata").write_text(json.dumps({"id": "bb62985a-98ee-47d5-9126-affd960c18e1"}))
     (spark / "sources" / "1" / "0").write_bytes(b'\0v1\n{"clicks":{"0":0,"1":0}}')
     plan(spark, 0)
-    SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"], print).offsets(0)
+    SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"]).offsets(0)
     return folder / "whole"
 
 
@@ -153,7 +146,7 @@ def test_before_the_first_commit_all_is_planned_anew_from_where_sources_began(be
             shutil.rmtree(checkpoint)
             continue
         try:
-            SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], lambda _: None).check(None)
+            SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"]).check(None)
         except CheckpointError as error:
             assert "is at micro-batch 99, but nothing is committed" in str(error)  # noqa: PT017
         else:
@@ -176,20 +169,18 @@ def test_the_watermark_of_a_state_is_as_spark_wrote_it(whole, tmp_path):
     (checkpoint / "spark" / "state" / "0" / "_metadata" / "metadata").write_text("v1")
     done = checkpoint / "spark" / "commits" / "11"
     done.write_text('v1\n{"nextBatchWatermarkMs":1795321753835}')
-    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], print)
+    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"])
     log.check(manifest)
     log.note_done()
     done.write_text('v1\n{"nextBatchWatermarkMs":9795321753835}')
-    warnings = []
-    SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], warnings.append).check(manifest)
+    SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"]).check(manifest)
     assert done.read_text() == 'v1\n{"nextBatchWatermarkMs":1795321753835}'
-    assert "commits/11` was missing or damaged; it was written again" in warnings[0]
 
 
 @pytest.mark.parametrize("gone", [12, 11])
 def test_manifests_behind_the_log_are_reported(whole, gone):
     folder, manifest = whole
-    log = SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"], print)
+    log = SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"])
     last = None if gone == 12 else replace(manifest, offsets=replace(manifest.offsets, batch=10))
     with pytest.raises(CheckpointError) as error:
         log.check(last)
@@ -202,7 +193,7 @@ def test_manifests_behind_the_log_are_reported(whole, gone):
 
 def test_other_sources_are_reported(whole):
     folder, manifest = whole
-    log = SparkLog(LocalStorage(str(folder / "whole")), ["kafka", "files"], print)
+    log = SparkLog(LocalStorage(str(folder / "whole")), ["kafka", "files"])
     with pytest.raises(CheckpointError) as error:
         log.check(manifest)
     assert str(error.value) == (
@@ -220,7 +211,7 @@ def test_other_sources_are_reported(whole):
 def test_a_repeated_window_must_be_the_last_one(whole, tmp_path):
     folder, manifest = whole
     checkpoint = shutil.copytree(folder / "whole", tmp_path / "checkpoint")
-    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], print)
+    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"])
     log.check(manifest)
     log.check_repeated(11)
     with pytest.raises(

@@ -263,11 +263,7 @@ def _check_sources(plan: Plan, checkpoint: Checkpoint, window: Manifest) -> None
     if known is None or list(known.sources) != names:
         found = "none" if known is None else ", ".join(f"`{name}`" for name in known.sources)
         raise CheckpointError(f"{what}: its Spark sources were {found}; run it with these, in this order")
-    SparkLog(checkpoint.storage, names, _unsaid).check_back(known, what)
-
-
-def _unsaid(_text: str) -> None:
-    pass
+    SparkLog(checkpoint.storage, names).check_back(known, what)
 
 
 def start_spark(

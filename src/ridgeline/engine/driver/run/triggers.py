@@ -145,11 +145,7 @@ class QueryTrigger:
             run.checkpoint.storage,
             self._share,
         )
-        self._log = SparkLog(
-            run.checkpoint.storage,
-            [logical.name for logical in self._sources],
-            partial(run.warn, first_partitions[0]),
-        )
+        self._log = SparkLog(run.checkpoint.storage, [logical.name for logical in self._sources])
         self._clock = clock
         self._idled = clock.monotonic()
 

@@ -1,9 +1,9 @@
-"""Compares Spark's log of a query's offsets with our commits, and repairs it.
+"""Makes Spark's log of a query's offsets say at each start what our last commit says.
 
 Spark does not sync its log, and it can be lost or restored without our journal. A window's commit holds
-the end offsets of its sources as Spark logged them (`SourceOffsets`). So a log that is behind the commits is
-found before a row is skipped. It is written again where the commit holds all that is needed. What Spark has
-planned beyond the last commit has no checksum, so it is removed at a start, and planned again.
+the end offsets of its sources as Spark logged them (`SourceOffsets`). What is not as the commit says is
+written again, so no row is skipped or read twice. What only Spark has, such as its lists of files, is
+compared. What Spark has planned beyond the last commit is removed, and planned again.
 
 Spark's folder holds `metadata`, `offsets/<window>` (a version, a line of settings, one line per source),
 `commits/<window>`, and `sources/<number>/`. There the file source lists the files that it has seen, and other
@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow.fs
@@ -41,21 +41,14 @@ _RESTORE = "restore the whole checkpoint folder from one copy, or give another `
 
 
 class SparkLog:
-    """The log of one query over `sources`, the operators' names in its order.
+    """The log of one query over `sources`, the operators' names in its order."""
 
-    `warn` gets a text for each file that was written again.
-    """
-
-    def __init__(self, storage: DriverStorage, sources: Sequence[str], warn: Callable[[str], None]) -> None:
+    def __init__(self, storage: DriverStorage, sources: Sequence[str]) -> None:
         self._storage = storage
         self._sources = list(sources)
-        self._warn = warn
         self._done = -1
-        self._ran = self._stateless = self._rewound = False
-        """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark.
-
-        `_rewound`: Spark's log is to be made that of a window to which the run was rewound.
-        """
+        self._ran = self._stateless = False
+        """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark."""
         self._last: SourceOffsets | None = None
 
     @property
@@ -68,7 +61,7 @@ class SparkLog:
         return -1 if self._last is None else self._last.batch
 
     def check(self, last: Manifest | None) -> None:
-        """Before the query starts: compare its log with the last commit, and mend what can be mended.
+        """Before the query starts: make its log say what the last commit says.
 
         Raises CheckpointError where rows would be skipped or read twice.
         """
@@ -84,10 +77,9 @@ class SparkLog:
                 self._restart_log()
                 return
             self._last = known
-            self._rewound = last.rewound_to is not None and done < committed
-            self._mend_files(known)
+            self._put_files(known)
             self._drop_planned(known)
-            self._mend_entries(known, done)
+            self._put_entries(known, done)
 
     def check_back(self, known: SourceOffsets, what: str) -> None:
         """Before a rewind: check that sources can begin again where a window with these offsets ended.
@@ -169,13 +161,12 @@ class SparkLog:
             raise CheckpointError(f"checkpoint folder `{self._storage.uri}`: {what}: {why}; {remedy}")
         return last.offsets
 
-    def _mend_files(self, known: SourceOffsets) -> None:
-        """Write `metadata` and the files of `sources` again where they are not as the commit says.
+    def _put_files(self, known: SourceOffsets) -> None:
+        """Have `metadata` and the files of `sources` as the commit says.
 
-        Raises CheckpointError for a file whose text the commit does not hold.
+        Raises CheckpointError for a file that differs, and whose text the commit does not hold.
         """
-        if self._text("metadata") != known.metadata:
-            self._rewrite("metadata", known.metadata)
+        self._put("metadata", known.metadata)
         for name, wanted in known.files.items():
             data = self._read(f"sources/{name}")
             if data is not None and checksum(name, data) == wanted:
@@ -186,39 +177,31 @@ class SparkLog:
                 raise CheckpointError(
                     f"Spark's log `{self._where(f'sources/{name}')}` is {what}, and {why}; {_RESTORE}"
                 )
-            self._rewrite(f"sources/{name}", known.texts[name])
+            self._put(f"sources/{name}", known.texts[name])
 
-    def _mend_entries(self, known: SourceOffsets, done: int) -> None:
-        """Write the last window's entries in `offsets` and `commits` again where they are lost or differ.
+    def _put_entries(self, known: SourceOffsets, done: int) -> None:
+        """Have the last micro-batch in `offsets` as the commit says, and in `commits`: it is done.
 
-        `done`: the newest window in `commits`. Raises CheckpointError where Spark's own state is lost.
+        `done`: the newest one in `commits`. Raises CheckpointError where Spark's own state is lost.
         """
         batch = known.batch
-        if self._text(f"offsets/{batch}") != known.entry:
-            self._rewrite(f"offsets/{batch}", known.entry)
-        noted = self._noted(_DONE)
-        if done == batch and noted.get("batch") == batch and self._has_state():
-            text = str(noted.get("text"))
-            if self._text(f"commits/{done}") != text:
-                self._rewrite(f"commits/{done}", text)
-        readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
-        before = self._text(f"offsets/{batch - 1}")
-        startable = batch == 0 or _is_entry(before, known.entry)
-        if self._rewound:  # Spark asks once more for the last window, from where the one before it ended
-            startable = before == known.entry
-        if readable and startable:
-            return
-        if (
-            not startable
-        ):  # Spark wants to know where the last window began; nobody reads it once that is done
-            self._rewrite(f"offsets/{batch - 1}", known.entry)
-        if readable and done == batch:
-            return
+        self._put(f"offsets/{batch}", known.entry)
+        begins = batch == 0 or _is_entry(self._text(f"offsets/{batch - 1}"), known.entry)
+        repeats = done < batch and self._has_state()
         if self._has_state():
-            log = f"Spark's log `{self._where(f'commits/{batch}')}`"
-            why = "the state of a `transform` depends on it"
-            raise CheckpointError(f"{log} is missing or damaged, and {why}; {_RESTORE}")
-        self._rewrite(f"commits/{batch}", _COMMIT)
+            noted = self._noted(_DONE)
+            if done == batch and noted.get("batch") == batch:
+                self._put(f"commits/{batch}", str(noted["text"]))
+            readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
+            if not readable or (repeats and not begins):
+                log = f"Spark's log `{self._where(f'commits/{batch}')}`"
+                why = "the state of a `transform` depends on it"
+                raise CheckpointError(f"{log} is missing or damaged, and {why}; {_RESTORE}")
+        if batch and not repeats and (done < batch or not begins):
+            # Spark wants to know where the last one began, and reads nothing of it once that is done.
+            self._put(f"offsets/{batch - 1}", known.entry)
+        if not self._has_state() and not _is_commit(self._text(f"commits/{batch}")):
+            self._put(f"commits/{batch}", _COMMIT)
 
     # What Spark has planned beyond the last commit ----------------------------------------------------------
 
@@ -254,17 +237,11 @@ class SparkLog:
         self._remove("metadata")
         for source in range(len(self._sources)):
             for name in self._numbers(f"sources/{source}"):
-                data = self._read(f"sources/{source}/{name}") or b""
-                if noted is None and _is_begin(data):
-                    continue
-                file, wanted = f"sources/{source}/{name}", (noted or {}).get(f"{source}/{name}")
-                if wanted is None:
-                    self._delete(f"sources/{source}", [name])
-                elif data.decode(errors="replace") != wanted:
-                    self._rewrite(file, wanted)
+                begun = noted is None and _is_begin(self._read(f"sources/{source}/{name}") or b"")
+                if not begun and f"{source}/{name}" not in (noted or {}):
+                    self._remove(f"sources/{source}/{name}")
         for name, text in (noted or {}).items():
-            if self._read(f"sources/{name}") is None:
-                self._rewrite(f"sources/{name}", text)
+            self._put(f"sources/{name}", text)
 
     def note_done(self) -> None:
         """Note Spark's own commit of the last window: a state depends on it, and ours does not hold it.
@@ -371,14 +348,11 @@ class SparkLog:
         except UnicodeDecodeError:
             return None
 
-    def _rewrite(self, name: str, text: str) -> None:
-        self._remove(name)
-        self._storage.write(f"{FOLDER}/{name}", text.encode())
-        if self._rewound:
-            return
-        log = f"Spark's log `{self._where(name)}`"
-        remedy = "it was written again from the last commit, nothing is lost"
-        self._warn(f"{log} was missing or damaged; {remedy}")
+    def _put(self, name: str, text: str) -> None:
+        """Have a file with this text."""
+        if self._read(name) != text.encode():
+            self._remove(name)
+            self._storage.write(f"{FOLDER}/{name}", text.encode())
 
     def _remove(self, name: str) -> None:
         folder, _, last = f"{FOLDER}/{name}".rpartition("/")
