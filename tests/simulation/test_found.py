@@ -46,7 +46,7 @@ def disk():
 
 
 def manifest(window_id, epoch):
-    return Manifest(window_id, epoch, 1, {}, [], {}, ended=False, reports=f"{window_id}.{epoch}")
+    return Manifest(window_id, epoch, 1, {}, [], {"out": f"{window_id}.{epoch}"}, ended=False)
 
 
 @pytest.mark.parametrize("store", [False, True])

@@ -59,7 +59,7 @@ def race(context, uri, rounds):
             with contextlib.suppress(threading.BrokenBarrierError):
                 both.wait()
             try:
-                checkpoint.commit(Manifest(0, checkpoint.epoch, 0, {}, [], {}, ended=False, reports=""))
+                checkpoint.commit(Manifest(0, checkpoint.epoch, 0, {}, [], {}, ended=False))
                 got.append("committed")
             except FencedError:
                 got.append("fenced")

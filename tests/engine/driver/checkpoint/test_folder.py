@@ -17,7 +17,7 @@ from ridgeline.testing import CollectorSink, ListInput
 
 
 def manifest(window_id: int, states=None, epoch: int = 1) -> Manifest:
-    return Manifest(window_id, epoch, 0, states or {}, [], {}, False, "")
+    return Manifest(window_id, epoch, 0, states or {}, [], {}, False)
 
 
 def write_state(storage: Storage, *names: str) -> None:

@@ -14,7 +14,7 @@ from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 
 
 def manifest(window_id, states=None, epoch=1):
-    return Manifest(window_id, epoch, 0, states or {}, [], {}, False, "")
+    return Manifest(window_id, epoch, 0, states or {}, [], {}, False)
 
 
 @pytest.fixture(params=["local", "local without locks", "memory"])

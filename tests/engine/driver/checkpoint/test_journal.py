@@ -42,7 +42,7 @@ class Driver:
             data, _ = state_files.encode(name, {KEY: {"window": (self.window_id, "x" * size)}})
             kept = self.version if self.window_id % 8 else ()
             states = {KEY: (*kept, name), "still/0/1": ()}
-            manifest = Manifest(self.window_id, self.checkpoint.epoch, 0, states, [], {}, False, "")
+            manifest = Manifest(self.window_id, self.checkpoint.epoch, 0, states, [], {}, False)
             names = self.checkpoint.commit(manifest, {name: data})
             self.version = (*kept, names[name])
             self.window_id += 1
@@ -120,7 +120,7 @@ def test_a_small_change_outlives_the_file_of_the_journal_that_it_was_in(local):
     local.write(f"state/{other}", b"x")
     for window_id in range(1, 80):
         states = {KEY: (once,), "more/0/1": (other,)}
-        manifest = Manifest(window_id, 1, 0, states, [], {}, False, f"{window_id:0200d}"[::-1])
+        manifest = Manifest(window_id, 1, 0, states, [], {"out": f"{window_id:0200d}"[::-1]}, False)
         driver.checkpoint.commit(manifest)
         driver.checkpoint.purge(3)
     assert "00000001" not in local.names("journal")
@@ -452,7 +452,7 @@ def test_records_wait_for_a_slow_sync_and_for_the_names_of_state_files(local, mo
     name = state_files.file_name(1, 0, 1, 0, "run-large")
     local.write(f"state/{name}", b"x")
     order.clear()
-    manifest = Manifest(1, 1, 0, {KEY: (*driver.version, name)}, [], {}, False, "")
+    manifest = Manifest(1, 1, 0, {KEY: (*driver.version, name)}, [], {}, False)
     thread = threading.Thread(target=driver.checkpoint.commit, args=(manifest,))
     thread.start()
     assert entered.wait(PATIENCE_SECONDS)
@@ -460,7 +460,7 @@ def test_records_wait_for_a_slow_sync_and_for_the_names_of_state_files(local, mo
     go.set()
     thread.join()
     assert driver.checkpoint.last().window_id == 1
-    driver.checkpoint.commit(Manifest(2, 1, 0, {KEY: (*driver.version, name)}, [], {}, False, ""))
+    driver.checkpoint.commit(Manifest(2, 1, 0, {KEY: (*driver.version, name)}, [], {}, False))
     assert order == ["state", "record", "record"]
     driver.checkpoint.close()
 

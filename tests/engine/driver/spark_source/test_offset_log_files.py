@@ -52,7 +52,7 @@ def whole(tmp_path_factory):
         if window_id == 5:
             shutil.copytree(folder / "whole", folder / "earlier")
     plan(spark, 12)
-    return folder, Manifest(11, 1, 0, {}, [], {}, False, "", offsets)
+    return folder, Manifest(11, 1, 0, {}, [], {}, False, offsets)
 
 
 def is_right(checkpoint, manifest):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
-from ridgeline.plan.protocol import StateVersion, WindowReport
+from ridgeline.plan.protocol import StateVersion
 
 # Properties that a checkpoint keeps: what its runs were given from outside, beside the application's own.
 #
@@ -116,7 +115,7 @@ class Manifest:
 
     `states`: names of state files by state key. `finished`: state keys of inputs that have finished.
     `publishers`: the publishers' states by operator name, as JSON. `ended`: the application has come to its
-    end. `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended,
+    end. `offsets`: where the window's Spark sources ended,
     None without one. `properties`: what the application was given from outside for this window. `edits`: what
     changes of the running application have made of its plan, as `edit_to_json` writes them. `divided`: how
     tuples are divided among partitions, by operator, as `divisions` says it. `rewound_to`: the window that
@@ -133,7 +132,6 @@ class Manifest:
     finished: Sequence[str]
     publishers: Mapping[str, object]
     ended: bool
-    reports: str
     offsets: SourceOffsets | None = None
     properties: KeptProperties = NOTHING_KEPT
     edits: Sequence[Mapping[str, Any]] = ()
@@ -194,15 +192,3 @@ _DEFAULTS: Mapping[str, object] = {
     one.name: one.default if one.default_factory is MISSING else one.default_factory()
     for one in fields(Manifest)
 }
-
-
-def digest(reports: Sequence[WindowReport]) -> str:
-    """A short digest of who reported what: containers, attempts and tuple counts."""
-    text = ";".join(
-        f"{report.window.container}:{report.window.task}:"
-        + ",".join(
-            f"{op.window.operator}={op.window.tuples_in}/{op.window.tuples_out}" for op in report.operators
-        )
-        for report in sorted(reports, key=lambda report: report.window.container)
-    )
-    return f"{zlib.crc32(text.encode()):08x}"

@@ -22,7 +22,7 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.container.samples import StreamSamples
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, Manifest, SourceOffsets, digest
+from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, Manifest, SourceOffsets
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.inputs import Inputs
@@ -599,7 +599,6 @@ class ApplicationRun:
             finished=sorted(keys[operator] for operator in commit.finished),
             publishers=publishers,
             ended=commit.ends,
-            reports=digest(last.reports),
             offsets=offsets,
             properties=NOTHING_KEPT if self._planner is None else self._planner.kept,
             edits=() if self._planner is None else self._planner.kept_edits,
