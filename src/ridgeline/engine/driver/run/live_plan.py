@@ -59,16 +59,6 @@ class PlannedChange:
     edits: tuple[Edit, ...]
     transition: Transition
 
-    @property
-    def plan(self) -> Plan:
-        """The plan that follows."""
-        return self.transition.plan
-
-    @property
-    def aligned(self) -> int:
-        """It may begin with windows that are multiples of this."""
-        return self.transition.aligned
-
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -140,7 +130,7 @@ class ChangePlanner:
             return
         try:
             planned = future.result()
-            self._executor.prepare(planned.plan)
+            self._executor.prepare(planned.transition.plan)
         except Exception as error:  # noqa: BLE001  code of users may raise anything
             self._refuse(asked, refusal_text(error))
         else:
@@ -166,13 +156,14 @@ class ChangePlanner:
         planned = self._next
         if planned is None or not self._executor.prepared:
             return None
-        planned.asked.window = -(-window_id // planned.aligned) * planned.aligned
+        aligned = planned.transition.aligned
+        planned.asked.window = -(-window_id // aligned) * aligned
         return planned if planned.asked.window == window_id and self._changes.claim(planned.asked) else None
 
     @property
     def comes(self) -> bool:
         """True if a change is planned or prepared that may take effect with any window."""
-        return self._planning is not None or (self._next is not None and self._next.aligned == 1)
+        return self._planning is not None or (self._next is not None and self._next.transition.aligned == 1)
 
     def made(self) -> None:
         """The change that was due is made, or refused."""
@@ -343,7 +334,7 @@ class LivePlan:
         self._outputs.open(plan, begin.publishers, committed, new=new)
         if before is not None:
             self._executor.change(plan)
-        self.plan, self._begin, self.repair, self.record = plan, begin, repair, PlanRecord(plan, begin)
+        record = PlanRecord(plan, begin)
         self.master = Master(
             plan,
             epoch=self._checkpoint.epoch,
@@ -356,6 +347,7 @@ class LivePlan:
             bounded=self._executor.waits,
             follows=before,
         )
+        self.plan, self._begin, self.repair, self.record = plan, begin, repair, record
         return repairs
 
     @property
@@ -391,16 +383,16 @@ class LivePlan:
 
     def switch(self, planned: PlannedChange) -> None:
         """Continue with another plan; no window is under way. If that cannot be, the plan of now goes on."""
-        before, window_id = self.plan, self.master.next_window
+        before, window_id, following = self.plan, self.master.next_window, planned.transition
         try:
-            self._reopen(planned.plan, planned.transition.states, new=True)
+            self._reopen(following.plan, following.states, new=True)
         except Exception as error:  # noqa: BLE001  code of users may raise anything
             reason = refusal_text(error) if isinstance(error, RidgelineError) else described(error)
             self._reopen(before, staying(before))
             self.refuse(planned.asked, reason)
         else:
             assert self._planner is not None  # noqa: S101  it has planned
-            take_back = self._planner.keep(planned.edits, planned.plan)
+            take_back = self._planner.keep(planned.edits, following.plan)
             self._switched = Switch(planned.asked, before, take_back, window_id, self._published_at)
             self._report_plan()
         self.changes.made()
