@@ -51,7 +51,10 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     (lambda to: to.stream(Check.valid, to.store.input), "`valid` of a class, .* `add_operator` returned"),
     (lambda to: to.stream(to.check.valid, [to.store.input]), "no port; give the ports one by one"),
     (lambda to: to.stream(to.check.valid, "store.input"), "'store.input', which is no port; name a port"),
-    (lambda to: to.stream(to.store.input, to.check.valid), "input port `input` to output port valid; swap"),
+    (
+        lambda to: to.stream(to.store.input, to.check.valid),
+        "is `input`, an input port of a `Store`; name an output",
+    ),
     (lambda to: to.stream(to.check.payments, to.store.input), "`payments`, an input port of a `Check`"),
     (lambda to: to.stream(to.check.valid, to.module.valid), "`valid`, an output port of .*connect"),
     (lambda to: to.stream(to.check.valid, to.store.input, to.store.input), "`input` is a sink .* twice"),

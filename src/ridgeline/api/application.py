@@ -399,13 +399,6 @@ class Application:
         if any(one.name == name for one in self.streams):
             remedy = "give each stream a name of its own, and all its sinks in one call"
             raise StructureError(f"there is a stream `{name}` already", remedy)
-        begin: Any = source
-        others: Sequence[Any] = sinks
-        outputs = [one for one in others if isinstance(one, (OutputPoint, OutputProxy))]
-        if isinstance(begin, (InputPoint, InputProxy)) and sinks and len(outputs) == len(sinks):
-            ends = ", ".join(one.name for one in outputs)
-            what = f"the stream goes from input port `{begin.name}` to output port {ends}"
-            raise StructureError(what, f'swap them: `add_stream("{name}", {ends}, {begin.name})`')
         check_end("the source of the stream", source, entry=False)
         for place, sink in enumerate(sinks):
             check_end("the sink of the stream", sink, entry=True)
