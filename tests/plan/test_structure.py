@@ -53,7 +53,7 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     (lambda to: to.stream(to.check.valid, "store.input"), "'store.input', which is no port; name a port"),
     (
         lambda to: to.stream(to.store.input, to.check.valid),
-        "is `input`, an input port of a `Store`; name an output",
+        "is `input`, an input port of a `Store`",
     ),
     (lambda to: to.stream(to.check.payments, to.store.input), "`payments`, an input port of a `Check`"),
     (lambda to: to.stream(to.check.valid, to.module.valid), "`valid`, an output port of .*connect"),
