@@ -80,16 +80,20 @@ class DraftOperator:
         return f"{self.name}.{name}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class End:
     """One end of a stream: a port of an operator of the application.
 
-    `through`: the ports of modules between the source and this sink, (module, port) each.
+    `through`: the ports of modules between the source and this sink, (module, port) each. `locality`: of the
+    sink. `persisted`: it only writes the stream down. `decoupled`: it reads it from a durable queue.
     """
 
     operator: DraftOperator
     port: str
     through: tuple[tuple[str, str], ...] = ()
+    locality: Locality | None = None
+    persisted: bool = False
+    decoupled: bool = False
 
     @property
     def ref(self) -> PortRef:
@@ -102,19 +106,12 @@ class End:
 
 @dataclass(slots=True, eq=False)
 class DraftStream:
-    """A stream; ends that are faulty are left out. `localities`: of each sink.
-
-    `persisted`: the sinks that only write it down. `decoupled`: those that read it from a durable queue. It
-    has rows for `keep`.
-    """
+    """A stream; ends that are faulty are left out. Its queue has rows for `keep`."""
 
     name: str
     source: End | None
     sinks: list[End]
-    localities: list[Locality | None] = field(default_factory=list)
-    persisted: list[End] = field(default_factory=list)
     schema: Schema | None = None
-    decoupled: list[End] = field(default_factory=list)
     keep: float | str = KEEP
     queue: str = ""
 
@@ -154,16 +151,16 @@ class Draft:
         """The name of the application."""
         return self.graph.name
 
-    def edges(self) -> Iterator[tuple[DraftStream, End, End, Locality | None]]:
-        """Every (stream, source, sink, locality) with two valid ends."""
+    def edges(self) -> Iterator[tuple[DraftStream, End, End]]:
+        """Every (stream, source, sink) with two valid ends."""
         for stream in self.streams:
             if stream.source is not None:
-                for sink, locality in zip(stream.sinks, stream.localities, strict=True):
-                    yield stream, stream.source, sink, locality
+                for sink in stream.sinks:
+                    yield stream, stream.source, sink
 
     def pairs(self) -> list[tuple[int, int]]:
         """The edges as pairs of operator numbers."""
-        return [(source.operator.index, sink.operator.index) for _, source, sink, _ in self.edges()]
+        return [(source.operator.index, sink.operator.index) for _, source, sink in self.edges()]
 
 
 def with_origins(faults: Sequence[Fault], origins: Mapping[str, str]) -> list[Fault]:

@@ -150,11 +150,17 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
     streams = []
     for stream in draft.streams:
         if stream.source is not None and stream.schema is not None:  # as in every valid draft
-            ends = (stream.sinks, stream.persisted, stream.decoupled)
-            sinks, persisted, decoupled = (tuple(end.ref for end in some) for some in ends)
-            localities, source = tuple(stream.localities), stream.source.ref
+            sinks = stream.sinks
             streams.append(
-                LogicalStream(stream.name, source, sinks, stream.schema, localities, persisted, decoupled)
+                LogicalStream(
+                    stream.name,
+                    stream.source.ref,
+                    tuple(end.ref for end in sinks),
+                    stream.schema,
+                    localities=tuple(end.locality for end in sinks),
+                    persisted=tuple(end.ref for end in sinks if end.persisted),
+                    decoupled=tuple(end.ref for end in sinks if end.decoupled),
+                )
             )
     return LogicalPlan(
         draft.application,

@@ -204,7 +204,7 @@ def check_sharing(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
             continue
-        edges = [(source, sink) for _, source, sink, _ in draft.edges() if source.operator is operator]
+        edges = [(source, sink) for _, source, sink in draft.edges() if source.operator is operator]
         followers = [str(sink) for _, sink in edges if sink.port in sink.operator.followed]
         outputs = [port for port in operator.declared.every_output if port in operator.touched]
         inputs = [port for port in operator.declared.inputs if port in operator.touched]

@@ -60,7 +60,7 @@ def resolve_schemas(draft: Draft, faults: Faults) -> None:
         for stream in draft.streams:
             if stream.source is not None and stream.source.operator is operator:
                 stream.schema = operator.outputs.get(stream.source.port)
-    for stream, source, sink, _ in draft.edges():
+    for stream, source, sink in draft.edges():
         _compare(faults, draft.graph.parts, stream, source, sink)
 
 

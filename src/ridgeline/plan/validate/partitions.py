@@ -168,8 +168,8 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
         return
     nodes = [Node(operator.name, operator.is_input, operator.partitions) for operator in draft.operators]
     edges = []
-    for stream, source, sink, locality in draft.edges():
-        operator, port = sink.operator, sink.port
+    for stream, source, sink in draft.edges():
+        operator, port, locality = sink.operator, sink.port, sink.locality
         parallel, way = port in operator.followed, _way(operator, port)
         edges.append(Edge(stream.name, source.operator.index, operator.index, port, parallel, locality, way))
     faults.found.extend(find_groups(nodes, edges).faults)

@@ -28,7 +28,7 @@ Cut = tuple[DraftStream, End]
 
 def divide(draft: Draft, faults: Faults) -> tuple[Region, ...]:
     """The regions of an application in topological order, none without decoupled streams; adds faults."""
-    cuts = [(stream, sink) for stream in draft.streams for sink in stream.decoupled]
+    cuts = [(stream, sink) for stream in draft.streams for sink in stream.sinks if sink.decoupled]
     if not cuts:
         if draft.graph.regions:
             name = draft.graph.regions[0].name
@@ -38,9 +38,15 @@ def divide(draft: Draft, faults: Faults) -> tuple[Region, ...]:
     taker = draft.graph.dead_letters
     groups = Sets(range(len(draft.operators)))
     letters: list[Cut] = []
-    for stream, source, sink, locality in draft.edges():
-        if sink in stream.decoupled:
-            _check_sink(faults, stream, sink, locality)
+    for stream, source, sink in draft.edges():
+        if sink.decoupled and sink.locality is not None:
+            what = (
+                f"stream `{stream.name}` has a locality at `{sink}`, where it is decoupled: its ends run in "
+            )
+            what += "windows of their own"
+            faults.add(str(sink), what, "leave out the locality, or `decoupled`")
+        elif sink.decoupled:
+            continue
         elif sink.ref == taker:
             letters.append((stream, sink))
         else:
@@ -53,8 +59,8 @@ def divide(draft: Draft, faults: Faults) -> tuple[Region, ...]:
             what = f"stream `{stream.name}` is decoupled at `{sink}`, but other streams lead there from "
             what += f"`{stream.source}` that are not: both ends are one region"
             faults.add(str(sink), what, "decouple these too, or none of them")
-    for stream, sink in letters:
-        stream.decoupled.append(sink)
+    for _, sink in letters:
+        sink.decoupled = True
     return _named(draft, faults, groups, cuts, letters)
 
 
@@ -62,13 +68,6 @@ def _ends(cut: Cut) -> tuple[int, int]:
     stream, sink = cut
     source = -1 if stream.source is None else stream.source.operator.index
     return source, sink.operator.index
-
-
-def _check_sink(faults: Faults, stream: DraftStream, sink: End, locality: object) -> None:
-    if locality is not None:
-        what = f"stream `{stream.name}` has a locality at `{sink}`, where it is decoupled: its ends run in "
-        what += "windows of their own"
-        faults.add(str(sink), what, "leave out the locality, or `decoupled`")
 
 
 def _delays(draft: Draft) -> Mapping[str, list[int]]:

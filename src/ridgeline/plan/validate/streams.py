@@ -43,10 +43,8 @@ def _read(draft: Draft, faults: Faults, given: Stream) -> None:
         if (text := repr(sink.locality)) not in localities:
             localities[text] = _locality(faults, given.name, sink.locality)
         end = _touched(draft, one)
+        end.locality, end.persisted, end.decoupled = localities[text], sink.persisted, sink.decoupled
         stream.sinks.append(end)
-        stream.localities.append(localities[text])
-        stream.persisted += [end] if sink.persisted else []
-        stream.decoupled += [end] if sink.decoupled else []
         end.operator.entered.setdefault(end.port, stream)
 
 
@@ -137,7 +135,7 @@ def _connect(
     letters += [(f"{one.name}_{NAME}", End(one, NAME)) for one in leaving if NAME not in one.touched]
     for name, end in letters:
         end.operator.touched.add(end.port)
-        stream = DraftStream(name, end, [End(taker, port)], [None])
+        stream = DraftStream(name, end, [End(taker, port)])
         draft.streams.append(stream)
         taker.entered.setdefault(port, stream)
     if count and port not in taker.entered:
