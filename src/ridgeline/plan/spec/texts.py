@@ -299,9 +299,14 @@ def _read_toml(text: str) -> object:
         raise FormError(f"this is no TOML: {error}", "mend the value") from None
 
 
+def _read_properties(text: str) -> object:
+    """Keys and values of properties; None for none. Raises FormError."""
+    return read_pairs(text) or None
+
+
 _READERS = {
     Form.JSON: _read_json,
     Form.YAML: read_yaml,
     Form.TOML: _read_toml,
-    Form.PROPERTIES: lambda text: read_pairs(text) or None,
+    Form.PROPERTIES: _read_properties,
 }
