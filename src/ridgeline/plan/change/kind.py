@@ -1,55 +1,19 @@
-"""A kind of edit as one row, from which command line, REST, texts and differences follow."""
+"""A kind of edit as one row, from which command line, REST and texts follow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ridgeline.api.support.masking import mask, shown
 from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.change.plan_pair import PlanPair
 from ridgeline.plan.edits import Edit
-from ridgeline.plan.logical import LogicalOperator
 
 E = TypeVar("E")
 IsSecret = Callable[[str, object], bool]
 """Whether a value given to `operator.property` is a secret, by the type of the property."""
 _LONGEST = 60
-
-
-class Step(IntEnum):
-    """The order of the edits of a difference: each finds what it needs, and no stream is ever without sinks.
-
-    The last three are made operator by operator.
-    """
-
-    REMOVE_STREAMS = auto()
-    ADD_OPERATORS = auto()
-    ADD_SINKS = auto()
-    REMOVE_SINKS = auto()
-    REPLACE_OPERATORS = auto()
-    REMOVE_OPERATORS = auto()
-    ADD_STREAMS = auto()
-    SET_OF_APPLICATION = auto()
-    SET_PROPERTIES = auto()
-    REPARTITION = auto()
-    SET_ATTRIBUTES = auto()
-
-
-class Difference(NamedTuple):
-    """The edits that two plans differ by."""
-
-    step: Step
-    find: Callable[[PlanPair], Iterator[Edit]]
-
-
-class OperatorDifference(NamedTuple):
-    """The edits that an operator of two plans differs by, as it was and as it will be."""
-
-    step: Step
-    find: Callable[[PlanPair, LogicalOperator, LogicalOperator], Iterator[Edit]]
 
 
 class ModuleOption(NamedTuple):
@@ -100,7 +64,6 @@ class EditKind(Generic[E]):
         verbs: It in words, for sessions on the command line.
         command: A command of its own: a function of annotated parameters (`Word`), whose docstring is the
             help. Raises ChangeError for words that make no edit.
-        differences: Where the difference of two plans has it.
         target: What it gives a value to, so that a later edit of the same makes it superfluous; None if it
             does more.
         keeps_all: All that was there stays, under the same names.
@@ -113,7 +76,6 @@ class EditKind(Generic[E]):
     masked: Callable[[E, IsSecret], E] = lambda edit, _: edit
     verbs: tuple[Verb, ...] = ()
     command: Callable[..., Edit] | None = None
-    differences: tuple[Difference | OperatorDifference, ...] = ()
     target: Callable[[E], object] = lambda _: None
     keeps_all: bool = False
     of_module: Callable[[E], ModuleOption | None] = lambda _: None

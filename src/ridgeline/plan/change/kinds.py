@@ -1,4 +1,4 @@
-"""The kinds of edits: all that asks for, shows, makes or finds edits goes through these rows.
+"""The kinds of edits: all that asks for, shows or makes edits goes through these rows, and what finds them.
 
 Those of operators are here, too: add, remove, replace and rename one.
 """
@@ -11,17 +11,31 @@ from typing import Any
 
 from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
 from ridgeline.plan.change.kind import (
-    Difference,
     EditKind,
-    OperatorDifference,
-    Step,
     Verb,
     class_text,
     masked_spec,
 )
 from ridgeline.plan.change.plan_pair import PlanPair
-from ridgeline.plan.change.streams import ADD_SINK, ADD_STREAM, REMOVE_SINK, REMOVE_STREAM
-from ridgeline.plan.change.values import REPARTITION, SET_ATTRIBUTE, SET_PROPERTY
+from ridgeline.plan.change.streams import (
+    ADD_SINK,
+    ADD_STREAM,
+    REMOVE_SINK,
+    REMOVE_STREAM,
+    sinks_added,
+    sinks_removed,
+    streams_added,
+    streams_removed,
+)
+from ridgeline.plan.change.values import (
+    REPARTITION,
+    SET_ATTRIBUTE,
+    SET_PROPERTY,
+    application_differences,
+    attribute_differences,
+    partition_differences,
+    property_differences,
+)
 from ridgeline.plan.edits import (
     AddOperator,
     Edit,
@@ -61,7 +75,6 @@ ADD_OPERATOR = EditKind(
             lambda name, kind: AddOperator(name, {"class": kind}),
         ),
     ),
-    differences=(Difference(Step.ADD_OPERATORS, _added),),
     keeps_all=True,
 )
 
@@ -96,7 +109,6 @@ REMOVE_OPERATOR = EditKind(
             RemoveOperator,
         ),
     ),
-    differences=(Difference(Step.REMOVE_OPERATORS, _removed),),
 )
 
 
@@ -146,7 +158,6 @@ REPLACE_OPERATOR = EditKind(
             lambda name, kind: ReplaceOperator(name, {"class": kind}),
         ),
     ),
-    differences=(Difference(Step.REPLACE_OPERATORS, _replaced),),
 )
 
 
@@ -201,12 +212,19 @@ def make_all(editor: Editor, edits: Iterable[Edit]) -> None:
 
 
 def find_edits(pair: PlanPair) -> Iterator[Edit]:
-    """The edits that make the new plan of the old one; differences that no edit can make are faults."""
-    differences = sorted((one for kind in KINDS for one in kind.differences), key=lambda one: one.step)
-    for one in differences:
-        if isinstance(one, Difference):
-            yield from one.find(pair)
-    of_operator = [one for one in differences if isinstance(one, OperatorDifference)]
+    """The edits that make the new plan of the old one; differences that no edit can make are faults.
+
+    In this order each edit finds what it needs, and no stream is ever without sinks.
+    """
+    yield from streams_removed(pair)
+    yield from _added(pair)
+    yield from sinks_added(pair)
+    yield from sinks_removed(pair)
+    yield from _replaced(pair)
+    yield from _removed(pair)
+    yield from streams_added(pair)
+    yield from application_differences(pair)
     for before, after in pair.both:
-        for each in of_operator:
-            yield from each.find(pair, before, after)
+        yield from property_differences(pair, before, after)
+        yield from partition_differences(pair, before, after)
+        yield from attribute_differences(pair, before, after)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ridgeline.api.errors import listed
 from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
+from ridgeline.plan.change.kind import EditKind, Verb
 from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
 from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
 from ridgeline.plan.graph import Sink, Stream
@@ -40,7 +40,7 @@ def _add(editor: Editor, edit: AddStream) -> None:
     editor.graph = replace(editor.graph, streams={**streams, edit.name: made})
 
 
-def _added(pair: PlanPair) -> Iterator[Edit]:
+def streams_added(pair: PlanPair) -> Iterator[Edit]:
     """The streams that are new, and those that are made again with other ends."""
     for name, stream in pair.streams_after.items():
         if not pair.stays(name):
@@ -69,7 +69,6 @@ ADD_STREAM = EditKind(
             ),
         ),
     ),
-    differences=(Difference(Step.ADD_STREAMS, _added),),
     keeps_all=True,
 )
 
@@ -79,7 +78,7 @@ def _remove(editor: Editor, edit: RemoveStream) -> None:
         editor.graph = editor.graph.without_streams([edit.name])
 
 
-def _removed(pair: PlanPair) -> Iterator[Edit]:
+def streams_removed(pair: PlanPair) -> Iterator[Edit]:
     """The streams that are gone, and those that are made again with other ends."""
     yield from (RemoveStream(name) for name in pair.streams_before if not pair.stays(name))
 
@@ -89,7 +88,6 @@ REMOVE_STREAM = EditKind(
     text=lambda edit: f"remove the stream `{edit.name}`",
     make=_remove,
     verbs=(Verb("remove-stream", "NAME", "remove a stream", RemoveStream),),
-    differences=(Difference(Step.REMOVE_STREAMS, _removed),),
 )
 
 
@@ -105,7 +103,7 @@ def _add_sink(editor: Editor, edit: AddSink) -> None:
     editor.graph = editor.graph.put_stream(replace(stream, sinks={**stream.sinks, **added}))
 
 
-def _sinks_added(pair: PlanPair) -> Iterator[Edit]:
+def sinks_added(pair: PlanPair) -> Iterator[Edit]:
     """The new sinks of streams that stay."""
     for name, stream in pair.streams_after.items():
         if pair.stays(name):
@@ -127,7 +125,6 @@ ADD_SINK = EditKind(
             lambda name, sink, port: AddSink(name, f"{sink}.{port}"),
         ),
     ),
-    differences=(Difference(Step.ADD_SINKS, _sinks_added),),
     keeps_all=True,
 )
 
@@ -146,7 +143,7 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
     editor.graph = editor.graph.put_stream(replace(stream, sinks=left))
 
 
-def _sinks_removed(pair: PlanPair) -> Iterator[Edit]:
+def sinks_removed(pair: PlanPair) -> Iterator[Edit]:
     """The sinks that streams which stay have no more."""
     for name, stream in pair.streams_after.items():
         if pair.stays(name):
@@ -168,5 +165,4 @@ REMOVE_SINK = EditKind(
             lambda name, sink, port: RemoveSink(name, f"{sink}.{port}"),
         ),
     ),
-    differences=(Difference(Step.REMOVE_SINKS, _sinks_removed),),
 )

@@ -19,12 +19,9 @@ from ridgeline.plan.build.port_attributes import (
 )
 from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
 from ridgeline.plan.change.kind import (
-    Difference,
     EditKind,
     IsSecret,
     ModuleOption,
-    OperatorDifference,
-    Step,
     Verb,
     Word,
     class_text,
@@ -82,7 +79,7 @@ def _set_property(editor: Editor, edit: SetProperty) -> None:
     editor.graph = editor.graph.put(replace(node, properties={**left, name: value}))
 
 
-def _property_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
+def property_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
     """The properties of an operator that differ; a replaced one has those of its new class."""
     if new.name in pair.replaced:
         return
@@ -106,7 +103,6 @@ SET_PROPERTY = EditKind(
         ),
     ),
     command=set_operator_property,
-    differences=(OperatorDifference(Step.SET_PROPERTIES, _property_differences),),
     target=lambda edit: ("property", edit.operator, edit.property),
     keeps_all=True,
     of_module=lambda edit: ModuleOption(edit.operator, edit.property, edit.value, is_property=True),
@@ -182,7 +178,7 @@ def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> Non
     editor.graph = editor.graph.put_stream(found.placed(value))
 
 
-def _application_differences(pair: PlanPair) -> Iterator[Edit]:
+def application_differences(pair: PlanPair) -> Iterator[Edit]:
     """The attributes of the application that differ."""
     if pair.old.window_seconds != pair.new.window_seconds:
         yield SetAttribute("", "window", pair.new.window_seconds)
@@ -191,7 +187,7 @@ def _application_differences(pair: PlanPair) -> Iterator[Edit]:
             yield SetAttribute("", name, pair.plain(name, name, value))
 
 
-def _attribute_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
+def attribute_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
     """The attributes that differ: of an operator, its ports and unifiers, if they follow no others."""
     name = new.name
     follow = [inherited_by_operator(plan.attributes) for plan in (pair.old, pair.new)]
@@ -260,10 +256,6 @@ SET_ATTRIBUTE = EditKind(
         ),
     ),
     command=set_operator_attribute,
-    differences=(
-        Difference(Step.SET_OF_APPLICATION, _application_differences),
-        OperatorDifference(Step.SET_ATTRIBUTES, _attribute_differences),
-    ),
     target=lambda edit: ("attribute", edit.operator, edit.attribute, edit.port, edit.unifier),
     keeps_all=True,
     of_module=_option_of_module,
@@ -341,7 +333,7 @@ def _repartition(editor: Editor, edit: Repartition) -> None:
     editor.graph = editor.graph.put(node.given("attribute", "", given))
 
 
-def _partition_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
+def partition_differences(pair: PlanPair, old: LogicalOperator, new: LogicalOperator) -> Iterator[Edit]:
     """The number of partitions, and what divides them."""
     count = new.attributes["partitions"]
     changes = count != old.attributes["partitions"] or (old.followed and not new.followed)
@@ -376,7 +368,6 @@ REPARTITION = EditKind(
         ),
     ),
     command=repartition,
-    differences=(OperatorDifference(Step.REPARTITION, _partition_differences),),
     target=lambda edit: (
         ("partitions", edit.operator) if edit.partitions is not None and not edit.partitioner else None
     ),
