@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 
@@ -23,10 +22,9 @@ def microseconds(peers: int) -> Mapping[str, float]:
 
     Raises RuntimeError if the other process does not answer.
     """
-    secret, clock = secrets.token_bytes(32), SystemClock()
-    stram = Sockets(Peer(STRAM, 1), secret, Listen(unix=False, host="127.0.0.1"), clock)
+    stram = Sockets(Peer(STRAM, 1), Listen(), SystemClock())
     others = multiprocessing.get_context("spawn").Process(
-        target=_answer, args=(stram.address, secret, peers), daemon=True
+        target=_answer, args=(stram.address, peers), daemon=True
     )
     others.start()
     try:
@@ -61,10 +59,10 @@ def _wait(network: Sockets, kind: type, count: int) -> None:
             raise RuntimeError(f"{count} of the other ends have not answered in {_PATIENCE_SECONDS:.0f} s")
 
 
-def _answer(address: str, secret: bytes, count: int) -> None:
+def _answer(address: str, count: int) -> None:
     """The other ends: each answers a frame by one as large as a report. Runs in a process of its own."""
     listen = Listen(unix=False)
-    networks = [Sockets(Peer(number, 0), secret, listen, SystemClock()) for number in range(count)]
+    networks = [Sockets(Peer(number, 0), listen, SystemClock()) for number in range(count)]
     for network in networks:
         network.connect(Peer(STRAM, 1), address)
     while True:

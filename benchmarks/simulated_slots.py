@@ -332,7 +332,7 @@ class SimulatedSlots:
     def check_alive(self) -> None:
         """Spark lives as long as the driver."""
 
-    def open_network(self, _secret: bytes) -> SimulatedNetwork:
+    def open_network(self) -> SimulatedNetwork:
         """STRAM's end."""
         return self.network
 

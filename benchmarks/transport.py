@@ -7,7 +7,6 @@ stays open.
 from __future__ import annotations
 
 import multiprocessing
-import secrets
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -81,9 +80,9 @@ def received(network: Network) -> Iterator[Received]:
                 yield event
 
 
-def serve_network(first: Connection, secret: bytes, listen: Listen) -> None:
+def serve_network(first: Connection, listen: Listen) -> None:
     """The other end."""
-    network = Sockets(THERE, secret, listen, SystemClock())
+    network = Sockets(THERE, listen, SystemClock())
     first.send(network.address)
     for event in received(network):
         pa.ipc.read_record_batch(pa.py_buffer(event.buffers[0]), SCHEMA)
@@ -91,9 +90,9 @@ def serve_network(first: Connection, secret: bytes, listen: Listen) -> None:
 
 
 def ours(of_round: Round, listen: Callable[[Path], Listen]) -> Figures:
-    secret = secrets.token_bytes(32)
-    with other_process(serve_network, secret, listen(of_round.folder)) as address:
-        network = Sockets(HERE, secret, Listen(), SystemClock())
+    there = listen(of_round.folder)
+    with other_process(serve_network, there) as address:
+        network = Sockets(HERE, Listen(certificate=there.certificate), SystemClock())
         network.connect(THERE, address)
         answers = received(network)
 
@@ -106,17 +105,13 @@ def ours(of_round: Round, listen: Callable[[Path], Listen]) -> Figures:
         return found
 
 
-def in_the_clear(_folder: Path) -> Listen:
-    return Listen(unix=False, host="127.0.0.1")
-
-
 def encrypted(folder: Path) -> Listen:
     """With a new certificate, which the command `openssl` makes."""
     chain, key = folder / "chain.pem", folder / "key.pem"
     new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-keyout", str(key)]
     command = ["openssl", "req", "-x509", *new_key, "-out", str(chain), "-subj", "/CN=ridgeline"]
     subprocess.run(command, check=True, capture_output=True)
-    return Listen(unix=False, host="127.0.0.1", certificate=Certificate.of_files(chain, key))
+    return Listen(unix=False, host="127.0.0.1", certificate=Certificate(chain.read_text(), key.read_text()))
 
 
 # Flight -----------------------------------------------------------------------------------------------------
@@ -158,13 +153,11 @@ BENCHMARKS = [
         title="transport: 100 rows from process to process and an answer; batches of 16 MB",
         contestants={
             "Unix socket": partial(ours, listen=lambda _folder: Listen()),
-            "TCP": partial(ours, listen=in_the_clear),
             "TLS": partial(ours, listen=encrypted),
             "Flight": flight,
         },
         goals=[
             Goal(figure=TRIP, of="Unix socket", against="Flight", at_most=0.6),
-            Goal(figure=TRIP, of="TCP", against="Flight", at_most=0.8),
             Goal(figure=RATE, of="Unix socket", against="Flight", at_least=0.8),
         ],
         budget_seconds=60,

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import secrets
 import time
 
 import pytest
@@ -11,7 +10,7 @@ from ridgeline import RidgelineError
 from ridgeline.api.support.sealed import seal, unseal
 from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.journal_record import Place
-from ridgeline.engine.exchange.connection import Handshake
+from ridgeline.engine.exchange.connection import hello, read_hello
 from ridgeline.engine.exchange.frames import FrameDecoder, encode
 from ridgeline.engine.exchange.network import Peer, RefusedError
 from ridgeline.engine.files.storage import MemoryStorage
@@ -54,18 +53,9 @@ def test_frames():
     attack("frames", [sample], 4_000, lambda data: list(FrameDecoder(1 << 20).feed(data)), RefusedError)
 
 
-def test_handshakes():
-    secret = secrets.token_bytes(32)
-    hello = Handshake(Peer(0), secret, bytes(32), Peer(1)).begin()
-
-    def take(data):
-        listening = Handshake(Peer(1), secret, bytes(32))
-        while data and listening.missing:
-            piece, data = data[: listening.missing], data[listening.missing :]
-            listening.feed(piece)
-        assert listening.peer is None
-
-    attack("handshakes", [hello + bytes(32)], 4_000, take, RefusedError)
+def test_hellos():
+    whole = hello(Peer(0), Peer(1))
+    attack("hellos", [whole], 4_000, lambda data: read_hello(data[: len(whole)]), RefusedError)
 
 
 def test_journals():

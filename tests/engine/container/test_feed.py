@@ -171,7 +171,7 @@ def test_a_task_calls_its_slot_once_it_has_rows_and_again_if_it_is_busy():
             assert wire.connected == []
             yield rows(value).to_pybytes()
 
-    task = FeedTask(5, 1, ((7,),), IPC, {7: (slot, "x")}, b"")
+    task = FeedTask(5, 1, ((7,),), IPC, {7: (slot, "x")})
     assert not Feeder(wire, task, 0, SteppingClock(), 0.0, 0).feed(messages())
     assert wire.connected == [slot, slot]
     [(to, fed)] = wire.sent

@@ -7,19 +7,15 @@ import pytest
 
 from ridgeline import RidgelineError
 from ridgeline.api.clock import SystemClock
+from ridgeline.engine.driver.slots import spark_slots
 from ridgeline.engine.driver.slots.spark_slots import (
-    CERTIFICATE,
-    KEY,
     PATIENCE,
     SparkSlots,
     StoppedWaitingError,
-    certificate_of,
     port_range,
 )
-from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.spark.cores import held_cores, hold_cores
 from ridgeline.testing import SteppingClock
-from support.engine.certificates import certificate_and_key
 from support.waiting import wait_until
 
 
@@ -53,15 +49,12 @@ class ArrivingExecutors:
 
 
 @pytest.fixture
-def slots(tmp_path):
+def slots(monkeypatch):
     """`slots(joins, master, clock, stop, **settings)`: a platform whose executors join at (second, cores)."""
-    chain, key = certificate_and_key()
-    (tmp_path / "chain.pem").write_text(chain)
-    (tmp_path / "key.pem").write_text(key)
+    monkeypatch.setattr(spark_slots, "make_certificate", lambda _jvm: None)  # there is no JVM
 
     def make(joins, master="yarn", clock=None, stop=None, **settings):
         given = {name.replace("_", "."): value for name, value in settings.items()}
-        given |= {CERTIFICATE: str(tmp_path / "chain.pem"), KEY: str(tmp_path / "key.pem")}
         clock = clock or SteppingClock()
         start = clock.monotonic()
         context = ArrivingExecutors(master, clock, [(start + at, cores) for at, cores in joins], given)
@@ -163,16 +156,3 @@ def test_ports_are_one_or_a_range(text, ports):
 def test_what_is_no_range_is_refused(text):
     with pytest.raises(RidgelineError, match=r"must be two ports; got `.*`; give them as `40000-40100`"):
         port_range(text)
-
-
-def test_a_certificate_is_read_from_the_files_that_are_named(tmp_path):
-    chain, key = certificate_and_key()
-    (tmp_path / "chain.pem").write_text(chain)
-    (tmp_path / "key.pem").write_text(key)
-
-    assert certificate_of(f"{tmp_path}/chain.pem", f"{tmp_path}/key.pem") == Certificate(chain, key)
-    assert certificate_of("", None) is None
-    with pytest.raises(RidgelineError, match=r"got `spark.ridgeline.slots.key` alone; give `.*` too"):
-        certificate_of("", "key.pem")
-    with pytest.raises(RidgelineError, match="are no certificate and its key; got: "):
-        certificate_of(f"{tmp_path}/chain.pem", f"{tmp_path}/missing.pem")

@@ -30,8 +30,7 @@ def heard():
 
 
 def test_a_driver_that_reads_nothing_is_not_sent_more_and_more():
-    secret = bytes(range(32))
-    stram, slot = (Sockets(peer, secret, Listen(), SystemClock()) for peer in (Peer(STRAM, 1), Peer(0)))
+    stram, slot = (Sockets(peer, Listen(), SystemClock()) for peer in (Peer(STRAM, 1), Peer(0)))
     try:
         slot.connect(stram.me, stram.address)
         there = []

@@ -1,17 +1,18 @@
 """A connection between two hosts whose network is cut: it outlives what is shorter than its timeout."""
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import asdict, replace
 
 import pytest
 
-from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import CUT, Lost, Received
 from support.crash.hosts import SOURCES, Hosts
-from support.engine.wire import MASTER, Wire
+from support.engine.wire import CERTIFICATE, MASTER, TLS, Wire
 from support.paths import SUPPORT
 from support.waiting import PATIENCE_SECONDS
 
@@ -26,14 +27,14 @@ class Ends:
 
     def __init__(self, hosts, wire):
         self.hosts, self.wire = hosts, wire
-        listen = Listen(unix=False, host=hosts.address)
+        listen = replace(TLS, host=hosts.address)
         self.network = wire.make(MASTER, listen, silent_seconds=SILENT_SECONDS)
         path = os.pathsep.join([str(SOURCES), str(SUPPORT.parent)])
         self.far = subprocess.Popen(
             [*hosts.entering("beta"), sys.executable, "-m", "support.engine.far_end", str(SILENT_SECONDS)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
-        self.far.stdin.write(f"{self.network.address}\n{wire.secret.hex()}\n")
+        self.far.stdin.write(f"{self.network.address}\n{json.dumps(asdict(CERTIFICATE))}\n")
         self.far.stdin.flush()
         wire.until(lambda: wire.opened(self.network), "the connection")
         self.peer = wire.opened(self.network)[0]

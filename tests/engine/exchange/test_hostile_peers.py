@@ -1,22 +1,23 @@
 """Attacks on a network's port: nothing gets in, nothing holds it up, and each is counted by its reason."""
 
-import secrets
+import contextlib
 import socket
+import ssl
 import struct
 from dataclasses import replace
 
 import pytest
 
-from ridgeline.engine.exchange.connection import Handshake
-from ridgeline.engine.exchange.network import Opened, Peer
+from ridgeline.engine.exchange.connection import hello
+from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.testing import SteppingClock
 from support.engine.between import Between
 from support.engine.certificates import certificate_and_key
-from support.engine.wire import MASTER, TCP, UNIX, Hostile, Wire, frame
+from support.engine.wire import MASTER, TLS, UNIX, Hostile, Wire, frame
 
 HEADER = struct.Struct("<4sHxxQ")
-BOTH = pytest.mark.parametrize("listen", [UNIX, TCP], ids=["unix", "tcp"])
+OTHERS = Certificate(*certificate_and_key())
 
 
 @pytest.fixture
@@ -58,7 +59,9 @@ def serves(wire, master, number=77):
     return True
 
 
-@BOTH
+@pytest.mark.parametrize(
+    ("listen", "reason"), [(UNIX, "malformed"), (TLS, "unauthenticated")], ids=["unix", "tls"]
+)
 @pytest.mark.parametrize(
     "data",
     [
@@ -66,67 +69,63 @@ def serves(wire, master, number=77):
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
         b"\0" * 100_000,
         b"RIDGELIN" + b"\xff" * 100,
-        frame(1, b"without a handshake"),
+        frame(1, b"without a hello"),
     ],
 )
-def test_garbage_is_refused(wire, listen, data):
+def test_garbage_is_refused(wire, listen, reason, data):
     master = wire.make(listen=listen)
     line = wire.dial(master)
     line.setblocking(False)
     line.send(data)
-    assert hung_up(wire, master, line) == b""
+    said = hung_up(wire, master, line)
 
-    assert master.refused["malformed"] == 1
+    assert not said or listen is TLS  # an alert
+    assert master.refused[reason] == 1
     assert wire.events[master] == []
     assert serves(wire, master)
 
 
-@BOTH
-def test_without_the_secret_nobody_gets_in(wire, listen):
-    master = wire.make(listen=listen)
-    line = wire.dial(master)
-    handshake = Handshake(Peer(0), secrets.token_bytes(32), secrets.token_bytes(32), MASTER)
-    line.sendall(handshake.begin() + secrets.token_bytes(32) + frame(1, b"a block"))
-    hung_up(wire, master, line)
-
-    assert master.refused["unauthenticated"] == 1
-    assert wire.events[master] == []
-
-
-def test_a_network_with_another_secret_learns_nothing_and_is_refused(wire):
-    master, stranger = wire.make(), wire.make(Peer(0), secret=secrets.token_bytes(32))
+@pytest.mark.guide("002", "Security")
+@pytest.mark.parametrize("certificate", [None, OTHERS], ids=["none", "another"])
+def test_without_the_certificate_nobody_gets_in_or_learns_anything(wire, certificate):
+    master, stranger = wire.make(listen=TLS), wire.make(Peer(0), replace(UNIX, certificate=certificate))
     stranger.connect(MASTER, master.address)
     stranger.send(MASTER, 1, b"what only the real one may read")
-    wire.until(lambda: wire.lost(stranger) and master.refused["unauthenticated"], "both to refuse")
+    between = Between(wire, master.address, certificate or OTHERS)  # it takes the certificate of STRAM
+    slot = wire.make(Peer(1))
+    slot.connect(MASTER, between.address)
+    slot.send(MASTER, 1, b"nobody else's business")
+    wire.until(lambda: between.pass_on() and wire.lost(slot) and wire.lost(stranger), "both to refuse")
+    wire.until(lambda: master.refused["unauthenticated"], "STRAM to refuse", master)
 
     assert wire.lost(stranger) == [(MASTER, "unauthenticated")]
+    assert wire.lost(slot) == [(MASTER, "unauthenticated")]
     assert wire.events[master] == []
+    assert b"nobody else's" not in between.passed
+    between.close()
 
 
-def test_a_recorded_conversation_neither_has_the_secret_nor_opens_anything(wire):
-    master = wire.make()
-    slot = Hostile(wire, master, Peer(0)).open()
-    slot.say(frame(1, b"a block"))
-    wire.until(lambda: wire.received(master), "the block", master)
-    for said in (slot.said, slot.heard):
-        assert all(wire.secret[begin : begin + 8] not in said for begin in range(0, 32, 8))
+def test_who_takes_any_certificate_and_shows_none_is_refused(wire):
+    master = wire.make(listen=TLS)
+    between = Between(wire, master.address, OTHERS)
+    line = socket.create_connection(("127.0.0.1", int(between.address.rpartition(":")[2])))
+    line = ssl._create_unverified_context().wrap_socket(line, do_handshake_on_connect=False)
+    line.setblocking(False)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        line.do_handshake()
+    wire.until(lambda: between.pass_on() and master.refused["unauthenticated"], "STRAM to refuse", master)
+    line.close()
+    between.close()
 
-    line = wire.dial(master)
-    line.sendall(slot.said)
-    hung_up(wire, master, line)
-
-    assert master.refused["unauthenticated"] == 1
-    assert wire.received(master) == [(1, b"a block", [])]
-    assert wire.opened(master) == [Peer(0)]
+    assert wire.events[master] == []
 
 
 def test_who_says_nothing_or_dribbles_is_let_wait_only_so_long(wire):
     clock = SteppingClock()
-    master = wire.make(clock=clock, handshake_seconds=10.0)
+    master = wire.make(clock=clock, hello_seconds=10.0)
     silent, slow = wire.dial(master), wire.dial(master)
-    hello = Hostile(wire, master, Peer(0)).handshake.begin()
     for number in range(11):
-        slow.sendall(hello[number : number + 1])
+        slow.sendall(hello(Peer(0), MASTER)[number : number + 1])
         wire.poll(master)
         assert not any(master.refused.values())
         clock.advance(0.9)
@@ -136,36 +135,35 @@ def test_who_says_nothing_or_dribbles_is_let_wait_only_so_long(wire):
     hung_up(wire, master, silent)
     hung_up(wire, master, slow)
 
-    assert master.refused["late"] == 3  # and the one that only lent its hello
+    assert master.refused["late"] == 2
     assert wire.events[master] == []
 
 
 def test_who_has_said_all_is_not_late_while_this_end_does_not_poll(wire):
     clock = SteppingClock()
-    master = wire.make(clock=clock, handshake_seconds=10.0)
+    master = wire.make(clock=clock, hello_seconds=10.0)
     slot = Hostile(wire, master, Peer(0))
-    slot.say(slot.handshake.begin())
-    answer = slot.handshake.feed(slot.hear(slot.handshake.missing))
+    slot.say(slot.hello[:9])
     clock.advance(1000.0)  # in a callback
     wire.poll(master)
     clock.advance(1000.0)
-    slot.say(answer)
+    slot.say(slot.hello[9:])
     wire.until(lambda: wire.opened(master), "the slot", master)
 
     assert not any(master.refused.values())
 
 
-def test_who_hangs_up_in_the_handshake_is_counted(wire):
+def test_who_hangs_up_before_the_hello_or_calls_another_is_counted(wire):
     master = wire.make()
-    hello = Handshake(Peer(0), bytes(32), bytes(32), MASTER).begin()
-    for said in (b"", hello[:20], hello):
+    for said in (b"", hello(Peer(0), MASTER)[:20], hello(Peer(0), Peer(1))):
         line = wire.dial(master)
         line.sendall(said)
         wire.poll(master)
         line.close()
     wire.until(lambda: sum(master.refused.values()) == 3, "the count", master)
 
-    assert (master.refused["unauthenticated"], master.refused["malformed"]) == (2, 1)
+    assert master.refused["unauthenticated"] == 3
+    assert wire.events[master] == []
 
 
 @pytest.mark.parametrize("half", [socket.SHUT_WR, socket.SHUT_RD])
@@ -284,61 +282,20 @@ def test_strangers_use_no_more_memory_than_their_number(wire):
 # TLS --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def certificate():
-    return Certificate(*certificate_and_key())
-
-
-def test_a_port_with_tls_takes_nothing_in_the_clear(wire, certificate):
-    master = wire.make(listen=replace(TCP, certificate=certificate))
-    line = wire.dial(master)
-    line.sendall(Handshake(Peer(0), wire.secret, bytes(32), MASTER).begin())
-    hung_up(wire, master, line)
-
-    slot = wire.make(Peer(0))
-    slot.connect(MASTER, master.address.replace("tls:", "tcp:"))
-    wire.until(lambda: wire.lost(slot), "the loss")
-
-    assert master.refused["malformed"] == 2
-    assert wire.opened(master) == []
-
-
-def test_what_goes_by_tls_cannot_be_read_on_the_way(wire, certificate):
-    master = wire.make(listen=replace(TCP, certificate=certificate))
+@pytest.mark.guide("002", "RPC Protocol")
+def test_what_goes_by_tls_cannot_be_read_on_the_way_nor_said_again(wire):
+    master = wire.make(listen=TLS)
     slot = wire.make(Peer(0))
     between = Between(wire, master.address)
     slot.connect(MASTER, between.address)
     slot.send(MASTER, 1, b"nobody else's business")
     wire.until(lambda: between.pass_on() and wire.received(master), "the frame")
+    line = wire.dial(master)
+    line.sendall(between.said)
+    hung_up(wire, master, line)
 
     assert wire.received(master) == [(1, b"nobody else's business", [])]
     assert b"nobody else's" not in between.passed
     assert len(between.passed) > 100
+    assert master.refused["unauthenticated"] == 1
     between.close()
-
-
-def test_who_stands_between_with_a_certificate_of_its_own_is_found_out(wire, certificate):
-    master = wire.make(listen=replace(TCP, certificate=certificate))
-    slot = wire.make(Peer(0))
-    between = Between(wire, master.address, Certificate(*certificate_and_key()))
-    slot.connect(MASTER, between.address)
-    slot.send(MASTER, 1, b"nobody else's business")
-    wire.until(lambda: between.pass_on() and wire.lost(slot), "the loss")
-
-    assert wire.lost(slot) == [(MASTER, "unauthenticated")]
-    assert wire.events[master] == []
-    assert b"nobody else's" not in between.passed
-    between.close()
-
-
-def test_each_end_may_have_a_certificate_of_its_own(wire):
-    ends = [
-        wire.make(Peer(number), replace(TCP, certificate=Certificate(*certificate_and_key())))
-        for number in range(3)
-    ]
-    ends[2].connect(Peer(0), ends[0].address)
-    ends[2].connect(Peer(1), ends[1].address)
-    ends[1].connect(Peer(0), ends[0].address)
-    wire.until(lambda: all(len(wire.opened(end)) == 2 for end in ends), "all to know all")
-
-    assert all(type(event) is Opened for end in ends for event in wire.events[end])

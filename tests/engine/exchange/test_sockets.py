@@ -16,27 +16,20 @@ import pytest
 
 from ridgeline import RidgelineError, SystemClock
 from ridgeline.engine.exchange import address
-from ridgeline.engine.exchange.address import TcpWay, own_address, targets, ways_of
+from ridgeline.engine.exchange.address import TlsWay, own_address, targets, ways_of
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.exchange.tls import Certificate
-from support.engine.certificates import certificate_and_key
-from support.engine.wire import MASTER, TCP, UNIX, Hostile, Wire, frame
+from support.engine.wire import MASTER, TLS, UNIX, Hostile, Wire, frame
 from support.waiting import PATIENCE_SECONDS
 
 LARGE = bytes(range(256)) * (4 << 12)
 """4 MiB: more than the operating system takes at once."""
 
 
-@pytest.fixture(scope="module")
-def certificate():
-    return Certificate(*certificate_and_key())
-
-
-@pytest.fixture(params=["unix", "tcp", "tls"])
-def listen(request, certificate):
-    return {"unix": UNIX, "tcp": TCP, "tls": replace(TCP, certificate=certificate)}[request.param]
+@pytest.fixture(params=["unix", "tls"])
+def listen(request):
+    return {"unix": UNIX, "tls": TLS}[request.param]
 
 
 @pytest.fixture
@@ -202,12 +195,12 @@ def test_a_peer_may_come_again_and_its_older_connection_is_over(wire, listen):
 
 
 def test_the_first_way_that_works_is_taken(wire, tmp_path):
-    both = wire.make(listen=Listen(host="127.0.0.1"))
-    unix, tcp = both.address.split(",")
+    both = wire.make(listen=replace(TLS, unix=True))
+    unix, tls = both.address.split(",")
     slot = wire.make(Peer(0))
     stale = tmp_path / "stale"
     stale.touch()
-    slot.connect(MASTER, f"unix:/nowhere/s,unix:{stale},tcp:host.invalid:1,tcp:127.0.0.1:1,{tcp}")
+    slot.connect(MASTER, f"unix:/nowhere/s,unix:{stale},tls:host.invalid:1,tls:127.0.0.1:1,{tls}")
     wire.until(lambda: wire.opened(both), "the connection")
 
     assert unix.startswith("unix:")
@@ -218,8 +211,8 @@ def test_the_first_way_that_works_is_taken(wire, tmp_path):
     ("address", "reason", "detail"),
     [
         ("unix:/nowhere/s", "nobody listens", "nothing of `unix:/nowhere/s` is seen from this host"),
-        ("tcp:127.0.0.1:1", "nobody listens", "127.0.0.1:1: Connection refused"),
-        ("tcp:host.invalid:1", "unreachable", "tcp:host.invalid:1: Name or service not known"),
+        ("tls:127.0.0.1:1", "nobody listens", "127.0.0.1:1: Connection refused"),
+        ("tls:host.invalid:1", "unreachable", "tls:host.invalid:1: Name or service not known"),
     ],
 )
 def test_a_peer_that_cannot_be_reached_is_lost(wire, address, reason, detail):
@@ -235,7 +228,7 @@ def test_a_peer_that_cannot_be_reached_is_lost(wire, address, reason, detail):
 
 
 @pytest.mark.parametrize(
-    "address", ["", "unix:", "tcp:host", "tcp:host:0", "udp:host:1", "tcp:host:70000", ","]
+    "address", ["", "unix:", "tls:host", "tls:host:0", "tcp:host:1", "tls:host:70000", ","]
 )
 def test_what_is_no_address_is_refused(wire, address):
     with pytest.raises(ValueError, match=r"is no address; got `.*`; give `unix:/path`"):
@@ -255,7 +248,7 @@ def test_another_peer_at_the_address_is_not_taken_for_the_one(wire, listen):
 
 
 def test_the_socket_lies_in_a_folder_of_its_owner_which_goes_with_it(tmp_path):
-    network = Sockets(MASTER, bytes(32), Listen(folder=str(tmp_path)), SystemClock())
+    network = Sockets(MASTER, Listen(folder=str(tmp_path)), SystemClock())
     (folder,) = tmp_path.iterdir()
     mode = stat.S_IMODE(folder.stat().st_mode)
     network.close()
@@ -276,37 +269,20 @@ def test_in_a_folder_with_too_long_a_path_is_no_socket_but_there_is_one(wire, tm
 def test_a_folder_that_is_not_there_is_an_error():
     missing = Path(tempfile.gettempdir(), uuid.uuid4().hex[:8])  # another folder is taken for a long name
     with pytest.raises(RidgelineError, match=r"no Unix socket can be made in .*; name another folder by"):
-        Sockets(MASTER, bytes(32), Listen(folder=str(missing)), SystemClock())
+        Sockets(MASTER, Listen(folder=str(missing)), SystemClock())
 
 
 def test_a_port_of_the_range_is_taken_and_a_full_range_is_an_error(wire, tmp_path):
-    first = wire.make(listen=TCP)
+    first = wire.make(listen=TLS)
     port = int(first.address.rpartition(":")[2])
-    taken = replace(TCP, ports=(port, port))
+    taken = replace(TLS, ports=(port, port))
     with pytest.raises(RidgelineError, match=rf"no port of {port} to {port} can be bound on `127.0.0.1`"):
         wire.make(listen=replace(taken, unix=True, folder=str(tmp_path)))
     assert list(tmp_path.iterdir()) == []  # nothing is left of what could be made
-    second = wire.make(listen=replace(TCP, ports=(port, port + 50), advertised="a-name"))
+    second = wire.make(listen=replace(TLS, ports=(port, port + 50), advertised="a-name"))
 
-    assert second.address.startswith("tcp:a-name:")
+    assert second.address.startswith("tls:a-name:")
     assert port < int(second.address.rpartition(":")[2]) <= port + 50
-
-
-def test_a_certificate_needs_its_own_key(tmp_path):
-    chain, key = certificate_and_key()
-    _, other = certificate_and_key()
-    _, closed = certificate_and_key("a password")
-    files = {name: tmp_path / name for name in ("chain", "key", "other", "closed")}
-    for name, text in (("chain", chain), ("key", key), ("other", other), ("closed", closed)):
-        files[name].write_text(text)
-
-    assert Certificate.of_files(files["chain"], files["key"]) == Certificate(chain, key)
-    assert "PRIVATE" not in repr(Certificate(chain, key))
-    for name in ("other", "closed", "chain", "missing"):
-        with pytest.raises(
-            RidgelineError, match=r"are no certificate and its key; got: .*; give two files in"
-        ):
-            Certificate.of_files(files["chain"], files.get(name, Path(tmp_path, name)))
 
 
 def test_descriptors_are_given_back(listen):
@@ -321,7 +297,7 @@ def test_descriptors_are_given_back(listen):
     before = descriptors()
     mine = Wire()
     master, slot = mine.pair(listen)
-    slot.connect(Peer(9), "tcp:127.0.0.1:1")
+    slot.connect(Peer(9), "tls:127.0.0.1:1")
     master.send(slot.me, 1, b"", [LARGE])
     mine.close()
 
@@ -375,7 +351,7 @@ UNKNOWN = "no-such-host.invalid"
 def test_a_peer_whose_name_is_not_known_is_reached_by_its_address():
     wire = Wire()
     try:
-        listen = Listen(unix=False, host="127.0.0.1", advertised=UNKNOWN, also="127.0.0.1")
+        listen = replace(TLS, advertised=UNKNOWN, also="127.0.0.1")
         master, slot = wire.make(listen=listen), wire.make(Peer(0))
         assert [way.host for way in ways_of(master.address)] == [UNKNOWN, "127.0.0.1"]
         slot.connect(MASTER, master.address)
@@ -387,21 +363,21 @@ def test_a_peer_whose_name_is_not_known_is_reached_by_its_address():
 def test_what_is_bound_to_all_addresses_names_none_of_them():
     wire = Wire()
     try:
-        made = wire.make(listen=Listen(unix=False, host="0.0.0.0", advertised="localhost"))
+        made = wire.make(listen=replace(TLS, host="0.0.0.0", advertised="localhost"))
         assert [way.host for way in ways_of(made.address)] == ["localhost"]
     finally:
         wire.close()
 
 
 def test_the_address_for_others_is_the_one_that_reaches_them():
-    assert own_address(TcpWay("127.0.0.1", 4040)) == "127.0.0.1"
-    assert own_address(TcpWay(UNKNOWN, 4040)) is None
+    assert own_address(TlsWay("127.0.0.1", 4040)) == "127.0.0.1"
+    assert own_address(TlsWay(UNKNOWN, 4040)) is None
 
 
 def test_a_name_that_is_not_known_any_more_stands_for_what_it_was(monkeypatch):
-    found = targets(TcpWay("localhost", 4040))
+    found = targets(TlsWay("localhost", 4040))
     assert found
     monkeypatch.setitem(address._known, UNKNOWN, address._known["localhost"])
-    assert targets(TcpWay(UNKNOWN, 4040)) == found
+    assert targets(TlsWay(UNKNOWN, 4040)) == found
     with pytest.raises(OSError, match=r"not known|resolution|not found"):
-        targets(TcpWay("another-host.invalid", 4040))
+        targets(TlsWay("another-host.invalid", 4040))

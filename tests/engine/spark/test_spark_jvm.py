@@ -34,7 +34,7 @@ def test_each_certificate_is_a_new_one_that_others_can_read(spark_context):
     read = x509.load_pem_x509_certificate(one.chain.encode())
     read.verify_directly_issued_by(read)
 
-    assert one.digest != other.digest
+    assert one.chain != other.chain
     assert one.key != other.key
     assert read.subject.rfc4514_string() == "CN=ridgeline"
     assert read.signature_hash_algorithm.name == "sha256"

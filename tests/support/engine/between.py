@@ -3,7 +3,7 @@
 import socket
 import ssl
 
-from ridgeline.engine.exchange.tls import caller_context, listener_context
+from ridgeline.engine.exchange.tls import contexts
 
 
 class Between:
@@ -11,11 +11,15 @@ class Between:
 
     def __init__(self, wire, address, certificate=None):
         self.passed = b""
+        self.said = b""
+        """What the caller said of it."""
         self._port = int(address.rpartition(":")[2])
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self.address = f"tls:127.0.0.1:{self._listener.getsockname()[1]}"
-        self._contexts = None if certificate is None else (listener_context(certificate), caller_context())
+        self._contexts = None if certificate is None else contexts.__wrapped__(certificate)
+        for context in self._contexts or ():
+            context.verify_mode = ssl.CERT_NONE
         self._ends = ()
 
     def pass_on(self):
@@ -46,6 +50,7 @@ class Between:
                 data = b""
             if data:
                 self.passed += data
+                self.said += data if source is self._ends[0] else b""
                 target.send(data)
             else:
                 self.close()

@@ -18,7 +18,7 @@ def slot(text, attempt):
     """What `slot_task.serve` does in a Spark task."""
     task = pickle.loads(base64.b64decode(text))
     me = Peer(task.slot, task.first_attempt + attempt)
-    network = Sockets(me, task.secret, task.listen, SystemClock())
+    network = Sockets(me, task.listen, SystemClock())
     try:
         network.connect(Peer(STRAM, task.epoch), task.stram)
         join(network, Peer(STRAM, task.epoch), attempt).serve()

@@ -190,8 +190,8 @@ class ProcessSlots:
     def check_alive(self):
         pass
 
-    def open_network(self, secret):
-        return Sockets(Peer(STRAM, self._epoch), secret, Listen(), SystemClock())
+    def open_network(self):
+        return Sockets(Peer(STRAM, self._epoch), Listen(), SystemClock())
 
     def open_jobs(self, task, _describe, _need, wake):
         self.jobs = ProcessJobs(self._target, task, wake, self.places)

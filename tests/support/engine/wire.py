@@ -1,39 +1,38 @@
 """Several networks in one process, and hostile ends of connections that speak byte by byte."""
 
 import contextlib
-import secrets
 import socket
 import time
 from dataclasses import replace
 
 from ridgeline import SystemClock
-from ridgeline.engine.exchange.address import TcpWay, ways_of
-from ridgeline.engine.exchange.connection import Handshake
+from ridgeline.engine.exchange.address import TlsWay, ways_of
+from ridgeline.engine.exchange.connection import hello
 from ridgeline.engine.exchange.frames import encode
 from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.tls import Certificate
+from support.engine.certificates import certificate_and_key
 from support.waiting import PATIENCE_SECONDS
 
 MASTER = Peer(STRAM, 1)
-UNIX = Listen()
-TCP = Listen(unix=False, host="127.0.0.1")
+CERTIFICATE = Certificate(*certificate_and_key())
+UNIX = Listen(certificate=CERTIFICATE)
+TLS = Listen(unix=False, host="127.0.0.1", certificate=CERTIFICATE)
 
 
 class Wire:
     """Networks of one application; `events` has what each was given by `poll`."""
 
     def __init__(self):
-        self.secret = secrets.token_bytes(32)
         self.events = {}
         self._frames = {}
         self._stack = contextlib.ExitStack()
 
-    def make(self, me=MASTER, listen=UNIX, secret=None, clock=None, **limits):
-        network = Sockets(
-            me, secret or self.secret, listen, clock or SystemClock(), replace(Limits(), **limits)
-        )
+    def make(self, me=MASTER, listen=UNIX, clock=None, **limits):
+        network = Sockets(me, listen, clock or SystemClock(), replace(Limits(), **limits))
         self.events[network], self._frames[network] = [], []
         self._stack.callback(network.close, 0.0)
         return network
@@ -77,7 +76,7 @@ class Wire:
     def dial(self, network):
         """A plain socket that is connected to a network, nothing said yet."""
         (way,) = ways_of(network.address)
-        is_tcp = isinstance(way, TcpWay)
+        is_tcp = isinstance(way, TlsWay)
         line = self._stack.enter_context(socket.socket(socket.AF_INET if is_tcp else socket.AF_UNIX))
         line.settimeout(PATIENCE_SECONDS)
         line.connect((way.host, way.port) if is_tcp else way.path)
@@ -88,28 +87,22 @@ class Wire:
 
 
 class Hostile:
-    """One that knows the secret, then does as it likes with its socket; the network is polled meanwhile."""
+    """One at a Unix socket, which does as it likes after its hello; the network is polled meanwhile."""
 
-    def __init__(self, wire, network, me, secret=None):
+    def __init__(self, wire, network, me):
         self._wire = wire
         self._network = network
         self.line = wire.dial(network)
-        self.said = b""
-        self.heard = b""
-        self.handshake = Handshake(me, secret or wire.secret, secrets.token_bytes(32), network.me)
+        self.hello = hello(me, network.me)
 
     def open(self):
-        """Go through the handshake."""
-        self.say(self.handshake.begin())
-        while self.handshake.missing:
-            self.say(self.handshake.feed(self.hear(self.handshake.missing)))
-        self._wire.until(
-            lambda: self.handshake.peer and self._wire.opened(self._network), "the handshake", self._network
-        )
+        """Say hello, and hear it."""
+        self.say(self.hello)
+        self.hear(len(self.hello))
+        self._wire.until(lambda: self._wire.opened(self._network), "the hello", self._network)
         return self
 
     def say(self, data):
-        self.said += data
         self.line.setblocking(False)
         while data:
             with contextlib.suppress(BlockingIOError):
@@ -125,7 +118,6 @@ class Hostile:
                 found += data
             else:
                 break
-        self.heard += found
         return found
 
     def _some(self, count):

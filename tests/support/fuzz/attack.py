@@ -18,15 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ridgeline.engine.exchange.address import TcpWay, ways_of
-from ridgeline.engine.exchange.connection import Handshake
+from ridgeline.engine.exchange.address import TlsWay, ways_of
+from ridgeline.engine.exchange.connection import hello
 from ridgeline.engine.exchange.frames import encode
-from ridgeline.engine.exchange.network import STRAM, Peer, RefusedError
+from ridgeline.engine.exchange.network import STRAM, Peer
+from ridgeline.engine.exchange.tls import Certificate, contexts
 from support.mutating import mutated
 from support.waiting import PATIENCE_SECONDS
 
 BASE = "/ws/v2/stram"
-HELLO = struct.Struct("<8sHiI32s")
 _TESTS = Path(__file__).parents[2]
 _LINGERING = 40
 """Connections of one kind that are left open in the middle, and so are ended by the victim."""
@@ -52,10 +52,9 @@ class Victim:
         line = self.process.stdout.readline()
         assert line, (folder / "stderr").read_text()[-4000:]
         self.told: dict[str, Any] = json.loads(line)
-        self.secret = bytes.fromhex(self.told["secret"])
+        self.certificate = Certificate(self.told["chain"], self.told["key"])
         (way,) = ways_of(self.told["stram"])
-        assert isinstance(way, TcpWay)
-        assert way.tls
+        assert isinstance(way, TlsWay)
         self.stram = way.port
         self.pids = [self.process.pid, *self.told["slots"].values()]
         self.slots = {slot: self._listens(pid) for slot, pid in self.told["slots"].items()}
@@ -121,9 +120,9 @@ class Attack:
         samples: list[bytes],
         open_line: Callable[[], socket.socket],
         *,
-        proved: Callable[[socket.socket], None] | None = None,
+        introduced: Callable[[socket.socket], None] | None = None,
     ) -> None:
-        self.name, self._samples, self._open, self._proved = name, samples, open_line, proved
+        self.name, self._samples, self._open, self._introduced = name, samples, open_line, introduced
         self._lingering: list[socket.socket] = []
         self.sent: Counter[str] = Counter()
 
@@ -134,7 +133,7 @@ class Attack:
             try:
                 self._one(data, chance)
                 self.sent["inputs"] += 1
-            except (OSError, ssl.SSLError, RefusedError) as error:
+            except (OSError, ssl.SSLError) as error:
                 self.sent["inputs"] += 1
                 self.sent[type(error).__name__] += 1
         for line in self._lingering:
@@ -144,8 +143,8 @@ class Attack:
         line = self._open()
         try:
             line.settimeout(5.0)
-            if self._proved is not None:
-                self._proved(line)
+            if self._introduced is not None:
+                self._introduced(line)
             how = chance.randrange(20)
             if how == 0:  # in pieces
                 for at in range(0, min(len(data), 2000), 200):
@@ -196,11 +195,11 @@ def requests(token: str) -> list[bytes]:
     ]  # fmt: skip
 
 
-def hellos(victim: Victim) -> list[bytes]:
+def hellos() -> list[bytes]:
     """What slots say first, with and without what follows."""
-    hello = HELLO.pack(b"RIDGELIN", 1, 0, 0, os.urandom(32))
     frames = b"".join(b"".join(encode(kind, b"head", [bytes(64)] * 2)) for kind in range(4))
-    return [hello, hello + os.urandom(32) + frames, HELLO.pack(b"RIDGELIN", 1, STRAM, 1, victim.secret)]
+    said = hello(Peer(0), Peer(STRAM, 1))
+    return [said, said + frames, hello(Peer(STRAM, 1), Peer(0))]
 
 
 def hello_of_tls() -> bytes:
@@ -219,20 +218,12 @@ def frames() -> list[bytes]:
     return [*whole, b"".join(whole)]
 
 
-def prove(secret: bytes, line: socket.socket) -> None:
-    """Prove the knowledge of the secret, as a slot that the application does not have. In the clear."""
-    chance = random.SystemRandom()
-    mine = Peer(chance.randrange(1000, 2**31 - 1), 0)
-    nonce = os.urandom(32)
-    line.sendall(HELLO.pack(b"RIDGELIN", 1, *mine, nonce))
-    answer = b""
-    while len(answer) < HELLO.size + 32 and (data := line.recv(HELLO.size + 32 - len(answer))):
-        answer += data
-    if len(answer) < HELLO.size:
+def introduce(slot: int, line: socket.socket) -> None:
+    """Say hello to a slot, as one that the application does not have."""
+    mine = Peer(random.SystemRandom().randrange(1000, 2**31 - 1), 0)
+    line.sendall(hello(mine, Peer(slot)))
+    if not line.recv(1 << 10):
         raise ConnectionError("it hung up")
-    _, _, slot, attempt, _ = HELLO.unpack(answer[: HELLO.size])
-    handshake = Handshake(mine, secret, nonce, Peer(slot, attempt))
-    line.sendall(handshake.feed(answer))
 
 
 def dial(port: int) -> socket.socket:
@@ -240,10 +231,9 @@ def dial(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), 10.0)
 
 
-def dial_tls(port: int) -> socket.socket:
-    """The same, within TLS."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+def dial_tls(port: int, certificate: Certificate | None = None) -> socket.socket:
+    """The same, within TLS; `certificate`: the application's."""
+    context = contexts(certificate).connects if certificate else ssl._create_unverified_context()
     line = dial(port)
     line.settimeout(5.0)
     try:
@@ -255,21 +245,22 @@ def dial_tls(port: int) -> socket.socket:
 
 def attacks(victim: Victim) -> list[tuple[float, Attack]]:
     """All attacks, with the share of the inputs of each."""
-    told, secret = victim.told, victim.secret
-    http, hello = requests(told["token"]), hellos(victim)
+    told = victim.told
+    http, said = requests(told["token"]), hellos()
     tls = [hello_of_tls(), hello_of_tls() + b"".join(http[:1])]
     web, web_tls, stram = told["web"], told["web_tls"], victim.stram
-    first, second = list(victim.slots.values())[:2]
+    (slot, first), (_, second) = list(victim.slots.items())[:2]
     lines = ["a line\n", "wörter\r\n" * 20, '{"a": 1}\n' * 50]
     return [
         (0.46, Attack("web", http, lambda: dial(web))),
         (0.04, Attack("web, TLS", http, lambda: dial_tls(web_tls))),
         (0.10, Attack("web, broken TLS", [*tls, *http[:2]], lambda: dial(web_tls))),
-        (0.05, Attack("STRAM, broken TLS", [*tls, *hello], lambda: dial(stram))),
-        (0.02, Attack("STRAM", hello, lambda: dial_tls(stram))),
-        (0.07, Attack("slot 0", hello, lambda: dial(first))),
-        (0.07, Attack("slot 1", hello, lambda: dial(second))),
-        (0.03, Attack("slot, with the secret", frames(), lambda: dial(first), proved=partial(prove, secret))),
+        (0.05, Attack("STRAM, broken TLS", [*tls, *said], lambda: dial(stram))),
+        (0.02, Attack("STRAM", said, lambda: dial_tls(stram))),
+        (0.07, Attack("slot, broken TLS", [*tls, *said], lambda: dial(second))),
+        (0.07, Attack("slot, hellos", said, lambda: dial_tls(first, victim.certificate))),
+        (0.03, Attack("slot", frames(), lambda: dial_tls(first, victim.certificate),
+                      introduced=partial(introduce, int(slot)))),
         (0.16, Attack("lines", [one.encode() for one in lines], lambda: dial(told["lines"]))),
     ]  # fmt: skip
 

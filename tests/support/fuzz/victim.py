@@ -1,7 +1,7 @@
 """An application with all ports that Ridgeline listens on, for tests that attack them.
 
-`python -m support.fuzz.victim FOLDER`: STRAM speaks TLS, its slots in the clear, the web service both, and an
-operator takes lines. It prints a line of JSON once it runs, and ends in order when its standard input does.
+`python -m support.fuzz.victim FOLDER`: STRAM and its slots speak TLS, the web service in the clear too, and
+an operator takes lines. It prints a line of JSON once it runs, and ends in order when its standard input does.
 All is the engine's own but Spark, for which processes stand in.
 """
 
@@ -12,6 +12,7 @@ import logging
 import sys
 import tempfile
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ from support.engine.slot_platform import ProcessSlots, run_in_processes
 from support.ports import free_port
 from support.service.certificates import Authority
 
-CLEAR = Listen(unix=False, host="127.0.0.1")
+CERTIFICATE = Certificate(*certificate_and_key())
 TOKEN = "the-token-of-a-user-0123456789"
 
 
@@ -93,7 +94,6 @@ class Watched:
     def __init__(self, folder: Path, lines: int) -> None:
         self.watch = Watch(SystemClock().wall)
         self.folder, self.lines = folder, lines
-        self.secret = b""
         self.said = False
         self.stram = ""
         self.joined: dict[int, int] = {}
@@ -129,21 +129,19 @@ class Watched:
             "lines": self.lines,
             "stram": self.stram,
         }
-        print(json.dumps({**ports, "slots": self.joined, "secret": self.secret.hex(), "token": TOKEN}))
+        print(json.dumps({**ports, "slots": self.joined, **asdict(CERTIFICATE), "token": TOKEN}))
         sys.stdout.flush()
 
 
 class Places(ProcessSlots):
-    """Slots that listen on ports. `watched` gets the secret and STRAM's address."""
+    """Slots that listen on ports. `watched` gets STRAM's address."""
 
-    listen = CLEAR
+    listen = Listen(unix=False, host="127.0.0.1", certificate=CERTIFICATE)
     watched: Watched
-    certificate: Certificate
 
-    def open_network(self, secret: bytes) -> Sockets:
-        listen = Listen(unix=False, host="127.0.0.1", certificate=self.certificate)
-        network = Sockets(Peer(STRAM, self._epoch), secret, listen, SystemClock())
-        self.watched.secret, self.watched.stram = secret, network.address
+    def open_network(self) -> Sockets:
+        network = Sockets(Peer(STRAM, self._epoch), self.listen, SystemClock())
+        self.watched.stram = network.address
         return network
 
 
@@ -152,8 +150,7 @@ def main(folder: str) -> int:
     logging.basicConfig(filename=f"{folder}/log", level=logging.INFO)
     lines = free_port()
     watched = Watched(Path(folder), lines)
-    certificate, key = certificate_and_key()
-    Places.watched, Places.certificate = watched, Certificate(certificate, key)
+    Places.watched = watched
     slot_platform.ProcessSlots = Places  # type: ignore[misc]
     stop = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()

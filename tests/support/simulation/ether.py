@@ -23,7 +23,6 @@ from support.simulation.process import Process
 if TYPE_CHECKING:
     from support.simulation.world import World
 
-_SECRET = b"of all simulated applications"
 _BUFFER_BYTES = 4096
 """So much is on its way at most; more is not taken."""
 _WHOLE = 0.7
@@ -245,7 +244,7 @@ class Endpoint(sockets.Sockets):
         """So many of the next calls are not answered."""
         self.poller: _Poller
         self.works()
-        super().__init__(me, _SECRET, Listen(), process.world.clock)
+        super().__init__(me, Listen(), process.world.clock)
 
     def works(self) -> None:
         _working[:] = [self]

@@ -145,7 +145,7 @@ class Platform:
     def check_alive(self) -> None:
         """It lives as long as the driver."""
 
-    def open_network(self, secret: bytes) -> Network:
+    def open_network(self) -> Network:
         return self._network
 
     def open_jobs(

@@ -1,6 +1,6 @@
 """STRAM's half of heartbeats: the last one of each worker, and a bounded report of what is refused.
 
-They come on connections that have proved the application's secret, as reports do, so they are not checked.
+They come on connections of the application, as reports do, so they are not checked.
 """
 
 from __future__ import annotations

@@ -20,23 +20,22 @@ class UnixWay(NamedTuple):
         return f"unix:{quote(self.path)}"
 
 
-class TcpWay(NamedTuple):
-    """A port of a host; `tls`: it speaks TLS only."""
+class TlsWay(NamedTuple):
+    """A port of a host, which speaks TLS only."""
 
     host: str
     port: int
-    tls: bool = False
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'tls' if self.tls else 'tcp'}:{host}:{self.port}"
+        return f"tls:{host}:{self.port}"
 
 
 _LOOKUP_SECONDS = 1.0
 """A server for names that does not answer would keep the thread for ten seconds, which serves all peers."""
 _known: dict[str, list[tuple[int, str]]] = {}
 """The addresses that a name had the last time."""
-Way: TypeAlias = UnixWay | TcpWay
+Way: TypeAlias = UnixWay | TlsWay
 
 
 def ways_of(address: str) -> list[Way]:
@@ -44,7 +43,7 @@ def ways_of(address: str) -> list[Way]:
 
     Example:
         >>> ways_of("unix:/tmp/x/s,tls:[::1]:4040")
-        [UnixWay(path='/tmp/x/s'), TcpWay(host='::1', port=4040, tls=True)]
+        [UnixWay(path='/tmp/x/s'), TlsWay(host='::1', port=4040)]
         >>> ",".join(map(str, _))
         'unix:/tmp/x/s,tls:[::1]:4040'
     """
@@ -56,11 +55,9 @@ def _way(address: str, text: str) -> Way:
     if kind == "unix" and place:
         return UnixWay(unquote(place))
     host, _, port = place.rpartition(":")
-    if kind not in {"tcp", "tls"} or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise ValueError(
-            f"`{address}` is no address; got `{text}`; give `unix:/path`, `tcp:host:port` or `tls:host:port`"
-        )
-    return TcpWay(host.strip("[]"), int(port), kind == "tls")
+    if kind != "tls" or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"`{address}` is no address; got `{text}`; give `unix:/path` or `tls:host:port`")
+    return TlsWay(host.strip("[]"), int(port))
 
 
 class Target(NamedTuple):
@@ -68,7 +65,6 @@ class Target(NamedTuple):
 
     family: int
     place: str | tuple[str, int]
-    tls: bool
 
 
 def targets(way: Way) -> list[Target]:
@@ -78,8 +74,8 @@ def targets(way: Way) -> list[Target]:
     before is taken. Raises OSError if nothing was.
     """
     if isinstance(way, UnixWay):
-        return [Target(socket.AF_UNIX, way.path, tls=False)] if Path(way.path).exists() else []
-    return [Target(family, (host, way.port), way.tls) for family, host in _hosts(way.host)]
+        return [Target(socket.AF_UNIX, way.path)] if Path(way.path).exists() else []
+    return [Target(family, (host, way.port)) for family, host in _hosts(way.host)]
 
 
 def _hosts(name: str) -> list[tuple[int, str]]:
@@ -112,7 +108,7 @@ def _looked_up(name: str, flags: int = 0) -> list[tuple[int, str]]:
     return [(family, str(place[0])) for family, _, _, _, place in found]
 
 
-def own_address(way: TcpWay) -> str | None:
+def own_address(way: TlsWay) -> str | None:
     """The address with which this host reaches another one; None if it does not know the other's name."""
     with contextlib.suppress(OSError):
         for family, host in _hosts(way.host):

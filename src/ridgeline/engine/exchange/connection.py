@@ -1,14 +1,12 @@
-"""One connection: TLS, the handshake, then frames, from its first byte to its last."""
+"""One connection: TLS, hellos, then frames, from its first byte to its last."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import hmac
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ridgeline.engine.exchange.frames import Frame, FrameDecoder
 from ridgeline.engine.exchange.network import (
@@ -106,114 +104,32 @@ class Outbox:
         self.queued_bytes = 0
 
 
-# The handshake: both ends prove that they know the application's secret, which does not travel. No I/O.
-#
-# 1. Who connects says hello: who it is, and a nonce.
-# 2. Who listens answers with a hello of its own and its proof.
-# 3. Who connects checks that and sends its proof.
-#
-# A proof is the HMAC-SHA256, by the secret, of the side that gives it and of both hellos. So it holds for
-# these nonces, peers and version only: a recorded conversation is of no use. Both sides put in the
-# certificate that they see, if there is one: a man in the middle cannot show another one.
+# Hellos: who connects says first who it is and whom it calls, then who listens does. Who may speak at all is
+# known before: by TLS both ends have the application's certificate, and a Unix socket is its user's alone.
 
-VERSION = 1
-NONCE_BYTES = 32
-LEAST_SECRET_BYTES = 16
-_HELLO = struct.Struct(f"<8sHiI{NONCE_BYTES}s")
-"""The mark, the protocol's version, slot, attempt, nonce."""
+VERSION = 2
+_HELLO = struct.Struct("<8sHiIiI")
+"""The mark, the protocol's version, slot and attempt of who says it, and of whom it is for."""
 _MARK = b"RIDGELIN"
-_PROOF_BYTES = hashlib.sha256().digest_size
 
 
-class Handshake:
-    """One end of a handshake: what `begin` gives is sent first, then what `feed` answers.
-
-    `missing`: how many bytes of the next message are still to come. Once it is 0, `peer` is who is at the
-    other end.
-
-    `other`: the peer that this end has connected to and expects; None if it listens. `nonce`: random bytes,
-    new for each handshake. `binding`: digest of the certificate that this end sees, b"" without TLS.
-    """
-
-    def __init__(
-        self, me: Peer, secret: bytes, nonce: bytes, other: Peer | None = None, binding: bytes = b""
-    ) -> None:
-        if len(secret) < LEAST_SECRET_BYTES or len(nonce) != NONCE_BYTES:
-            raise ValueError(
-                f"a secret has at least {LEAST_SECRET_BYTES} bytes and a nonce {NONCE_BYTES}; "
-                f"got {len(secret)} and {len(nonce)}; take both from `secrets.token_bytes`"
-            )
-        self.peer: Peer | None = None
-        self.missing = _HELLO.size if other is None else _HELLO.size + _PROOF_BYTES
-        self._secret = secret
-        self._binding = binding
-        self._expected = other
-        self._mine = _HELLO.pack(_MARK, VERSION, me.slot, me.attempt, nonce)
-        self._theirs = b""
-        self._received = b""
-
-    @property
-    def within_message(self) -> bool:
-        """True if a part of a message has come in."""
-        return bool(self._received)
-
-    def begin(self) -> bytes:
-        """The first message of this end; b"" if it listens."""
-        return b"" if self._expected is None else self._mine
-
-    def feed(self, data: bytes) -> bytes:
-        """Take at most `missing` bytes; what to answer. Raises RefusedError."""
-        self._received += data
-        self.missing -= len(data)
-        if not self._theirs and not _MARK.startswith(self._received[: len(_MARK)]):
-            raise RefusedError(
-                MALFORMED, f"a handshake begins with {_MARK!r}; got {self._received[: len(_MARK)]!r}"
-            )
-        if self.missing:
-            return b""
-        message, self._received = self._received, b""
-        if self._expected is not None:
-            return self._prove_to(self._expected, message)
-        if not self._theirs:
-            self._theirs = message
-            _read_hello(message)
-            self.missing = _PROOF_BYTES
-            return self._mine + self._proof(b"listens")
-        self._check(b"connects", message)
-        self.peer = _read_hello(self._theirs)
-        return b""
-
-    def _prove_to(self, expected: Peer, message: bytes) -> bytes:
-        """The proof of the end that has connected, if the other's holds and it is who it should be."""
-        self._theirs = message[: _HELLO.size]
-        found = _read_hello(self._theirs)
-        self._check(b"listens", message[_HELLO.size :])
-        if found != expected:
-            raise RefusedError(UNAUTHENTICATED, f"{found} is at the address of {expected}")
-        self.peer = found
-        return self._proof(b"connects")
-
-    def _check(self, side: bytes, proof: bytes) -> None:
-        if not hmac.compare_digest(proof, self._proof(side)):
-            raise RefusedError(
-                UNAUTHENTICATED,
-                "the other end does not know the application's secret, or somebody stands between",
-            )
-
-    def _proof(self, side: bytes) -> bytes:
-        hellos = (self._theirs, self._mine) if self._expected is None else (self._mine, self._theirs)
-        said = hashlib.sha256(b"".join(hellos)).digest()
-        return hmac.digest(self._secret, b"ridgeline " + side + b"\0" + said + self._binding, "sha256")
+def hello(me: Peer, other: Peer) -> bytes:
+    """What an end says first to another one."""
+    return _HELLO.pack(_MARK, VERSION, *me, *other)
 
 
-def _read_hello(hello: bytes) -> Peer:
-    """Who says hello. Raises RefusedError."""
-    mark, version, slot, attempt, _ = _HELLO.unpack(hello)
-    if mark != _MARK or version != VERSION:
+def read_hello(said: bytes) -> tuple[Peer, Peer] | None:
+    """Who says hello, and to whom; None while a part is still to come. Raises RefusedError."""
+    if not _MARK.startswith(said[: len(_MARK)]):
+        raise RefusedError(MALFORMED, f"a connection begins with {_MARK!r}; got {said[: len(_MARK)]!r}")
+    if len(said) < _HELLO.size:
+        return None
+    _, version, *numbers = _HELLO.unpack(said)
+    if version != VERSION:
         raise RefusedError(
             MALFORMED, f"this end speaks version {VERSION} of the protocol; the other speaks {version}"
         )
-    return Peer(slot, attempt)
+    return Peer(*numbers[:2]), Peer(*numbers[2:])
 
 
 _BYTES_AT_ONCE = 1 << 20
@@ -240,15 +156,15 @@ def ended(error: OSError) -> EndedError:
 class Connection:
     """One connection, of one thread but for its `outbox`.
 
-    `expected`: who should be there, None for a stranger. `proven`: who is, once the handshake is
-    over. `where`: the other end's address, for people. `shake` makes the handshake, given the binding.
-    `since`: when it began. `more`: there may be more to read, of which the operating system says nothing.
+    `expected`: who should be there, if this end has called; None for a stranger. `known`: who is, once both
+    have said hello. `where`: the other end's address, for people. `since`: when it began. `more`: there may
+    be more to read, of which the operating system says nothing.
     """
 
     def __init__(
         self,
         stream: Stream,
-        shake: Callable[[bytes], Handshake],
+        me: Peer,
         *,
         expected: Peer | None,
         outbox: Outbox,
@@ -258,36 +174,39 @@ class Connection:
     ) -> None:
         self.stream = stream
         self.expected = expected
-        self.proven: Peer | None = None
+        self.known: Peer | None = None
         self.outbox = outbox
         self.where = where
         self.since = since
         self.more = False
-        self._shake = shake
-        self._handshake: Handshake | None = None
-        self._greeting = b""
-        """The part of the handshake that is not yet written."""
+        self._secured = False
+        """TLS is there, or is not wanted."""
+        self._me = me
+        self._greeting = b"" if expected is None else hello(me, expected)
+        """The part of its own hello that is to be written."""
+        self._heard = b""
+        """The part of the other's that has come."""
         self._decoder = FrameDecoder(maximum_bytes)
 
     @property
     def peer(self) -> Peer | None:
         """Who is there, or should be; None for a stranger."""
-        return self.proven or self.expected
+        return self.known or self.expected
 
     def wants_to_write(self) -> bool:
         """True if it could send more if more were taken."""
-        waits = self._greeting if self.proven is None else self.outbox.queued_bytes
+        waits = self._secured and self._greeting if self.known is None else self.outbox.queued_bytes
         return bool(waits) or self.stream.writes_first
 
     def write(self) -> None:
-        """Write what waits, as far as it is taken. Raises EndedError."""
-        if self.proven is not None:
+        """Write what waits, as far as it is taken. Raises RefusedError and EndedError."""
+        if self.known is not None:
             self.outbox.flush()
-        elif (handshake := self._secured()) is not None:
-            self._greet(handshake, b"")
+        elif self._is_secured():
+            self._greet()
 
     def read(self, scratch: memoryview, frames: list[Frame]) -> None:
-        """Append the frames that have come. Returns when the handshake is over, even if there is more.
+        """Append the frames that have come. Returns after the hellos, even if there is more.
 
         Raises RefusedError and EndedError; what has come before is in `frames` then.
         """
@@ -299,8 +218,8 @@ class Connection:
     def _read(self, scratch: memoryview, frames: list[Frame]) -> None:
         """As `read`; raises OSError too."""
         self.more = False
-        if self.proven is None:
-            self._read_handshake(scratch)
+        if self.known is None:
+            self._read_hello(scratch)
             return
         budget = _BYTES_AT_ONCE
         while budget > 0:
@@ -330,49 +249,57 @@ class Connection:
 
     # Before it is open ------------------------------------------------------------------------------------
 
-    def _secured(self) -> Handshake | None:
-        """The handshake, which begins once TLS is there or is not wanted; None before."""
-        if self._handshake is None:
+    def _is_secured(self) -> bool:
+        """True once TLS is there or is not wanted. Raises RefusedError for who is not of the application."""
+        if not self._secured:
             try:
-                if not self.stream.ready():
-                    return None
+                self._secured = self.stream.ready()
             except OSError as error:
-                raise RefusedError(MALFORMED, f"no TLS: {error}") from error
-            self._handshake = self._shake(self.stream.binding)
-            self._greet(self._handshake, self._handshake.begin())
-        return self._handshake
+                raise RefusedError(
+                    UNAUTHENTICATED, f"no TLS with the application's certificate: {error}"
+                ) from error
+        return self._secured
 
-    def _greet(self, handshake: Handshake, more: bytes) -> None:
-        """Write a part of the handshake; after the last one the other end is known."""
-        self._greeting += more
+    def _greet(self) -> None:
+        """Write what is left of the own hello; once both have said theirs the other is known."""
         if self._greeting:
             try:
                 count = self.stream.send([memoryview(self._greeting)])
             except BlockingIOError:
                 return
             except OSError as error:
-                raise self._hung_up(handshake) from error
+                raise self._hung_up() from error
             self._greeting = self._greeting[count:]
-        if not self._greeting and handshake.peer is not None:
-            self.proven = handshake.peer
-            self.more = True
+        if self._greeting or (found := read_hello(self._heard)) is None:
+            return
+        other, called = found
+        if self.expected not in {None, other}:
+            raise RefusedError(UNAUTHENTICATED, f"{other} is at the address of {self.expected}")
+        if called != self._me:
+            raise RefusedError(UNAUTHENTICATED, f"{other} calls {called}; this is {self._me}")
+        self.known, self.more = other, True
 
-    def _read_handshake(self, scratch: memoryview) -> None:
-        """Continue the handshake, and take no byte of what comes after it."""
-        handshake = self._secured()
-        while handshake is not None and handshake.missing:
+    def _read_hello(self, scratch: memoryview) -> None:
+        """Continue the hellos, and take no byte of what comes after them."""
+        if not self._is_secured():
+            return
+        self._greet()
+        while left := _HELLO.size - len(self._heard):
             try:
-                count = self.stream.receive(scratch[: handshake.missing])
+                count = self.stream.receive(scratch[:left])
             except BlockingIOError:
                 return
             except OSError:
                 count = 0
             if not count:
-                raise self._hung_up(handshake)
-            self._greet(handshake, handshake.feed(bytes(scratch[:count])))
+                raise self._hung_up()
+            self._heard += bytes(scratch[:count])
+            found = read_hello(self._heard)
+            if found is not None and self.expected is None:
+                self._greeting = hello(self._me, found[0])
+        self._greet()
 
-    def _hung_up(self, handshake: Handshake) -> Exception:
+    def _hung_up(self) -> Exception:
         if self.expected is not None:
-            return EndedError(BROKEN, "the other end hung up in the handshake")
-        reason = MALFORMED if handshake.within_message else UNAUTHENTICATED
-        return RefusedError(reason, "hung up in the handshake")
+            return EndedError(BROKEN, "the other end hung up before it said hello")
+        return RefusedError(UNAUTHENTICATED, "hung up before it said hello")

@@ -32,8 +32,8 @@ class Dialing:
 
     Raises ValueError for a text that is no address.
 
-    `socket`: the one that is being connected, or is. `since`: when that began. `tls`: it is to speak TLS.
-    `waits`: the other end has too many callers at the moment; `again` tries once more.
+    `socket`: the one that is being connected, or is. `since`: when that began. `waits`: the other end has too
+    many callers at the moment; `next` tries once more.
     """
 
     def __init__(self, peer: Peer, address: str, silent_seconds: float = SILENT_SECONDS) -> None:
@@ -44,7 +44,6 @@ class Dialing:
         self.outbox = Outbox()
         self.socket: socket.socket | None = None
         self.since = 0.0
-        self.tls = False
         self.waits = False
         self.where = ""
         self._ways = ways_of(address)
@@ -86,7 +85,7 @@ class Dialing:
                 self._refused_by_all = False
         if self._targets:
             target = self._targets.pop(0)
-            self._place, self.tls, self.since = target.place, target.tls, now
+            self._place, self.since = target.place, now
             self.where = target.place if isinstance(target.place, str) else "{}:{}".format(*target.place)
             try:
                 self.socket = socket.socket(target.family, socket.SOCK_STREAM)
@@ -148,9 +147,9 @@ class PolledTime:
 
 
 class Unopened:
-    """Connections whose handshake is not over.
+    """Connections whose ends have not both said hello.
 
-    `strangers`: those that have come in and have not proved anything yet, oldest first. `called`: those that
+    `strangers`: those that have come in, oldest first. `called`: those that
     this end makes.
     """
 

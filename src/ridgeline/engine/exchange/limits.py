@@ -26,15 +26,15 @@ _MOST_REFUSALS = 10
 class Limits:
     """The limits of a network.
 
-    `frame_bytes`: of one frame. `strangers`: connections whose other end has not proved that it knows the
-    secret; the oldest goes first. `handshake_seconds`: for that proof. `connect_seconds`: until a host that
-    this end connects to answers. `answer_seconds`: for the proof from there, where a callback may be running.
+    `frame_bytes`: of one frame. `strangers`: connections whose other end has not said hello; the oldest goes
+    first. `hello_seconds`: for TLS and that hello. `connect_seconds`: until a host that this end connects to
+    answers. `answer_seconds`: for the hello from there, where a callback may be running.
     `silent_seconds`: a host that acknowledges nothing for so long is cut off.
     """
 
     frame_bytes: int = MAXIMUM_BYTES
     strangers: int = 1024
-    handshake_seconds: float = 10.0
+    hello_seconds: float = 10.0
     connect_seconds: float = 20.0
     answer_seconds: float = 120.0
     silent_seconds: float = SILENT_SECONDS

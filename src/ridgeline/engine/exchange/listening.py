@@ -13,11 +13,11 @@ from pathlib import Path
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.exchange.address import TcpWay, UnixWay, Way
+from ridgeline.engine.exchange.address import TlsWay, UnixWay, Way
 from ridgeline.engine.exchange.limits import PAUSE_SECONDS
 from ridgeline.engine.exchange.poller import READ, Poller
 from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream
-from ridgeline.engine.exchange.tls import Certificate, listener_context
+from ridgeline.engine.exchange.tls import Certificate, contexts
 
 _BACKLOG = 1024
 _PARENT_BYTES = 80
@@ -33,7 +33,7 @@ class Listen:
     (default: the one for temporary files). `host`: what a TCP port is bound to, None for none; peers connect
     to `advertised` (default: `host`). If that name is not known, they connect to `also` (default: the address
     that the port is bound to). `ports`: first and last port to try, (0, 0) for any free one.
-    `certificate`: TLS on the TCP port; None: in the clear.
+    `certificate`: the application's, which both ends of a TCP connection need. Without it there is none.
     """
 
     unix: bool = True
@@ -52,7 +52,6 @@ class Listener:
         self,
         bound: socket.socket,
         way: Way,
-        certificate: Certificate | None = None,
         others: tuple[Way, ...] = (),
     ) -> None:
         """`way`: how peers reach it; `others`: how else."""
@@ -60,7 +59,6 @@ class Listener:
         self.socket = bound
         self.way = way
         self.ways = way, *others
-        self.certificate = certificate
 
     def close(self) -> None:
         """Listen no more."""
@@ -79,10 +77,10 @@ def listeners(listen: Listen) -> list[Listener]:
         if listen.host is not None:
             bound = _tcp(listen.host, listen.ports)
             port = bound.getsockname()[1]
-            way = TcpWay(listen.advertised or listen.host, port, listen.certificate is not None)
+            way = TlsWay(listen.advertised or listen.host, port)
             also = listen.also or _own(bound)
             others = (way._replace(host=also),) if also and also != way.host else ()
-            found.append(Listener(bound, way, listen.certificate, others))
+            found.append(Listener(bound, way, others))
         undo.pop_all()
         return found
 
@@ -101,7 +99,7 @@ class Reception:
         self, found: list[Listener], certificate: Certificate | None, poller: Poller, clock: Clock
     ) -> None:
         self._listeners = found
-        self._context = listener_context(certificate)
+        self._context = contexts(certificate).listens
         self._poller = poller
         self._clock = clock
         self._paused_until: float | None = None
@@ -119,9 +117,9 @@ class Reception:
 
     def stream(self, accepted: socket.socket, listener: Listener) -> Stream:
         """The stream of a connection that a listener has taken in."""
-        if listener.certificate is None:
+        if isinstance(listener.way, UnixWay):
             return PlainStream(accepted)
-        return TlsStream(accepted, self._context, listener.certificate.digest)
+        return TlsStream(accepted, self._context, listens=True)
 
     def pause(self) -> None:
         """Take no connection in for a moment; callers wait at the port."""

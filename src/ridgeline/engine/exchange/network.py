@@ -68,7 +68,7 @@ class RefusedError(RidgelineError):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Both ends have proved that they know the secret. Comes once for each connection, before its frames."""
+    """Both ends have said who they are. Comes once for each connection, before its frames."""
 
     peer: Peer
 
@@ -119,7 +119,7 @@ class Network(Protocol):
     def address(self) -> str:
         """Where others connect to: all ways to here in one text, such as `unix:/tmp/x/s,tls:10.0.0.7:4040`.
 
-        `tcp:` is in the clear, `tls:` is not. A peer takes the first way that works from where it is.
+        A peer takes the first way that works from where it is.
         """
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
+import socket
 import threading
 import weakref
 from collections import deque
@@ -19,7 +19,7 @@ from typing_extensions import Buffer
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange import tls
-from ridgeline.engine.exchange.connection import NONCE_BYTES, Connection, EndedError, Handshake, Outbox, ended
+from ridgeline.engine.exchange.connection import Connection, EndedError, Outbox, ended
 from ridgeline.engine.exchange.dialing import (
     SILENCE_SECONDS,
     TICK_SECONDS,
@@ -76,15 +76,11 @@ os.register_at_fork(after_in_child=_abandon)
 class Sockets:
     """The network of this process; see `Network`. Of one thread, but for what says otherwise.
 
-    `secret`: of the application, the same for all peers, at least 16 random bytes. Raises RidgelineError if
-    it cannot listen.
+    Raises RidgelineError if it cannot listen.
     """
 
-    def __init__(
-        self, me: Peer, secret: bytes, listen: Listen, clock: Clock, limits: Limits = _LIMITS
-    ) -> None:
+    def __init__(self, me: Peer, listen: Listen, clock: Clock, limits: Limits = _LIMITS) -> None:
         self._me = me
-        self._secret = secret
         self._clock = clock
         self._limits = replace(limits, strangers=min(limits.strangers, share_of_descriptors(4)))
         self._peers: dict[Peer, Connection | Dialing] = {}
@@ -105,7 +101,7 @@ class Sockets:
         """`wake` was called."""
         self._closed = False
         found = listeners(listen)  # first: it may raise
-        self._caller_context = tls.caller_context()
+        self._caller_context = tls.contexts(listen.certificate).connects
         self._poller = Poller()
         self._reception = Reception(found, listen.certificate, self._poller, clock)
         _networks.add(self)
@@ -253,7 +249,7 @@ class Sockets:
         """Look after those whose outbox has something left, or has failed: that shows when they are read."""
         while self._noted:
             entry = self._peers.get(self._noted.popleft())
-            if isinstance(entry, Connection) and entry.proven:
+            if isinstance(entry, Connection) and entry.known:
                 self._read(entry)
 
     def _read(self, connection: Connection) -> None:
@@ -264,7 +260,7 @@ class Sockets:
             connection.read(self._scratch, frames)
         except (RefusedError, EndedError) as error:
             end = error
-        peer = connection.proven
+        peer = connection.known
         if peer is not None:
             self._open(connection, peer)
             self._events.extend([Received(peer, *frame) for frame in frames])
@@ -280,15 +276,15 @@ class Sockets:
         except (RefusedError, EndedError) as error:
             self._end(connection, error)
             return
-        if connection.proven is not None:
-            self._open(connection, connection.proven)
+        if connection.known is not None:
+            self._open(connection, connection.known)
         if connection.outbox.error is not None or connection.stream.writes_first:
             self._read(connection)
         else:
             self._settle(connection)
 
     def _open(self, connection: Connection, peer: Peer) -> None:
-        """The handshake of a connection is over; reports it the first time."""
+        """Both ends of a connection have said hello; reports it the first time."""
         if self._unopened.discard(connection):
             before = self._peers.get(peer)
             if before is not None and before is not connection:
@@ -400,7 +396,11 @@ class Sockets:
             self._dial(dialing, error.strerror or str(error))
             return
         self._unopened.discard(dialing)
-        stream = TlsStream(connected, self._caller_context) if dialing.tls else PlainStream(connected)
+        stream: Stream = (
+            PlainStream(connected)
+            if connected.family == socket.AF_UNIX
+            else TlsStream(connected, self._caller_context, listens=False)
+        )
         connection = self._begin(stream, dialing.outbox, dialing.where, dialing.peer)
         self._peers[dialing.peer] = connection
         self._unopened.called[connection] = None
@@ -410,9 +410,7 @@ class Sockets:
         """A socket is connected. `peer`: who should be there, if this end has called."""
         connection = Connection(
             stream,
-            lambda binding: Handshake(
-                self._me, self._secret, secrets.token_bytes(NONCE_BYTES), peer, binding
-            ),
+            self._me,
             expected=peer,
             outbox=outbox,
             where=where,
@@ -429,14 +427,14 @@ class Sockets:
             return
         now, limits = self._time.seconds, self._limits
         for stranger in list(self._unopened.strangers):
-            if now - stranger.since <= limits.handshake_seconds:
+            if now - stranger.since <= limits.hello_seconds:
                 break
-            self._end(stranger, RefusedError(LATE, f"no proof within {limits.handshake_seconds:g} s"))
+            self._end(stranger, RefusedError(LATE, f"no hello within {limits.hello_seconds:g} s"))
         for entry in list(self._unopened.called):
             passed = now - entry.since
             if isinstance(entry, Connection):
                 if passed > limits.answer_seconds:
-                    self._lose(entry, LATE, f"no proof within {limits.answer_seconds:g} s")
+                    self._lose(entry, LATE, f"no hello within {limits.answer_seconds:g} s")
             elif passed > limits.connect_seconds:
                 self._dial(entry, f"no answer within {limits.connect_seconds:g} s")
             elif entry.waits:

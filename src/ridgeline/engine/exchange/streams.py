@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from ridgeline.engine.exchange import tls
-
 _MOST_PIECES = 512
 """The operating system takes 1,024 at once."""
 _RECORD_BYTES = 16 << 10
@@ -113,8 +111,6 @@ class Stream(Protocol):
     `receive` is of one thread, `send` of another, perhaps.
     """
 
-    binding: bytes
-    """Digest of the certificate in use, once `ready`; b"" in the clear."""
     writes_first: bool
     """Must write before anything else, whatever the caller wants."""
     is_far: bool
@@ -148,7 +144,6 @@ class Stream(Protocol):
 class PlainStream:
     """In the clear."""
 
-    binding = b""
     writes_first = False
 
     def __init__(self, connected: socket.socket) -> None:
@@ -189,15 +184,12 @@ class PlainStream:
 
 
 class TlsStream:
-    """By TLS. `digest`: of the certificate of this end if it listens, None if it has connected."""
+    """By TLS. `listens`: this end was called."""
 
-    def __init__(
-        self, connected: socket.socket, context: ssl.SSLContext, digest: bytes | None = None
-    ) -> None:
+    def __init__(self, connected: socket.socket, context: ssl.SSLContext, *, listens: bool) -> None:
         self.writes_first = False
         self.is_far = connected.family != socket.AF_UNIX
-        self.binding = digest or b""
-        self._listens = digest is not None
+        self._listens = listens
         self._context = context
         self._plain: socket.socket | None = connected
         self._lock = threading.Lock()
@@ -226,8 +218,6 @@ class TlsStream:
                 return False
             raise
         self.writes_first = False
-        if not self._listens:
-            self.binding = tls.digest_seen(self._socket)
         return True
 
     def receive(self, room: memoryview) -> int:

@@ -24,6 +24,7 @@ from ridgeline.engine.exchange.block import PIECE_BYTES
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import FEEDER, LATE, Event, Lost, Network, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.slot.hosting import CLOCK, end_orderly
 from ridgeline.engine.slot.messages import Address, MalformedError, Taken, decode, encode
@@ -58,7 +59,7 @@ class FeedTask:
     """The parameters of a micro-batch's tasks, as Spark's local property.
 
     `sources`: the containers of each Spark source. `schema`: of the micro-batch's rows, as an Arrow IPC
-    schema. `slots`: who hosts each container, and where that is reached. `secret`: the application's.
+    schema. `slots`: who hosts each container, and where that is reached. `certificate`: the application's.
     """
 
     window_id: int
@@ -66,7 +67,7 @@ class FeedTask:
     sources: tuple[tuple[int, ...], ...]
     schema: bytes
     slots: Mapping[int, tuple[Peer, Address]]
-    secret: bytes = field(repr=False)
+    certificate: Certificate | None = field(default=None, repr=False)
 
     def encode(self) -> str:
         """As text."""
@@ -94,7 +95,7 @@ def feed(
     task: FeedTask, index: int, messages: Iterable[bytes], run: int, task_attempt: int, began: float
 ) -> str:
     """Be a run of a task; returns what was lost. `run` is unique, `began` is of the monotonic clock."""
-    network = Sockets(Peer(FEEDER, run % _ATTEMPTS), task.secret, Listen(unix=False), CLOCK)
+    network = Sockets(Peer(FEEDER, run % _ATTEMPTS), Listen(unix=False, certificate=task.certificate), CLOCK)
     try:
         return Feeder(network, task, index, CLOCK, began, task_attempt).feed(messages)
     finally:

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import files
 from ridgeline.engine.container.feed import Fed, kept
-from ridgeline.engine.exchange.address import TcpWay, UnixWay, own_address, ways_of
+from ridgeline.engine.exchange.address import TlsWay, UnixWay, own_address, ways_of
 from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import (
@@ -287,19 +287,18 @@ class SlotTask:
 
     The attempt of the slot's `Peer` is `first_attempt`, plus `JOINS` for each attempt of Spark's before, plus
     how often the task has joined before. So no two processes are the same peer, nor is one that was cut off.
-    `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens. `secret`: the application's.
+    `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens.
 
-    `listen`: where the slot does. With a host to bind to and none to advertise, the slot advertises its own
-    name, and the address with which it reaches STRAM. `s3`: how S3 is reached. `silent_seconds`: a host that
-    acknowledges nothing for so long is cut off. `redial_seconds`: so long a slot that was cut off tries to
-    reach STRAM again.
+    `listen`: where the slot does, and the application's certificate. With a host to bind to and none to
+    advertise, the slot advertises its own name, and the address with which it reaches STRAM. `s3`: how S3 is
+    reached. `silent_seconds`: a host that acknowledges nothing for so long is cut off. `redial_seconds`: so
+    long a slot that was cut off tries to reach STRAM again.
     """
 
     slot: int
     first_attempt: int
     epoch: int
     stram: Address
-    secret: bytes = field(repr=False)
     listen: Listen = field(default_factory=Listen, repr=False)
     s3: Mapping[str, Any] = field(default_factory=files.s3_settings, repr=False)
     silent_seconds: float = SILENT_SECONDS
@@ -337,7 +336,7 @@ def serve_while_reached(task: SlotTask, task_attempt: int, listen: Listen) -> No
         limits = Limits(silent_seconds=task.silent_seconds)
         if joined:
             limits = replace(limits, connect_seconds=_REDIAL_SECONDS)
-        network = Sockets(Peer(task.slot, first + joined), task.secret, listen, CLOCK, limits)
+        network = Sockets(Peer(task.slot, first + joined), listen, CLOCK, limits)
         try:
             network.connect(stram, task.stram)
             with short_pauses():
@@ -362,7 +361,7 @@ def _listen(task: SlotTask) -> Listen:
     if listen.host is not None and listen.advertised is None:
         listen = replace(listen, advertised=socket.gethostname())
     ways = [way for way in ways_of(task.stram) if isinstance(way, UnixWay)]
-    far = [way for way in ways_of(task.stram) if isinstance(way, TcpWay)]
+    far = [way for way in ways_of(task.stram) if isinstance(way, TlsWay)]
     if listen.host is not None and far:
         listen = replace(listen, also=own_address(far[0]))
     seen = [folder for way in ways if (folder := Path(way.path).parent).is_dir()]

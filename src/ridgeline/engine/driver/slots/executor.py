@@ -98,7 +98,7 @@ class AttemptSender:
         self._send(group, RunAttempt(request, place, fed, -1 if commit is None else commit))
         if fed:
             slots = {container: group.way_to(contents.home[container]) for container in fed}
-            self._feeds.start(slots, group.secret)
+            self._feeds.start(slots)
 
     def _send(self, group: SlotGroup, run: RunAttempt) -> None:
         request, slots = run.request, self._contents.slots
@@ -168,7 +168,7 @@ class SlotExecutor:
         heartbeats = heartbeats or Heartbeats(observe, clock)
         self._contents = SlotContents(plan, storage, run_id, epoch, interval)
         self._sharing = platform.open_sharing()
-        self._feeds = Feeds(plan, platform.open_feed, platform.reason, clock)
+        self._feeds = Feeds(plan, platform, clock)
         self._sender = AttemptSender(self._contents, self._feeds, self._sharing)
         self._group: SlotGroup | None = None
         self._slots: Slots

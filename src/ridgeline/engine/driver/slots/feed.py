@@ -23,11 +23,9 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark import SparkContext
 
-    from ridgeline.engine.spark.java_object import JavaObject
+    from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
 
 
 LOOK_SECONDS = 0.1
@@ -94,24 +92,13 @@ class SparkFeed:
 
 
 class Feeds:
-    """The micro-batch that slots are fed with now, if any. One thread.
+    """The micro-batch that slots are fed with now, if any. One thread."""
 
-    `open_feed` makes the `Feed` of a window's source. `reason` says why it has failed, or raises if no other
-    attempt would fare better; see `SlotPlatform`.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        open_feed: Callable[[Any], Feed],
-        reason: Callable[[Exception], str],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, plan: Plan, platform: SlotPlatform, clock: Clock) -> None:
         self._application = plan.logical.application
         names = [one.name for one in plan.logical.operators if isinstance(one.operator, SparkSource)]
         self._operator = names[0] if len(names) == 1 else ""
-        self._open_feed = open_feed
-        self._reason = reason
+        self._platform = platform
         self._clock = clock
         self._feed: Feed | None = None
         self._request = WindowRequest(-1, 0, 0)
@@ -128,12 +115,12 @@ class Feeds:
             return {}
         self._request = request
         try:
-            self._feed = self._open_feed(source)
+            self._feed = self._platform.open_feed(source)
         except Exception as error:
             raise self._failed(error) from error
         return fed_by(self._feed.sources, self._feed.tasks)
 
-    def start(self, slots: Mapping[int, tuple[Peer, str]], secret: bytes) -> None:
+    def start(self, slots: Mapping[int, tuple[Peer, str]]) -> None:
         """The slots were sent the attempt that was prepared: let the tasks begin.
 
         `slots`: who hosts each container that is fed, and where that is reached. Raises FeedError.
@@ -141,7 +128,8 @@ class Feeds:
         feed, request = self._feed, self._request
         if feed is None:
             return
-        task = FeedTask(request.window_id, request.attempt, feed.sources, feed.schema, slots, secret)
+        certificate = self._platform.listen.certificate
+        task = FeedTask(request.window_id, request.attempt, feed.sources, feed.schema, slots, certificate)
         try:
             feed.start(task)
         except Exception as error:
@@ -187,7 +175,7 @@ class Feeds:
     def _failed(self, error: Exception) -> FeedError:
         self._feed, self._look_at = None, math.inf
         cluster = is_clusters(job_text(error))
-        return FeedError(self._failure(self._reason(error), str(error), cluster=cluster))
+        return FeedError(self._failure(self._platform.reason(error), str(error), cluster=cluster))
 
     def _failure(self, what: str, trace: str = "", *, cluster: bool = False) -> Failure:
         who = self._application, self._operator, 0, self._request.window_id

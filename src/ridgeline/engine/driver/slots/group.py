@@ -7,7 +7,6 @@ that it exchanges blocks with.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
 
 _ATTEMPTS_OF_A_JOB = 100 * slot_task.JOINS
 """The attempts of a job's peers begin here times its number: Spark tries its task less often."""
-_SECRET_BYTES = 32
 _ENDING_SECONDS = 10.0
 _AT_ONCE_SECONDS = 0.3
 _REDIAL_SECONDS = 60.0
@@ -134,9 +132,7 @@ class SlotGroup:
         self._slots = contents.slots
         self._contents = contents
         self._clock = clock
-        self.secret = secrets.token_bytes(_SECRET_BYTES)
-        """The application's."""
-        self._network = platform.open_network(self.secret)
+        self._network = platform.open_network()
         self._peers: dict[int, Peer] = {}
         self._job_numbers: dict[int, int] = {}
         self._cancelled: dict[int, int] = {}
@@ -287,7 +283,6 @@ class SlotGroup:
             first,
             epoch,
             address,
-            self.secret,
             platform.listen,
             silent_seconds=platform.silent_seconds,
             redial_seconds=platform.patience_seconds + _REDIAL_SECONDS,

@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.slots.feed import SourceBatch
 
 
-# A certificate of one's own, made in Spark's JVM: Python's standard library makes none.
+# The application's certificate, made in Spark's JVM: Python's standard library makes none.
 #
-# Its name and its dates need no trust: the handshake between slots binds it to the secret.
+# Its name and its dates need no trust: the ends trust this very certificate.
 
 _INTEGER, _BIT_STRING, _OBJECT_ID, _UTF8, _SEQUENCE, _SET = 0x02, 0x03, 0x06, 0x0C, 0x30, 0x31
 _UTC_TIME, _TIME, _VERSION = 0x17, 0x18, 0xA0
@@ -124,8 +124,6 @@ def _pem(label: str, data: bytes) -> str:
 _log = logging.getLogger(__name__)
 PORTS = "spark.ridgeline.slots.ports"
 """Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
-CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.key"
-"""Spark's settings with two files in PEM on the driver's host, for TLS between hosts; default: new ones."""
 PATIENCE = "spark.ridgeline.slots.patience"
 """Spark's setting with the time after which slots make do with the cores that there are: `20s`."""
 _PATIENCE_SECONDS = 20.0
@@ -138,7 +136,7 @@ _MANY = 1 << 16
 """More slots than any cluster has."""
 _JOINING_SECONDS = 2.0
 """Executors of one application join within so long of each other."""
-_ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
+_ANY_HOST = "0.0.0.0"  # noqa: S104  who has not the application's certificate is cut off
 
 
 class StoppedWaitingError(RidgelineError):
@@ -218,7 +216,7 @@ class SlotPlatform(Protocol):
     def capacities(self) -> HostCapacities:
         """The capacity of hosts for slots; none where there is nothing to choose."""
 
-    def open_network(self, secret: bytes) -> Network:
+    def open_network(self) -> Network:
         """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
 
     def open_jobs(
@@ -278,12 +276,9 @@ class SparkSlots:
         ports = port_range(conf.get(PORTS, ""))
         self.patience_seconds = patience_of(conf)
         self.silent_seconds = seconds_of(TIMEOUT, conf.get(TIMEOUT, ""), SILENT_SECONDS)
-        certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
-        if is_local(self._master):
-            self.listen = Listen()
-        else:
-            jvm = context._jvm  # noqa: SLF001  PySpark has no other way to it
-            certificate = certificate or make_certificate(jvm)
+        self.listen = Listen()
+        if not is_local(self._master):
+            certificate = make_certificate(context._jvm)  # noqa: SLF001  PySpark has no other way to it
             self.listen = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
 
     def check(self, need: Need) -> None:
@@ -412,21 +407,20 @@ class SparkSlots:
         """As `SlotPlatform.capacities`."""
         return {} if is_local(self._master) else capacities(self._context)
 
-    def open_network(self, secret: bytes) -> Network:
+    def open_network(self) -> Network:
         """Listen for the slots of a run.
 
         Where all of them are on this host it is a Unix socket. On a cluster it is a port too, on the host
         that Spark's own driver listens on. Raises RidgelineError if that cannot be.
         """
-        if is_local(self._master):
-            listen = Listen()
-        else:
+        listen = self.listen
+        if not is_local(self._master):
             conf = self._context.getConf()
             advertised = str(conf.get("spark.driver.host", "")).strip("[]")
             bound = str(conf.get("spark.driver.bindAddress", advertised)).strip("[]")
-            listen = replace(self.listen, host=bound, advertised=advertised)
+            listen = replace(listen, host=bound, advertised=advertised)
         limits = Limits(silent_seconds=self.silent_seconds)
-        return Sockets(Peer(STRAM, self._epoch), secret, listen, self._clock, limits)
+        return Sockets(Peer(STRAM, self._epoch), listen, self._clock, limits)
 
     def open_jobs(
         self,
@@ -483,13 +477,3 @@ def seconds_of(setting: str, text: str | None, default: float) -> float:
         return parse_duration(text) if text else default
     except ValueError as error:
         raise RidgelineError(f"`{setting}` must be a time; got `{text}`; give it as `20s` or `5m`") from error
-
-
-def certificate_of(chain: str | None, key: str | None) -> Certificate | None:
-    """The certificate that the settings of TLS name, or None. Raises RidgelineError if it is of no use."""
-    if not chain and not key:
-        return None
-    if chain and key:
-        return Certificate.of_files(chain, key)
-    found, missing = (CERTIFICATE, KEY) if chain else (KEY, CERTIFICATE)
-    raise RidgelineError(f"TLS needs a certificate and its key; got `{found}` alone; give `{missing}` too")
