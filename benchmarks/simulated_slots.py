@@ -357,7 +357,7 @@ class SimulatedSlots:
 
 
 class _NoSharing:
-    def place(self, _window_id: int, _attempt: int, _hosts: object) -> None:
+    def place(self, _window_id: int, _attempt: int) -> None:
         return None
 
     def reported(self, _window_id: int, _bytes_out: int) -> None:

@@ -30,20 +30,6 @@ def refused(target):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("package", ["pyspark", "py4j", "duckdb"])
-@pytest.mark.parametrize("made", ["{}.py", "{}/__init__.py"])
-def test_what_hides_a_package_that_is_needed_is_named(write_app, monkeypatch, tmp_path, package, made):
-    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, name)
-    (write_app if made.endswith("}.py") else lambda name, text: None)(made.format(package), 'app = APP("a")')
-    (tmp_path / made.format(package)).parent.mkdir(exist_ok=True)
-    (tmp_path / made.format(package)).touch()
-    file = made.format(package).removesuffix("/__init__.py")
-    expected = f"`{tmp_path / file}` hides the package `{package}`, which Ridgeline needs; rename it"
-    assert refused(write_app("beside.py", 'app = APP("a")')) == expected
-    assert str(tmp_path) not in sys.path
-
-
 def test_a_specification_in_another_folder_says_where_its_classes_are(ridgeline_command, write_app, tmp_path):
     write_app("profile.py", _CLASSES)
     (tmp_path / "out").mkdir()

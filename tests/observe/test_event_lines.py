@@ -9,9 +9,7 @@ from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
     ApplicationPlanned,
-    ContainerHeartbeat,
     MessagesRefused,
-    RunningOperator,
     SlotJoined,
     SlotLost,
     SlotMisplaced,
@@ -93,14 +91,12 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
 
 def test_what_is_normal_is_no_warning(lines):
     found = lines(
-        MessagesRefused(1.0, "late", "10.0.0.7:4321", 1),
         StateCompacted(1.0, 2, 8, 4096),
         SlotJoined(1.0, 3, "worker-1", 4712, 2, again=True),
         ApplicationEnded(2.0, "finished"),
         ApplicationEnded(2.0, "failed", "operator `balances` failed"),
     )
     assert [(level, text) for level, text, _ in found] == [
-        ("DEBUG", "1 messages to the driver were refused: late; last from `10.0.0.7:4321`"),
         ("INFO", "state compacted: 8 files into 4096 bytes"),
         ("INFO", "slot 3 is there again: process 4712 on `worker-1` hosts 2 containers"),
         ("INFO", "run finished"),
@@ -176,17 +172,3 @@ def test_changes_are_lines(lines):
         ("INFO", f"change 3 {effect}: {what} (more load)", {"window": 120}),
         ("WARNING", f"change 4 is refused: there is no operator `balances`: {what}", {}),
     ]
-
-
-def test_an_operator_that_does_not_move_is_told_once_and_again_when_it_goes_on(lines):
-    def beat(at, consumed, state="running"):
-        running = RunningOperator(2, state, at, {"input": consumed}, {"input": 9 - consumed})
-        return ContainerHeartbeat(float(at), 1, "host", 7, float(at), 3, 0, 0.0, (running,))
-
-    moving = [beat(at, at) for at in range(9)]
-    found = lines(*moving, *[beat(at, 8) for at in range(9, 21)], beat(21, 9), *[beat(22, 9, "done")] * 9)
-    (level, text, fields), (again, later, _) = found
-    assert (level, fields["operator"], fields["window"]) == ("WARNING", "balances[1]", 3)
-    assert text.startswith("window 3 does not move: for 5 s it has taken and emitted nothing; a connection")
-    assert "process 7 on `host`" in text
-    assert (again, later) == ("INFO", "it goes on after 13 s in which nothing moved")

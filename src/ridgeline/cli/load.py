@@ -30,7 +30,7 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import OutputGoneError, discard, unread
 from ridgeline.cli.packages import is_package, unpack_application
 from ridgeline.cli.settings import COMMAND_OPTIONS
-from ridgeline.engine.process.hidden_modules import hidden_by, hides_needed, hint, keep_standard_modules
+from ridgeline.engine.process.hidden_modules import hidden_by, hint, keep_standard_modules
 from ridgeline.plan.spec.form import form_of
 from ridgeline.plan.spec.values import APP_PREFIX
 
@@ -285,15 +285,8 @@ def _module_name(file: Path) -> str:
 
 
 def _put_on_path(folder: Path) -> None:
-    """The folder's modules are found before installed ones, as for a script; Python's own still are.
-
-    Raises CommandError if a file there hides a package that Ridgeline needs.
-    """
+    """The folder's modules are found before installed ones, as for a script; Python's own still are."""
     keep_standard_modules(str(folder))
-    hiding = hides_needed(str(folder))
-    if hiding is not None:
-        file, package = hiding
-        raise CommandError(f"`{file}` hides the package `{package}`, which Ridgeline needs; rename it")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

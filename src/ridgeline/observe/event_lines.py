@@ -7,14 +7,13 @@ failed run is ERROR. All of it is counted too, by the metrics of `ridgeline.meas
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from ridgeline.measure.changes import decision_row, decision_text, promise_text, row_of, text_of
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationPlanned,
-    ContainerHeartbeat,
     MessagesRefused,
     OperatorMetrics,
     OperatorWindow,
@@ -33,52 +32,6 @@ from ridgeline.measure.trace_ids import run_of, trace_text
 from ridgeline.measure.wording.units import plural
 
 _log = logging.getLogger(__name__)
-_LATE = "late"
-"""The reason of a heartbeat that came after its window's commit: normal, as heartbeats and commits race."""
-_STANDSTILL_SECONDS = 5.0
-_STANDSTILL_WINDOWS = 2.0
-
-
-class Standstill(NamedTuple):
-    """An operator is in turn and has moved nothing for some seconds, or moves `again`."""
-
-    operator: int
-    seconds: float
-    again: bool
-
-
-class Standstills:
-    """Finds operators that do not move in a window, by heartbeats: mostly a connection hangs.
-
-    Each standstill is reported once when it is long, and once when it is over.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[int, tuple[int, object, float, bool]] = {}
-        """By container: the operator in turn, what it had moved, since when, whether it was reported."""
-
-    def check(self, beat: ContainerHeartbeat, window_seconds: float) -> Iterator[Standstill]:
-        """The standstill that a heartbeat shows. Long is: 5 s, and twice the width of a window."""
-        if beat.container < 0:
-            return
-        running = next((one for one in beat.operators if one.state == "running"), None)
-        before = self._seen.pop(beat.container, None)
-        moved = (
-            None
-            if running is None
-            else (beat.window_id, beat.attempt, running.consumed, running.produced, running.work)
-        )
-        if before is not None and (running is None or before[:2] != (running.id, moved)):
-            if before[3]:
-                yield Standstill(before[0], beat.at - before[2], again=True)
-            before = None
-        if running is None:
-            return
-        _, _, since, reported = before or (0, None, beat.at, False)
-        if not reported and beat.at - since >= max(_STANDSTILL_SECONDS, _STANDSTILL_WINDOWS * window_seconds):
-            reported = True
-            yield Standstill(running.id, beat.at - since, again=False)
-        self._seen[beat.container] = running.id, moved, since, reported
 
 
 class EventLines:
@@ -97,14 +50,11 @@ class EventLines:
         """The last faults of metrics that operators declare."""
         self._kept: dict[str, bool | None] = {}
         """Which promises are kept."""
-        self._window_seconds = 0.0
-        self._standstills = Standstills()
         self._lines: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._planned,
             ApplicationChanged: self._changed,
             PolicyDecided: self._decided,
             PromiseChanged: self._promised,
-            ContainerHeartbeat: self._heartbeat,
             **dict.fromkeys(NOTICED, self._notice),
             WindowCommitted: self._committed,
             OperatorWindow: self._operator,
@@ -131,7 +81,6 @@ class EventLines:
         begins = not self._topology.operators
         self._application, self._topology = event.application, event.topology
         self._run = run_of(event.application_id)
-        self._window_seconds, self._standstills = event.window_seconds, Standstills()
         plan = f"{len(event.topology.operators)} operators, plan {event.plan_version}"
         text = f"run {event.application_id} begins: {plan}" if begins else f"the plan has changed: {plan}"
         self._write(logging.INFO, text)
@@ -154,18 +103,6 @@ class EventLines:
         found = notice_of(event)
         if found is not None:
             self._write(found.level, found.text, found.window)
-
-    def _heartbeat(self, event: ContainerHeartbeat) -> None:
-        for one in self._standstills.check(event, self._window_seconds):
-            window = f"window {event.window_id}"
-            if one.again:
-                text = f"it goes on after {one.seconds:.0f} s in which nothing moved"
-                self._write(logging.INFO, text, event.window_id, one.operator)
-                continue
-            text = f"{window} does not move: for {one.seconds:.0f} s it has taken and emitted nothing"
-            where = f"`/ws/v2/stram/physicalPlan/containers/{event.container}/stackTrace` shows where"
-            text = f"{text}; a connection or a lock may keep process {event.pid} on `{event.host}`: {where}"
-            self._write(logging.WARNING, text, event.window_id, one.operator)
 
     def _committed(self, event: WindowCommitted) -> None:
         if event.tasks_retried:
@@ -205,9 +142,9 @@ class EventLines:
             self._write(logging.INFO, "the source answers again", operator=event.operator)
 
     def _refused(self, event: MessagesRefused) -> None:
-        level = logging.DEBUG if event.reason == _LATE else logging.WARNING
         last = f"; last from `{event.peer}`" if event.peer else ""
-        self._write(level, f"{event.count} messages to the driver were refused: {event.reason}{last}")
+        text = f"{event.count} messages to the driver were refused: {event.reason}{last}"
+        self._write(logging.WARNING, text)
 
     def _joined(self, event: SlotJoined) -> None:
         again = " again" if event.again else ""

@@ -207,8 +207,8 @@ class LocalExecutor:
         for consumer in container.spec.consumers:
             message = outgoing.get(consumer)
             inbox = self._inboxes.setdefault((request.window_id, consumer), [])
-            # encoded and decoded even within the process: a tuple that does not survive it must fail here too
-            inbox.append(None if message is None else Message.decode(message.encode()))
+            # pickled even within the process: a tuple that does not survive it must fail here too
+            inbox.append(None if message is None else message.copied())
         report.window.ready, report.window.received = came, self._clock.wall()
         self._happened.append(ContainerReported(report))
 

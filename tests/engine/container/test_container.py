@@ -19,7 +19,6 @@ from ridgeline import (
     Tuples,
 )
 from ridgeline.engine.container.container import Container
-from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import state_files
 from ridgeline.plan.container_spec import container_specs
@@ -444,7 +443,7 @@ def test_messages_are_taken_in_the_order_of_their_producers():
     outcomes = []
     for order in (messages, messages[::-1]):
         hand.die()
-        copies = [Message.decode(message.encode()) for message in order]
+        copies = [message.copied() for message in order]
         _, report = hand.containers[-1].run(WindowRequest(0, 0, 1), copies, (), "t")
         outcomes.append(hand.collected([report]))
     assert outcomes[0] == outcomes[1] == [({"a": 15}, 15, [0, 3, 1, 4, 2, 5])]

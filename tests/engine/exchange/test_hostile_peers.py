@@ -66,7 +66,7 @@ def serves(wire, master, number=77):
     "data",
     [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(600),
         b"\0" * 100_000,
         b"RIDGELIN" + b"\xff" * 100,
         frame(1, b"without a hello"),

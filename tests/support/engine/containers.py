@@ -74,7 +74,7 @@ class ByHand:
         for container in self.containers:
             outgoing, report = container.run(request, inboxes[container.spec.id], (), tag or f"t{attempt}")
             for consumer, message in outgoing.items():
-                inboxes[consumer].append(Message.decode(message.encode()))
+                inboxes[consumer].append(message.copied())
             reports.append(report)
         return reports
 

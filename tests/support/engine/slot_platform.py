@@ -122,7 +122,7 @@ def _lives(pid):
 class NoSharing:
     """All blocks go by value."""
 
-    def place(self, _window_id, _attempt, _hosts):
+    def place(self, _window_id, _attempt):
         return None
 
     def reported(self, _window_id, _bytes_out):

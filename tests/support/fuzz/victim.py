@@ -1,7 +1,7 @@
 """An application with all ports that Ridgeline listens on, for tests that attack them.
 
 `python -m support.fuzz.victim FOLDER`: STRAM and its slots speak TLS, the web service in the clear too, and
-an operator takes lines. It prints a line of JSON once it runs, and ends in order when its standard input does.
+an operator takes lines. It prints a line of JSON once it runs, and ends when its standard input does.
 All is the engine's own but Spark, for which processes stand in.
 """
 

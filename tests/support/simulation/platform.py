@@ -84,7 +84,7 @@ class Jobs:
 class _NoSharing:
     """Blocks travel by value."""
 
-    def place(self, window_id: int, attempt: int, hosts: object) -> None:
+    def place(self, window_id: int, attempt: int) -> None:
         """Nowhere."""
 
     def reported(self, window_id: int, bytes_out: int) -> None:

@@ -15,7 +15,6 @@ from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.watchdog import Worker
-from ridgeline.engine.exchange.network import LATE, REASONS
 from ridgeline.engine.process import stacks
 from ridgeline.engine.process.said_lines import ProcessLines
 from ridgeline.measure.events import (
@@ -51,51 +50,12 @@ def spaced_seconds(interval: float, timeout: float, workers: int) -> float:
     return max(interval, min(workers / _MOST_OF_ALL, timeout / _LEAST_IN_TIMEOUT))
 
 
-class RefusalReports:
-    """Counts what is refused, and reports it to `observe`: one event a second and reason at most.
-
-    Of one thread, but for `totals`.
-    """
-
-    def __init__(self, observe: Callable[[RunEvent], None], clock: Clock) -> None:
-        self.totals = dict.fromkeys(REASONS, 0)
-        self._observe = observe
-        self._clock = clock
-        self._network: dict[str, int] = {}
-        self._pending: dict[str, tuple[int, str]] = {}
-        self._reported: dict[str, float] = {}
-
-    def add(self, reason: str, peer: str, count: int = 1) -> None:
-        """Something was refused."""
-        self.totals[reason] += count
-        self._pending[reason] = (self._pending.get(reason, (0, ""))[0] + count, peer)
-
-    def take(self, totals: Mapping[str, int]) -> None:
-        """Take in what a network has refused in all."""
-        if totals != self._network:
-            for reason, total in totals.items():
-                if more := total - self._network.get(reason, 0):
-                    self.add(reason, "", more)
-            self._network = dict(totals)
-
-    def report(self, *, last: bool = False) -> None:
-        """Report the reasons that are due; all that are left if it is the `last` time."""
-        if not self._pending:
-            return
-        now = self._clock.monotonic()
-        for reason, (count, peer) in list(self._pending.items()):
-            if last or now - self._reported.get(reason, -math.inf) >= _REPORT_SECONDS:
-                self._reported[reason] = now
-                del self._pending[reason]
-                with contextlib.suppress(Exception):
-                    self._observe(MessagesRefused(self._clock.wall(), reason, peer, count))
-
-
 class Heartbeats:
     """The last heartbeat of each worker that is connected.
 
-    `observe` gets them, with `at` the time of receipt. It gets MessagesRefused for those that are late, of a
-    window that is committed, and for what the network has refused. `log` has what operators have said.
+    `observe` gets them, with `at` the time of receipt; of those of a committed window, which are late, the
+    clock. It gets MessagesRefused for what the network has refused, one a second and reason at most.
+    `log` has what operators have said.
     The thread that reads the network calls `take`, `lost` and `all_read`; any thread calls the others.
     """
 
@@ -108,17 +68,15 @@ class Heartbeats:
         self.log = log or OperatorLog()
         self._observe = observe
         self._clock = clock
-        self._refusals = RefusalReports(observe, clock)
+        self._refused: Mapping[str, int] = {}
+        """By the network so far, by reason."""
+        self._reported: Mapping[str, int] = {}
+        self._report_at = -math.inf
         self._committed = -1
         self._lasts: dict[Hashable, tuple[float, ContainerHeartbeat]] = {}
         self._processes: dict[tuple[str, int], None] = {}
         self._read = clock.monotonic()
         """When all that had come was read: the thread that reads may be busy for long."""
-
-    @property
-    def refused(self) -> Mapping[str, int]:
-        """How much was refused so far, by reason."""
-        return dict(self._refusals.totals)
 
     def take(self, worker: Hashable, figures: ContainerHeartbeat | ProcessLines) -> None:
         """Take in a heartbeat of a worker, or what its operators have said."""
@@ -133,7 +91,6 @@ class Heartbeats:
             del self._processes[next(iter(self._processes))]
         at = self._clock.wall()
         if beat.container >= 0 and beat.window_id <= self._committed:
-            self._refusals.add(LATE, str(worker))
             beat = replace(beat, container=-1, window_id=-1, attempt=0, began=0.0, operators=(), stack="")
         with contextlib.suppress(Exception):
             self._observe(replace(beat, at=at))
@@ -144,14 +101,25 @@ class Heartbeats:
 
     def all_read(self, refused: Mapping[str, int]) -> None:
         """All that had come is read. `refused`: by the network so far, by reason."""
-        self._refusals.take(refused)
-        self._refusals.report()
-        self._read = self._clock.monotonic()
+        self._refused, self._read = refused, self._clock.monotonic()
+        if self._read >= self._report_at:
+            self._report()
 
     def close(self) -> None:
         """Forget the workers, and report what was refused and not yet reported."""
         self._lasts.clear()
-        self._refusals.report(last=True)
+        self._report()
+
+    def _report(self) -> None:
+        """Report what the network has refused since the last time."""
+        if self._refused == self._reported:
+            return
+        before, self._reported = self._reported, dict(self._refused)
+        self._report_at = self._clock.monotonic() + _REPORT_SECONDS
+        for reason, total in self._reported.items():
+            if more := total - before.get(reason, 0):
+                with contextlib.suppress(Exception):
+                    self._observe(MessagesRefused(self._clock.wall(), reason, count=more))
 
     # Any thread ---------------------------------------------------------------------------------------------
 

@@ -82,30 +82,9 @@ class Message(NamedTuple):
                 begin, size, part = end, 0, part + 1
         yield self._replace(blocks=self.blocks[begin:], part=part)
 
-    def encode(self) -> bytes:
-        """As bytes: the sizes of what follows, all but the buffers, the buffers.
-
-        All of them begin at multiples of 8.
-        """
-        buffers: list[pickle.PickleBuffer] = []
-        head = pickle.dumps(tuple(self), 5, buffer_callback=buffers.append)
-        parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
-        sizes = np.array([len(parts), *(part.nbytes for part in parts)], np.int64).tobytes()
-        return b"".join(
-            piece for part in (memoryview(sizes), *parts) for piece in (part, bytes(-part.nbytes % 8))
-        )
-
-    @classmethod
-    def decode(cls, data: bytes | memoryview) -> Message:
-        """From bytes; buffers lie in `data`."""
-        view = memoryview(data)
-        count = int.from_bytes(view[:8], "little")
-        ends = 8 * (count + 1)
-        parts = []
-        for size in np.frombuffer(view[8:ends], np.int64).tolist():
-            parts.append(view[ends : ends + size])
-            ends += size + -size % 8
-        return cls(*pickle.loads(parts[0], buffers=parts[1:]))
+    def copied(self) -> Message:
+        """As it would come out of another process: nothing is shared with this one."""
+        return Message(*pickle.loads(pickle.dumps(tuple(self), 5)))
 
 
 def encode(tuples: Tuples) -> pa.Buffer:

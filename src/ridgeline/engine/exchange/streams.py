@@ -30,6 +30,8 @@ _PROBES = 12
 _RTO_MAX_MS = 44
 """The number of `TCP_RTO_MAX_MS`, which Linux has since 6.15 and Python does not name."""
 _TCP_INFO_BYTES = 60
+_OVER = 7
+"""The state of a TCP connection that has ended, the first byte of that."""
 _RETRANSMISSIONS = 2
 """So often in a row nothing was answered: less may be a lost packet."""
 
@@ -263,10 +265,16 @@ class TlsStream:
         return silence_of(self._plain or self._socket)
 
     def _check(self) -> None:
-        """Raise the socket's own error: of the library it would be the end of the bytes, whatever it is."""
+        """Raise the socket's own error: of the library it would be the end of the bytes, whatever it is.
+
+        Where the connection lives on it is none, such as a host that cannot be reached for a moment.
+        """
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
+        if code and (not hasattr(socket, "TCP_INFO") or self._state() == _OVER):
             raise OSError(code, os.strerror(code))
+
+    def _state(self) -> int:
+        return self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
 
     def close(self) -> None:
         """As `Stream`."""

@@ -1,14 +1,12 @@
-"""A container's failure on its way to the driver: a report like any other, as plain data.
+"""What a container's failure is to the driver: a report like any other, as plain data.
 
-Spark's task ends well, so Spark tries nothing again and prints nothing, and no code is ever made out of an
-error's text.
+Spark's task ends well, so Spark tries nothing again and prints nothing.
 """
 
 from __future__ import annotations
 
-import json
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ridgeline.api.errors import (
     CallbackInterrupt,
@@ -23,28 +21,6 @@ from ridgeline.api.support.files import is_of_store
 from ridgeline.engine.files.storage import explain
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import STORE
-
-_BEGIN = b'{"container"'
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A container failed in an attempt at a window."""
-
-    container: int
-    failure: Failure
-
-    def encode(self) -> bytes:
-        """As JSON."""
-        return json.dumps({"container": self.container, "failure": self.failure.to_dict()}).encode()
-
-    @classmethod
-    def decode(cls, record: bytes) -> Failed | None:
-        """From a record of a window's job; None if it is no failure."""
-        if not record.startswith(_BEGIN):
-            return None
-        found = json.loads(record)
-        return cls(found["container"], Failure(**found["failure"]))
 
 
 class InputLostError(BaseException):

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
-import re
 import site
 import sys
 import sysconfig
@@ -18,9 +16,6 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 _WITH_EFFECTS = frozenset({"__main__", "antigravity", "idlelib", "test", "this", "turtledemo"})
-_USED = frozenset({"duckdb", "pandas", "py4j", "pyspark"})
-"""Needed, though a distribution may not say so: pyspark may come from Spark's own folder."""
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def keep_standard_modules(folder: str) -> None:
@@ -33,20 +28,6 @@ def keep_standard_modules(folder: str) -> None:
                 importlib.import_module(name)
         finally:
             sys.path[:] = path
-
-
-def hides_needed(folder: str) -> tuple[str, str] | None:
-    """The first file of a folder that hides a package which Ridgeline is going to need, and that package.
-
-    A module that is loaded already is not hidden any more.
-    """
-    for name in sorted(_names(folder) - sys.stdlib_module_names):
-        loaded = sys.modules.get(name)
-        if loaded is not None and not _lies_in(getattr(loaded, "__file__", None), folder):
-            continue
-        if hidden_by(name, folder) is not None and _is_needed(name):
-            return _file(name, folder), name
-    return None
 
 
 def hidden_by(name: str, folder: str) -> str | None:
@@ -116,35 +97,3 @@ def _lies_in(path: str | None, folder: str) -> bool:
 def _installed() -> tuple[str, ...]:
     folders = [*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib")]
     return tuple(folders)
-
-
-def _is_needed(name: str) -> bool:
-    """True for a module of a package that Ridgeline requires, or one of these does."""
-    return name in _USED or not _required().isdisjoint(
-        _normal(owner) for owner in importlib.metadata.packages_distributions().get(name, ())
-    )
-
-
-@cache
-def _required() -> frozenset[str]:
-    """The distributions that Ridgeline requires, and those that these require; without extras."""
-    found: set[str] = set()
-    waiting = ["ridgeline"]
-    while waiting:
-        name = waiting.pop()
-        if name in found:
-            continue
-        found.add(name)
-        try:
-            required = importlib.metadata.requires(name) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        for one in required:
-            named = _NAME.match(one)
-            if named and "extra ==" not in one:
-                waiting.append(_normal(named[0]))
-    return frozenset(found)
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 
 from ridgeline.engine.driver.slots import shared_folder
-from ridgeline.engine.driver.slots.shared_folder import SharedFolder, open_folder, shares_memory
+from ridgeline.engine.driver.slots.shared_folder import SharedFolder, open_folder
 from ridgeline.engine.exchange.shared_blocks import free_bytes
 
 
 def names(path):
     return sorted(entry.name for entry in path.iterdir())
-
-
-def test_memory_is_shared_where_all_executors_are_on_the_drivers_host():
-    assert shares_memory({"10.0.0.1"}, "10.0.0.1")
-    assert not shares_memory({"10.0.0.1", "10.0.0.2"}, "10.0.0.1")
-    assert not shares_memory({"10.0.0.2"}, "10.0.0.1")
 
 
 def test_a_folder_is_private_and_leaves_nothing_behind(tmp_path):

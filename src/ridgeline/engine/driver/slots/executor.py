@@ -91,8 +91,7 @@ class AttemptSender:
         """Send an attempt to all slots; each gets the states of its own containers only. Raises FeedError."""
         contents, request = self._contents, attempt.request
         self._sent = True
-        hosts = {member.host for member in contents.slots.members.values()}
-        place = self._sharing.place(request.window_id, request.attempt, hosts)
+        place = self._sharing.place(request.window_id, request.attempt)
         fed = self._feeds.prepare(request, attempt.source)
         commit, self._commit = self._commit, None
         self._send(group, RunAttempt(request, place, fed, -1 if commit is None else commit))

@@ -1,4 +1,4 @@
-"""The driver's half of blocks by reference: a folder in memory that all containers of a host see.
+"""The driver's half of blocks by reference: a folder in memory that all containers of a local Spark see.
 
 The driver holds a lock on a file beside its folder. A folder without a lock was left by a driver that was
 killed: the next driver on the host removes it.
@@ -11,16 +11,15 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ridgeline.engine.exchange.shared_blocks import SMALLEST_BYTES, SharedPlace, free_bytes
+from ridgeline.engine.spark.cluster import is_local
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -35,25 +34,6 @@ _SMALLEST_BYTES = 256 << 20
 """Where less is free, no folder is made."""
 _SHARED_BYTES = SMALLEST_BYTES // 2
 """A container that sends less has no block by reference."""
-
-
-def shares_memory(hosts: Collection[str], driver_host: str) -> bool:
-    """True if all executors are on the driver's host, so that they see its folders.
-
-    By address: on most clusters a driver calls itself by name, and executors are known by address.
-    """
-    own = _addresses(driver_host)
-    return all(host == driver_host or not own.isdisjoint(_addresses(host)) for host in hosts)
-
-
-@lru_cache(maxsize=4096)
-def _addresses(host: str) -> frozenset[str]:
-    """The addresses of a name; the name itself if it is an address or unknown."""
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
-    except OSError:
-        return frozenset({host})
-    return frozenset(str(address[0]) for *_, address in found)
 
 
 class SharedFolder:
@@ -135,7 +115,7 @@ def open_folder(roots: Sequence[str]) -> SharedFolder | None:
 
 
 class BlockSharing:
-    """Decides window by window whether blocks go by reference: if all slots are on the driver's host.
+    """Decides window by window whether blocks go by reference: on a local Spark.
 
     A retried window sends them by value, so that a block that was lost once is not lost again. The folder is
     made for the first window that needs it. Blocks are removed in a thread, once their window is committed.
@@ -143,27 +123,20 @@ class BlockSharing:
 
     def __init__(self, context: SparkContext) -> None:
         settings = context.getConf()
-        self._local = str(context.master).startswith("local")
-        self._driver_host = str(settings.get("spark.driver.host", ""))
         on_disk = (
             os.environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir") or tempfile.gettempdir()
         )
-        by_value = settings.get(SETTING, "true").lower() == "false"
+        by_value = not is_local(str(context.master)) or settings.get(SETTING, "true").lower() == "false"
         self._roots = [] if by_value else [_MEMORY, on_disk.split(",")[0]]
         self._folder: SharedFolder | None = None
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._begun = self._left = -1
         """The last window that was begun, and the last that may have left blocks."""
 
-    def place(self, window_id: int, attempt: int, hosts: Collection[str]) -> SharedPlace | None:
-        """Where containers may leave blocks in this attempt at a window; None if all go by value.
-
-        `hosts`: those of the slots.
-        """
+    def place(self, window_id: int, attempt: int) -> SharedPlace | None:
+        """Where containers may leave blocks in this attempt at a window; None if all go by value."""
         self._begun = max(self._begun, window_id)
         if attempt or not self._roots:
-            return None
-        if not self._local and not shares_memory(hosts, self._driver_host):
             return None
         if self._folder is None:
             self._folder = open_folder(self._roots)
