@@ -1,18 +1,14 @@
 """Code that looks for its own files finds the same in a worker, on the driver's host and on another one."""
 
-import ast
-import gc
 import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 import ridgeline
-from ridgeline.engine.process.user_modules import imported_names
 from support.waiting import PATIENCE_SECONDS
 
 _FILES = {
@@ -144,43 +140,3 @@ def test_a_folder_of_the_same_name_on_another_host_is_not_taken_for_the_drivers(
     (project / "shopkit" / "rates.json").write_text("{}")
     found = run(_WORKER, tmp_path / "checkpoint", tmp_path / "plan", local=tmp_path)
     assert found["resource"] == driver["resource"]
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("import a, b.c as d", {"a", "b.c"}),
-        ("def f():\n    from x import y, z", {"x", "x.y", "x.z"}),
-        (
-            "if 0:\n    from . import near\n    from .sub import thing\n    from ..up import it",
-            {"p.q", "p.q.near", "p.q.sub", "p.q.sub.thing", "p.up", "p.up.it"},
-        ),
-        ("from x import *", {"x"}),
-        ("def broken(:", set()),
-        ("from ........ import far", set()),
-    ],
-)
-def test_names_in_import_statements(text, names):
-    assert imported_names(text, "p.q") == names
-
-
-def test_a_file_is_parsed_while_another_thread_parses():
-    """Python 3.11 counts the depth of trees for all threads, and raises SystemError where it differs."""
-    beside = []
-
-    def parse_beside(_phase, _info):
-        if not beside and sys._getframe(1).f_code is ast.parse.__code__:
-            beside.append(threading.Thread(target=ast.parse, args=("a = [b + c]",)))
-            beside[0].start()
-            beside[0].join()
-
-    text = "\n".join(f"import module_{number}" for number in range(300))
-    before = gc.get_threshold()
-    gc.callbacks.append(parse_beside)
-    gc.set_threshold(200)
-    try:
-        assert len(imported_names(text, "")) == 300
-    finally:
-        gc.callbacks.remove(parse_beside)
-        gc.set_threshold(*before)
-    assert beside

@@ -377,10 +377,11 @@ def patches() -> Iterator[tuple[Any, str, object]]:
     yield sockets, "listeners", _listeners
     yield sockets, "prepare", lambda *_: None
     no = lambda *_: None  # noqa: E731
-    yield sockets, "tls", SimpleNamespace(caller_context=no)
-    yield listening, "listener_context", no
+    no_tls = lambda _certificate: SimpleNamespace(listens=None, connects=None)  # noqa: E731
+    yield sockets, "tls", SimpleNamespace(contexts=no_tls)
+    yield listening, "contexts", no_tls
     yield dialing, "prepare", no
     yield dialing, "ways_of", lambda address: [address]
-    yield dialing, "targets", lambda way: [Target(socket.AF_UNIX, way, tls=False)]
+    yield dialing, "targets", lambda way: [Target(socket.AF_UNIX, way)]
     names = {name: getattr(socket, name) for name in ("AF_UNIX", "SOCK_STREAM", "SOL_SOCKET", "SO_ERROR")}
     yield dialing, "socket", SimpleNamespace(socket=_socket, **names)

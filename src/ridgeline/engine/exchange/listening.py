@@ -115,9 +115,9 @@ class Reception:
         """True while no connection is taken in."""
         return self._paused_until is not None
 
-    def stream(self, accepted: socket.socket, listener: Listener) -> Stream:
-        """The stream of a connection that a listener has taken in."""
-        if isinstance(listener.way, UnixWay):
+    def stream(self, accepted: socket.socket) -> Stream:
+        """The stream of a connection that was taken in."""
+        if accepted.family == socket.AF_UNIX:
             return PlainStream(accepted)
         return TlsStream(accepted, self._context, listens=True)
 

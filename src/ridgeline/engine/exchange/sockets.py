@@ -368,7 +368,7 @@ class Sockets:
                 accepted.close()
                 self._refusals.add(UNAUTHENTICATED, where, str(error))
                 continue
-            connection = self._begin(self._reception.stream(accepted, listener), Outbox(), where)
+            connection = self._begin(self._reception.stream(accepted), Outbox(), where)
             self._unopened.strangers[connection] = None
             self._write(connection)
 

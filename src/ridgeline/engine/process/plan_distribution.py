@@ -1,8 +1,8 @@
 """How the plan and the user's own code reach the workers: on the connections of slots, and as files.
 
-The specs of containers travel in messages. The code lies in the checkpoint folder (`shipped_files`). Modules
-that are not installed (the application's file, its neighbours, a test) travel as source text. The worker
-imports them by name. So classes are the same everywhere, and plain pickle works on their instances.
+The specs of containers travel in messages. The code lies in the checkpoint folder (`user_files`). The worker
+imports modules that are not installed (the application's file, its neighbours, a test) by name, as they were
+in the driver. So classes are the same everywhere, and plain pickle works on their instances.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support import trust
 from ridgeline.api.support.masking import hide, secrets_in, shown
 from ridgeline.engine.files.storage import DriverStorage, Storage
-from ridgeline.engine.process import shipped_files, shipped_packages, user_files
+from ridgeline.engine.process import shipped_packages, user_files
 from ridgeline.engine.process.shipped_packages import ShippedPackage
-from ridgeline.engine.process.user_files import UserFiles
-from ridgeline.engine.process.user_modules import user_sources
+from ridgeline.engine.process.user_files import Source, UserFiles
+from ridgeline.engine.process.user_modules import user_modules
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
 
@@ -40,8 +40,6 @@ _MAKE_CLASS, _MADE_WITH = "_make_skeleton_class", 3
 _MAKERS = frozenset({_MAKE_CLASS, "_make_skeleton_enum"})
 _SCRIPTS = "a class of the script"
 """The last argument of these functions, which they do not use, for a class that the script itself has."""
-Sources = Mapping[str, tuple[str, str]]
-"""Path and text of modules by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +47,11 @@ class ShippedCode:
     """The user's code in the checkpoint folder, as the driver of an epoch has written it.
 
     `owner`: the user id of the driver, whose files the workers trust. `packages`: what its modules come from.
-    `sources`: the digest of the user's own modules. `files`: what lies beside them.
+    `files`: the user's own modules, and what lies beside them.
     """
 
     owner: int = 0
     packages: tuple[ShippedPackage, ...] = ()
-    sources: str = ""
     files: UserFiles | None = None
     epoch: int = 0
 
@@ -74,15 +71,8 @@ class ShippedPlan:
 
 def ship_code(storage: DriverStorage, epoch: int = 0) -> ShippedCode:
     """Write the packages, the user's modules and the files beside them. Raises OSError."""
-    sources = user_sources()
-    packed = zlib.compress(pickle.dumps(dict(sources), 5), 1)
-    return ShippedCode(
-        os.geteuid(),
-        shipped_packages.ship(storage, epoch),
-        shipped_files.ship(storage, packed, epoch),
-        user_files.ship(storage, sources, epoch),
-        epoch,
-    )
+    packages = shipped_packages.ship(storage, epoch)
+    return ShippedCode(os.geteuid(), packages, user_files.ship(storage, epoch), epoch)
 
 
 def distribute(
@@ -97,7 +87,7 @@ def distribute(
     _hide_secrets(specs)
     packed = zlib.compress(_pickled(specs), 1)  # before anything is written: it says what cannot be
     code = code or ship_code(storage, epoch)
-    name = hashlib.sha256(packed + code.sources.encode()).hexdigest()
+    name = hashlib.sha256(packed + (code.files.sha256 if code.files else "").encode()).hexdigest()
     return ShippedPlan(name, packed, code)
 
 
@@ -216,11 +206,8 @@ def receive(storage: Storage, shipped: ShippedPlan) -> tuple[ContainerSpec, ...]
     code = shipped.code
     trust.trust_owner(code.owner)
     shipped_packages.receive(storage, code.packages, code.epoch)
-    sources = zlib.decompress(shipped_files.read(storage, code.sources, code.epoch))
-    PlanFinder.install(
-        pickle.loads(sources),
-        {} if code.files is None else user_files.receive(storage, code.files, code.epoch),
-    )
+    if code.files is not None:
+        PlanFinder.install(user_files.receive(storage, code.files, code.epoch))
     unpickler = _Unpickler(zlib.decompress(shipped.specs))
     received: tuple[ContainerSpec, ...] = unpickler.load()
     unpickler.name_classes()
@@ -230,7 +217,7 @@ def receive(storage: Storage, shipped: ShippedPlan) -> tuple[ContainerSpec, ...]
 
 def installed_modules(plan: Plan) -> list[str]:
     """The modules of the plan's operators that workers can import without being sent anything."""
-    shipped = user_sources()
+    shipped = user_modules()
     names = {type(operator.operator).__module__ for operator in plan.physical.operators}
     return sorted(
         name
@@ -246,17 +233,12 @@ class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     in its folder on this host (`user_files.py`).
     """
 
-    _sources: dict[str, tuple[str, str]] = {}  # noqa: RUF012  one finder a process
-    _places: dict[str, str] = {}  # noqa: RUF012
+    _sources: dict[str, Source] = {}  # noqa: RUF012  one finder a process
 
     @classmethod
-    def install(cls, sources: Sources, places: Mapping[str, str]) -> None:
-        """Make these modules importable; those that are loaded already stay.
-
-        `places`: the folders of this host that have what lies in a folder of the driver's.
-        """
+    def install(cls, sources: Mapping[str, Source]) -> None:
+        """Make these modules importable; those that are loaded already stay."""
         cls._sources.update(sources)
-        cls._places.update(places)
         if not any(isinstance(finder, cls) for finder in sys.meta_path):
             sys.meta_path.insert(0, cls())
         importlib.invalidate_caches()
@@ -292,22 +274,16 @@ class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def get_filename(self, fullname: str) -> str:
         """Where the module's file is on this host, or would be."""
-        path = self._sources[fullname][0]
-        above = os.path.realpath(path)
-        while (folder := os.path.dirname(above)) != above:  # noqa: PTH120
-            if folder in self._places:
-                return os.path.join(self._places[folder], os.path.relpath(os.path.realpath(path), folder))  # noqa: PTH118
-            above = folder
-        return path
+        return self._sources[fullname].here
 
     def get_source(self, fullname: str) -> str:
         """The shipped text."""
-        return self._sources[fullname][1]
+        return importlib.util.decode_source(self._sources[fullname].text)
 
     def get_code(self, fullname: str) -> CodeType:
         """Compiled with the path that the module has on the driver."""
-        path, text = self._sources[fullname]
-        return self.source_to_code(text, path)
+        source = self._sources[fullname]
+        return self.source_to_code(source.text, source.path)
 
     def get_data(self, path: str) -> bytes:
         """A file beside a module, for `pkgutil.get_data`. Raises OSError."""
@@ -322,7 +298,7 @@ class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def is_package(self, fullname: str) -> bool:
         """True for a package's own file, whether modules of it are shipped or not."""
-        return Path(self._sources[fullname][0]).name == "__init__.py"
+        return Path(self._sources[fullname].path).name == "__init__.py"
 
     def exec_module(self, module: Any) -> None:
         """Run the text."""

@@ -1,15 +1,17 @@
-"""Files beside the user's modules: data, modules that no import statement names, and the path.
+"""The user's modules, the files beside them and the path, as one archive in the checkpoint folder.
 
-Code that looks for its own files finds in a worker what it finds in the driver. A worker that sees the
-driver's folders uses them as they are. For others the files travel as one archive in the checkpoint folder,
-which each executor unpacks once. Either way they are real files, so Python's own machinery finds them:
-`pkgutil`, `importlib.resources`, `__file__`, compiled modules.
+Workers import the modules that the driver has loaded as the archive has them. All else they find as files:
+data, and modules that are imported later. A worker that sees the driver's folders uses them as they are, for
+others each executor unpacks the archive once. Either way they are real files, so Python's own machinery finds
+them: `pkgutil`, `importlib.resources`, `__file__`, compiled modules.
 """
 
 from __future__ import annotations
 
 import functools
 import io
+import itertools
+import json
 import os
 import stat
 import sys
@@ -18,16 +20,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
+from typing import NamedTuple
 
 from ridgeline.api.support import trust
 from ridgeline.engine.files.storage import DriverStorage, Storage
 from ridgeline.engine.process import shipped_files, shipped_packages
 from ridgeline.engine.process.hidden_modules import keep_standard_modules
-from ridgeline.engine.process.user_modules import installed_folders, is_users, main_files, root_of
+from ridgeline.engine.process.user_modules import (
+    installed_folders,
+    is_users,
+    main_files,
+    root_of,
+    user_modules,
+)
 
 _MOST_BYTES = 32 << 20
 _MOST_FILES = 10_000
 _CODE = (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES)
+_MODULES = "modules"
+"""The file of the archive with the file of each module that the driver has loaded, by name."""
 _BEGINNING = (1980, 1, 1, 0, 0, 0)
 """The time of each file in an archive: the same files are the same bytes."""
 
@@ -62,28 +73,31 @@ class UserFiles:
 # The driver's side ------------------------------------------------------------------------------------------
 
 
-def ship(storage: DriverStorage, sources: Mapping[str, tuple[str, str]], epoch: int = 0) -> UserFiles:
-    """Write the files beside the user's modules into the checkpoint folder. Raises OSError."""
-    folders, found = files_of(sources)
-    sha256 = shipped_files.ship(storage, _archive(found), epoch) if found else ""
+def ship(storage: DriverStorage, epoch: int = 0) -> UserFiles:
+    """Write the user's modules, and the files beside them, into the checkpoint folder. Raises OSError."""
+    folders, modules, found = _found()
+    sha256 = shipped_files.ship(storage, _archive(modules, found), epoch) if found else ""
     first, last = _search_path()
     roots = tuple(Root(folder, *_identity(folder)) for folder in folders)
     return UserFiles(sha256, roots, first, last, _boot())
 
 
-def files_of(
-    sources: Mapping[str, tuple[str, str]],
-) -> tuple[list[str], tuple[tuple[str, str, int, int], ...]]:
-    """The folders from which names of modules start, and what travels of them.
+def _found() -> tuple[list[str], tuple[tuple[str, str], ...], tuple[tuple[str, str, int, int], ...]]:
+    """The folders from which names of modules start, the modules that are loaded, and what travels of it.
 
-    Each file has its name, which begins with the number of its folder, its path, time and size.
+    Each file has its name, which begins with the number of its folder, its path, time and size. Each module
+    has its own name and that of its file.
     """
-    modules = [(name, path) for name, (path, _) in sources.items()]
-    folders = list(dict.fromkeys(root_of(name, path) for name, path in (*modules, *main_files())))
-    packages = {
-        (root_of(name, path), name.partition(".")[0]) for name, path in modules if _in_package(name, path)
-    }
-    return folders, tuple(_within_bounds(_files(folders, packages)))
+    modules = list(user_modules().items())
+    rooted = [(name, path, root_of(name, path)) for name, path in (*modules, *main_files())]
+    folders = list(dict.fromkeys(root for _, _, root in rooted))
+    packages = {(root, name.partition(".")[0]) for name, path, root in rooted if _in_package(name, path)}
+    loaded = [
+        (name, f"{folders.index(root)}/{os.path.relpath(os.path.realpath(path), root)}", path)
+        for name, path, root in rooted[: len(modules)]
+    ]
+    files = itertools.chain((one[1:] for one in loaded), _files(folders, packages))
+    return folders, tuple(one[:2] for one in loaded), tuple(_within_bounds(files))
 
 
 def _in_package(name: str, path: str) -> bool:
@@ -152,7 +166,7 @@ def _within_bounds(files: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str,
 
 
 @functools.lru_cache(maxsize=1)
-def _archive(files: tuple[tuple[str, str, int, int], ...]) -> bytes:
+def _archive(modules: tuple[tuple[str, str], ...], files: tuple[tuple[str, str, int, int], ...]) -> bytes:
     """The files as they are; made once for all plans, as long as none changes."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -162,6 +176,9 @@ def _archive(files: tuple[tuple[str, str, int, int], ...]) -> bytes:
             except OSError:  # may not be read, or has gone meanwhile
                 continue
             archive.writestr(zipfile.ZipInfo(name, _BEGINNING), content, zipfile.ZIP_DEFLATED)
+        there = set(archive.namelist())
+        known = {name: file for name, file in modules if file in there}
+        archive.writestr(zipfile.ZipInfo(_MODULES, _BEGINNING), json.dumps(known), zipfile.ZIP_DEFLATED)
     return made.getvalue()
 
 
@@ -201,10 +218,18 @@ def _boot() -> str:
 # The worker's side ------------------------------------------------------------------------------------------
 
 
-def receive(storage: Storage, files: UserFiles, epoch: int = 0) -> dict[str, str]:
-    """Make the driver's search path this process's.
+class Source(NamedTuple):
+    """A module of the driver's: its path there, where that is here, and its text as it was there."""
 
-    Returns where the roots are here, by folder of the driver. Raises OSError, UntrustedError.
+    path: str
+    here: str
+    text: bytes
+
+
+def receive(storage: Storage, files: UserFiles, epoch: int = 0) -> dict[str, Source]:
+    """Make the driver's search path this process's; returns the modules that it has loaded.
+
+    Raises OSError, UntrustedError.
     """
     same_machine = bool(files.boot) and files.boot == _boot()
     places = {root.folder: root.folder for root in files.roots if same_machine and _is_here(root)}
@@ -213,7 +238,15 @@ def receive(storage: Storage, files: UserFiles, epoch: int = 0) -> dict[str, str
         for number, root in enumerate(files.roots):
             places.setdefault(root.folder, str(unpacked / str(number)))
     _use_path(files, places, same_machine=same_machine)
-    return places
+    if not files.sha256:
+        return {}
+    sources = {}
+    with zipfile.ZipFile(io.BytesIO(shipped_files.read(storage, files.sha256, epoch))) as archive:
+        for module, file in json.loads(archive.read(_MODULES)).items():
+            number, _, name = file.partition("/")
+            folder = files.roots[int(number)].folder
+            sources[module] = Source(f"{folder}/{name}", f"{places[folder]}/{name}", archive.read(file))
+    return sources
 
 
 def _is_here(root: Root) -> bool:
