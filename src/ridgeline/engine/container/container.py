@@ -79,42 +79,22 @@ def _opened(
             return coded.decode(data, encoding, times)
         return block.decode(schema, data, times)
     except (LostBlockError, coded.DamagedError, pa.ArrowException) as error:
-        raise _unreceived(
-            spec,
-            _operator(spec, sent.sink),
-            f"a block of container {producer} for {where} is lost or damaged: {error}",
-            window_id,
-        ) from error
+        text = (
+            f"a block of container {producer} for {where} is lost or damaged: {error} in window {window_id}"
+        )
+        text = f"{text} in window {window_id}; the window is run again"
+        raise _failed(spec, sent.sink, text, window_id) from error
     except coded.DecodeError as error:
         trace = "".join(traceback.format_exception(error))
-        raise _failed(spec, _operator(spec, sent.sink), f"{where}: {error}", window_id, trace) from error
+        raise _failed(spec, sent.sink, f"{where}: {error}", window_id, trace) from error
 
 
-def _operator(spec: ContainerSpec, operator: int) -> PhysicalOperator:
-    return next(found for found in spec.operators if found.id == operator)
-
-
-def _unreceived(spec: ContainerSpec, operator: PhysicalOperator, what: str, window_id: int) -> OperatorError:
-    return _failed(spec, operator, f"{what} in window {window_id}; the window is run again", window_id)
-
-
-def _failed(
-    spec: ContainerSpec, operator: PhysicalOperator, text: str, window_id: int, trace: str = ""
-) -> OperatorError:
+def _failed(spec: ContainerSpec, sink: int, text: str, window_id: int, trace: str = "") -> OperatorError:
     """The error of an operator that did not get what was sent; `trace`: of its codec, which failed."""
+    operator = next(found for found in spec.operators if found.id == sink)
     name = operator.title if operator.unifier else operator.name
-    return OperatorError(
-        Failure(
-            spec.application,
-            name,
-            operator.partition,
-            window_id,
-            "receive",
-            text,
-            traceback=trace,
-            raised=bool(trace),
-        )
-    )
+    who = spec.application, name, operator.partition, window_id
+    return OperatorError(Failure(*who, "receive", text, traceback=trace, raised=bool(trace)))
 
 
 _HOST = socket.gethostname()

@@ -451,45 +451,28 @@ class MemoryStorage(DriverStorage):
             self._files.pop(name, None)
 
 
-class TrialStorage(Storage):
+class TrialStorage(MemoryStorage):
     """Reads another storage, and keeps what is written in memory: to try what would be written."""
 
     def __init__(self, storage: Storage) -> None:
+        super().__init__()
         self.uri = storage.uri
         self._below = storage
-        self._written = MemoryStorage()
         self._gone: set[str] = set()
-
-    def _of(self, name: str) -> Storage:
-        """Where a file is."""
-        if name in self._gone:
-            raise FileNotFoundError(name)
-        folder, _, file = name.rpartition("/")
-        return self._written if file in self._written.names(folder) else self._below
 
     def read(self, name: str) -> bytes:
         """The whole file."""
-        return self._of(name).read(name)
-
-    def read_range(self, name: str, offset: int, size: int) -> bytes:
-        """Some bytes of a file."""
-        return self._of(name).read_range(name, offset, size)
-
-    def write(self, name: str, data: bytes) -> None:
-        """Keep a file in memory."""
-        self._written.write(name, data)
+        if name in self._gone:
+            raise FileNotFoundError(name)
+        return super().read(name) if name in self._files else self._below.read(name)
 
     def map(self, name: str) -> Buffer | None:
-        """The bytes of a file."""
-        return self._of(name).map(name)
-
-    def copy_out(self, name: str, path: str) -> None:
-        """Copy a file."""
-        self._of(name).copy_out(name, path)
+        """The bytes, of a file of the other storage as that has them."""
+        return self.read(name) if name in self._files or name in self._gone else self._below.map(name)
 
     def names(self, folder: str) -> list[str]:
         """The names of files in a folder."""
-        found = {*self._below.names(folder), *self._written.names(folder)}
+        found = {*self._below.names(folder), *super().names(folder)}
         return sorted(name for name in found if f"{folder}/{name}" not in self._gone)
 
     def delete(self, names: Iterable[str]) -> None:

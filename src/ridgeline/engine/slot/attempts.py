@@ -76,10 +76,6 @@ class Attempts:
         """Those that are known, window by window."""
         return (attempt for attempts in self._known.values() for attempt in attempts.values())
 
-    def of_window(self, window_id: int) -> Mapping[int, Attempt]:
-        """Those at a window, by number."""
-        return self._known.get(window_id, {})
-
     def find(self, window_id: int, number: int) -> Attempt | None:
         """An attempt, made if it is new; None if it is over."""
         if window_id < self._least or number <= self._over.get(window_id, -1):

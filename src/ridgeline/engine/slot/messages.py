@@ -42,7 +42,7 @@ class Host:
 
     `plan`: the specs of at least these containers. `containers`: those of this slot. `slots`:
     the slot of every container that exchanges blocks with one of these (more do no harm). `peers`: who these
-    slots are now and where they are reached; so all of them have joined. Raises ValueError if one is missing.
+    slots are now and where they are reached; so all of them have joined.
     """
 
     checkpoint: str
@@ -53,22 +53,6 @@ class Host:
     slots: Mapping[int, int]
     peers: Mapping[Peer, Address]
     heartbeat_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        missing = set(self.slots.values()) - {peer.slot for peer in self.peers}
-        if missing:
-            raise ValueError(f"slots {sorted(missing)} have not joined; send `Host` once they have")
-
-    def like(self, plan: ShippedPlan, containers: tuple[int, ...]) -> Host:
-        """The one for another slot that has the same partners: they are not looked at again."""
-        other: Host = object.__new__(Host)
-        own = {"plan": plan, "containers": containers}
-        for name in _HOST_FIELDS:
-            object.__setattr__(other, name, own[name] if name in own else getattr(self, name))
-        return other
-
-
-_HOST_FIELDS = tuple(field.name for field in fields(Host))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,24 +58,25 @@ def java_version() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     try:
-        printed = subprocess.run(  # noqa: S603  the user's own Java
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=True
-        ).stderr
+        return f"{_printed(java).strip().splitlines()[0]} at {java}"
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
-    return f"{printed.strip().splitlines()[0]} at {java}"
 
 
 def _version(java: str) -> int:
     """The major version of a Java, 0 if it does not run."""
     try:
-        printed = subprocess.run(  # noqa: S603  the user's own Java
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=True
-        ).stderr
+        match = re.search(r'version "(?:1\.)?(\d+)', _printed(java))
     except (OSError, subprocess.SubprocessError):
         return 0
-    match = re.search(r'version "(?:1\.)?(\d+)', printed)
     return int(match.group(1)) if match else 0
+
+
+def _printed(java: str) -> str:
+    """What a Java says of its version. Raises OSError and SubprocessError."""
+    return subprocess.run(  # noqa: S603  the user's own Java
+        [java, "-version"], capture_output=True, text=True, timeout=30, check=True
+    ).stderr
 
 
 def _bundled_home() -> str:

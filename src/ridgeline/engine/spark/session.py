@@ -350,31 +350,6 @@ def start_context(  # noqa: PLR0913  what a Spark is made of
         msg = "Spark Connect is not supported: slots are RDD jobs, which need a classic driver; "
         msg += "give a `--master` such as local[*] or spark://host:7077"
         raise RidgelineError(msg)
-    wanted = _wanted(
-        application,
-        master,
-        conf,
-        streaming=streaming,
-        local_checkpoint=local_checkpoint,
-        widest=widest,
-        slots=slots,
-        least=least,
-    )
-    return _begun(wanted, master, reached)
-
-
-def _wanted(
-    application: str,
-    master: str,
-    conf: Mapping[str, str],
-    *,
-    streaming: bool,
-    local_checkpoint: bool,
-    widest: int,
-    slots: int,
-    least: int,
-) -> SparkConf:
-    """All settings of a context, as of `start_context`. Raises RidgelineError."""
     under_submit = submitted()
     if not under_submit:
         check_open_files()
@@ -404,7 +379,7 @@ def _wanted(
         spark_conf.setAll([(EXTRA_CORES, str(extra)), ("spark.default.parallelism", str(cores))])
     spark_conf.setMaster(with_retries(master, extra)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
-    return spark_conf
+    return _begun(spark_conf, master, reached)
 
 
 def _begun(conf: SparkConf, master: str, reached: Callable[[JavaAlone], None] | None = None) -> SparkContext:

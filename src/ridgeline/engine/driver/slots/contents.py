@@ -410,7 +410,7 @@ class SlotContents:
             if known is None:
                 host = shared[alike] = self._host(plan, hosted, self._partners_of(hosted, ways))
             else:
-                host = known.like(plan, hosted)
+                host = replace(known, plan=plan, containers=hosted)
             yield slot, host
 
     def emptied(self, slot: int) -> Host:
