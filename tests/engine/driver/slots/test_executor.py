@@ -288,7 +288,7 @@ def test_operators_are_torn_down_however_a_run_ends_and_what_fails_in_it_is_a_wa
 
 
 def test_places_for_slots_that_could_not_be_started_are_given_back(run, monkeypatch):
-    def refuse(_platform, _secret):
+    def refuse(_platform):
         raise RidgelineError("STRAM cannot listen")
 
     def release(_platform):
