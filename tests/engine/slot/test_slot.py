@@ -556,10 +556,10 @@ def hosts():
     """Of slots with the same partners, of one with another, and of one that shares nothing."""
     code = ShippedCode(7, (), None, 3)
     first = Host("m", ShippedPlan("p0", b"specs", code), "run", 3, (0,), SLOTS, PEERS, 1.5)
-    second = first.like(ShippedPlan("p1", b"others", code), (1, 2))
+    second = replace(first, plan=ShippedPlan("p1", b"others", code), containers=(1, 2))
     other = Host("m", ShippedPlan("p2", b"", code), "run", 3, (3,), {4: 4}, {Peer(4): "x"}, 1.5)
     last = Host("m", ShippedPlan("p3", b"", ShippedCode(8, epoch=4)), "run", 4, (), {}, {})
-    return [first, second, other, first.like(first.plan, (5,)), last]
+    return [first, second, other, replace(first, containers=(5,)), last]
 
 
 def test_hosts_are_read_as_they_were_however_many_share_an_encoder():
