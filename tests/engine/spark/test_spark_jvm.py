@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from cryptography import x509
 from pyspark import SparkContext
 
 from ridgeline.engine.driver.slots.spark_slots import make_certificate
+from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.spark.byte_rdds import ByteRdds
+from support.engine.wire import TLS, Wire
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +41,11 @@ def test_each_certificate_is_a_new_one_that_others_can_read(spark_context):
     assert one.key != other.key
     assert read.subject.rfc4514_string() == "CN=ridgeline"
     assert read.signature_hash_algorithm.name == "sha256"
+    wire = Wire()
+    master, slot = (wire.make(Peer(number), replace(TLS, certificate=one)) for number in range(2))
+    slot.connect(master.me, master.address)
+    wire.until(lambda: wire.opened(master) and wire.opened(slot), "the connection")
+    wire.close()
 
 
 def test_workers_do_not_search_where_the_command_runs(spark_context):
