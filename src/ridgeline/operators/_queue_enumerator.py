@@ -118,7 +118,6 @@ class QueueEnumerator(Enumerator):
         self._committed = self._first
         self._check_last(offset)
         self._forget_former_name(offset)
-        self._mention_other_runs()
         self._register_first()
         self._end_listening = listen(self._settings.path, self._on_append)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
@@ -198,15 +197,6 @@ class QueueEnumerator(Enumerator):
         """Remove the registration that this reader had before it was renamed."""
         if offset is not None and offset["reader"] != self._name:
             self._folder.forget(offset["reader"])
-
-    def _mention_other_runs(self) -> None:
-        """Say in the log that the queue keeps rows for other runs of this operator, too."""
-        own = self._name.removesuffix(self._context.run_id)
-        for name in self._folder.readers_known():
-            if name != self._name and name.startswith(own) and "-" not in name.removeprefix(own):
-                what = f"queue `{self._settings.path}` also keeps rows for another run"
-                path = self._folder.registration(name)
-                self._context.warn(f"{what} of `{self._context.operator}`; if that is gone, remove `{path}`")
 
     def _beginning(self) -> int:
         """Where a fresh run begins: with the oldest entry, or after the newest one."""
