@@ -135,7 +135,10 @@ def test_what_takes_an_application_takes_a_specification(ridgeline_command, spec
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["plan", "sub/app.yaml", "--spec", "a.xml"], "`--spec a.xml` names no form that is written; end it in `.json`"),
+        (
+            ["plan", "sub/app.yaml", "--spec", "a.xml"],
+            "`--spec a.xml` names no form that is written; end it in",
+        ),
         (["plan", "sub/app.yaml", "--spec", "no/a.json"], "`no/a.json` cannot be written: No such file"),
         (["validate", "sub/app.yaml:name"], "is a specification, which has one application"),
         (["validate", "sub/app.yaml", "--number", "5"], "unknown option `--number`"),
