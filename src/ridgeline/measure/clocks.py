@@ -149,6 +149,7 @@ class Corrected(Mapping[int, Reported], Generic[Reported]):
         self._of_lines: npt.NDArray[np.float64] | None = None
 
     def __getitem__(self, number: int) -> Reported:
+        """The event of a host with its times by the driver's clock, corrected when it is first asked for."""
         if not self._has_lines:
             return self.reported[number]
         event = self._events.get(number)

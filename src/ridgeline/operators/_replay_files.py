@@ -75,7 +75,7 @@ class ReplayFile(NamedTuple):
 class Position(NamedTuple):
     """Where the next row is.
 
-    `file`: number of the file; `place`: byte offset in it, or row number for Parquet; `row`: rows passed in
+    `file`: number of the file; `place`: byte offset in it, or row number for Parquet. `row`: rows passed in
     all files; `lines`: lines before it in this file, 0 for Parquet.
     """
 
@@ -194,6 +194,7 @@ def find_files(entries: Sequence[str]) -> list[ReplayFile]:
 
 
 def _find(entry: str) -> list[ReplayFile]:
+    """The files of one entry, by path. Raises as `find_files`."""
     files, path = resolve(entry)
     try:
         infos = infos_of(files, path, local=is_local(entry))

@@ -148,8 +148,8 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     With `on_error=SKIP` such a line, or row of Parquet, is left out. It counts as an error of the window, and
     becomes a dead letter with file, line and reason. A fault of a whole file still ends the application.
 
-    Of folders and patterns files are passed over whose names begin with `.` or `_`, or end with `.tmp`,
-    `.part` or another ending of temporary files. A pattern that begins or ends so itself (`data/_*.csv`) and
+    Of folders and patterns some files are passed over: names that begin with `.` or `_`, or end with `.tmp`,
+    `.part` or the like. A pattern that begins or ends so itself (`data/_*.csv`) and
     a path that names the file take them. `data/**/*.csv` reads files at any depth. A link whose file is not
     there is refused.
 
