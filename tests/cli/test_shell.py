@@ -118,6 +118,14 @@ def test_a_wrong_line_ends_a_script(script, lines, reason):
     assert "never" not in result.stdout
 
 
+def test_answers_go_through_the_pager(script, numbers, monkeypatch, capfd):
+    monkeypatch.setenv("PAGER", "sed s/^/paged:/")
+    assert script("set-pager on", "latency numbers", "set-pager off", "latency numbers").exit_code == 0
+    assert any(line.startswith("paged:double[1]") for line in capfd.readouterr().out.splitlines())
+    monkeypatch.setenv("PAGER", "no-such-program")
+    assert "set `PAGER`" in script("set-pager on", "latency numbers").stderr
+
+
 APEX_CHANGES = """
 help create-operator create-stream add-stream-sink remove-operator remove-stream set-operator-property
 set-operator-attribute set-port-attribute set-stream-attribute show-queue submit abort

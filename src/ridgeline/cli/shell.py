@@ -8,6 +8,7 @@ import os
 import re
 import readline
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,10 +71,12 @@ class Shell:
             "begin-macro": ("NAME", self._macro),
             "source": ("FILE", self._source),
             "echo": ("[TEXT...]", self._echo),
+            "set-pager": ("on|off", self._set_pager),
             "help": ("[COMMAND]", self._help),
             "exit": ("", self._exit),
         }
         """The commands of the shell: the words that each takes, and what it does."""
+        self._paged = False
         self._scripts: list[Iterator[str]] = []
 
     # Lines --------------------------------------------------------------------------------------------------
@@ -152,6 +155,8 @@ class Shell:
         words = self.with_app(words)
         if name == _READS_LINES:
             return self._here(words)
+        if self._paged:
+            return _through_pager(words)
         loads = name == "doctor" or any(one.name in _APPLICATIONS for one in command.params)
         return _in_own_process(words) if loads else self._here(words)
 
@@ -250,6 +255,10 @@ class Shell:
         """Print a text."""
         write(" ".join(given))
 
+    def _set_pager(self, given: list[str]) -> None:
+        """Show answers by `$PAGER`, else `less`, from now on, or no more."""
+        self._paged = given[0].lower() == "on"
+
     def _help(self, given: list[str]) -> int:
         """Describe a command, or list all."""
         name = self._with_alias(given)[0] if given else ""
@@ -334,7 +343,7 @@ def filled(line: str, arguments: Sequence[str]) -> str:
     return _ARGUMENT.sub(value, line)
 
 
-def _in_own_process(words: Sequence[str]) -> int:
+def _in_own_process(words: Sequence[str], **settings: Any) -> int:
     """Carry out a command of `ridgeline` in a process of its own, which Ctrl-C is for; its exit code."""
 
     def leave_it(_number: int, _frame: object) -> None:
@@ -343,9 +352,21 @@ def _in_own_process(words: Sequence[str]) -> int:
     before = signal.signal(signal.SIGINT, leave_it)
     try:
         command = [sys.executable, "-m", "ridgeline", *words]
-        return subprocess.run(command, check=False).returncode  # noqa: S603  the user's words
+        return subprocess.run(command, check=False, **settings).returncode  # noqa: S603  the user's words
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _through_pager(words: Sequence[str]) -> int:
+    """Carry out a command of `ridgeline`, and show its answer by the pager; its exit code."""
+    pager = shlex.split(os.environ.get("PAGER", "less -R"))
+    try:
+        reader = subprocess.Popen(pager, stdin=subprocess.PIPE)  # noqa: S603  the user's own
+    except OSError as error:
+        raise CommandError(f"`{pager[0]}` cannot be started: {error.strerror}; set `PAGER`") from None
+    with reader:
+        columns = str(shutil.get_terminal_size().columns)
+        return _in_own_process(words, stdout=reader.stdin, env={**os.environ, "COLUMNS": columns})
 
 
 @contextlib.contextmanager

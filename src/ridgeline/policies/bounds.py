@@ -23,8 +23,8 @@ class Bounds(OneOperatorPolicy):
     """Keeps a figure between two bounds by the number of partitions of an operator.
 
     `figure`: one of `FIGURES`, such as `tuples_per_partition`, `latency_p99_seconds`, `backlog`. Above
-    `at_most` the operator gets as many partitions as bring the figure below it by the model, if they are
-    expected to help by a tenth. A backlog or another figure that partitions do not divide gets as many as
+    `at_most` the operator gets more partitions, as many as bring it below by the model. They must be expected
+    to help by a tenth. A backlog or another figure that partitions do not divide gets as many as
     keep up with what arrives, while the operator is busy. At `at_least` or below, one is taken back: the
     figure is to stay below three quarters of `at_most`, nothing waits, and the operator has room.
     """

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.changes import AdviceAnswer
 from ridgeline.measure.answers.operators import HeavyKeyAnswer, KeysAnswer, OperatorKeysAnswer
 from ridgeline.measure.deciding.capacity import bottleneck
+from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.measure.history.fold import KEPT_SECONDS
 from ridgeline.observe.answers import Answers
@@ -56,6 +59,7 @@ def _joined(answers: Sequence[AdviceAnswer]) -> AdviceAnswer:
         "unknown": list(dict.fromkeys(text for one in answers for text in one["unknown"])),
         "latencySeconds": max(latencies, default=None),
         "blame": dict(blame),
+        "followed": [text for one in answers for text in one["followed"]],
         "advice": [advice for one in answers for advice in one["advice"]],
     }
 
@@ -96,6 +100,7 @@ def _advice(watch: Watch, application: str, run: ApplicationRun | None, others: 
             refused.append(f"not advised, as it would be refused: {one.what}; {why}")
         else:
             advice.append(one)
+    followed = _followed(watch, figures, advice)
     return {
         "seconds": figures.seconds,
         "windows": figures.windows,
@@ -104,6 +109,7 @@ def _advice(watch: Watch, application: str, run: ApplicationRun | None, others: 
         "latencySeconds": figures.window_latency.p50_seconds if figures.window_latency.count else None,
         "unknown": [*unknown(figures), *refused],
         "blame": dict(figures.blame),
+        "followed": followed,
         "advice": [
             {
                 "what": one.what,
@@ -126,6 +132,39 @@ def _command(advice: Advice, application: str, others: int, *, local: bool) -> s
         where = f"--master local[{slots}]" if local else f"--conf spark.cores.max={slots}"
         return f"ridgeline run FILE {where}"
     return f"ridgeline {advice.command.replace('APP', application, 1)}" if advice.command else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Advice that was given for more throughput, in this state of the plan."""
+
+    plan_version: int
+    operator: str
+    partitions: int
+    before: float
+    after: float
+
+
+_given: WeakKeyDictionary[Watch, _Given] = WeakKeyDictionary()
+"""The last of each application."""
+
+
+def _followed(watch: Watch, figures: ApplicationFigures, advice: Sequence[Advice]) -> list[str]:
+    """What came of the last advice for throughput, if it was followed; that of now is kept for later."""
+    given, found = _given.get(watch), []
+    now = None if given is None else figures.operators.get(given.operator)
+    changed = given is not None and figures.plan_version != given.plan_version
+    if given and now and changed and now.partitions == given.partitions and figures.seconds >= LEAST_SECONDS:
+        rates = now.tuples_in_per_second, given.before, given.after
+        found.append(
+            "`{}` got {} partitions as advised: {:,.0f} tuples/s now, {:,.0f} before; {:,.0f} were "
+            "predicted".format(given.operator, given.partitions, *rates)
+        )
+    for one in advice:
+        if one.figure == "tuples_per_second" and one.partitions is not None:
+            before, after = one.before or 0.0, one.after or 0.0
+            _given[watch] = _Given(figures.plan_version, one.operator, one.partitions, before, after)
+    return found
 
 
 def _refusal(run: ApplicationRun, advice: Advice) -> str:

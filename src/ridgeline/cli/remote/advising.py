@@ -66,6 +66,7 @@ def advice_parts(answer: Any) -> Iterator[Text]:
         f"{answer['windows']} windows in {answer['seconds']:.0f} s; median {_time(answer['latencySeconds'])}"
         f" from trigger to commit. The mean window: {shares}"
     )
+    yield from (Text(printable(line)) for line in answer["followed"])
     if not answer["advice"]:
         yield Text("no other number of partitions is known to help")
     for number, one in enumerate(answer["advice"], 1):

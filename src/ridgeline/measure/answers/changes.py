@@ -57,6 +57,7 @@ class AdviceAnswer(TypedDict):
     unknown: Annotated[list[str], "What cannot be said, and why."]
     latencySeconds: Annotated[float | None, "Median from trigger to commit."]
     blame: Annotated[dict[str, float], "Seconds of the mean window by what they were spent on."]
+    followed: Annotated[list[str], "What came of the advice that was given last, if it was followed."]
     advice: Annotated[list[AdviceItemAnswer], "What helps most comes first."]
 
 
