@@ -25,7 +25,6 @@ from ridgeline.engine.driver.slots.shared_folder import purge
 from ridgeline.engine.files.local_tier import LocalTier
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.process import plan_distribution
-from ridgeline.engine.process.shipped_files import place_of
 from ridgeline.engine.spark.java import _bundled_home
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import CompactionTask
@@ -281,21 +280,6 @@ def test_secrets_are_not_in_the_checkpoint_and_yet_reach_the_workers() -> None:
     source: Any = spec.operators[0].operator
     assert (source.password, source.url) == (SECRETS["password"], SECRETS["url"])
     assert source.dsn.get_secret_value() == SECRETS["dsn"]
-
-
-def test_other_code_under_the_same_name_is_not_unpickled(tmp_path: Path, mark: Path) -> None:
-    for storage in (MemoryStorage(), LocalStorage(str(tmp_path / "checkpoint"))):
-        shipped = plan_distribution.distribute(storage, specs())
-        place = place_of(shipped.code.sources, shipped.code.epoch)
-        storage.delete([place])
-        storage.write(place, zlib.compress(pickle.dumps(Bomb(mark))))
-        with pytest.raises(UntrustedError) as caught:
-            plan_distribution.receive(storage, shipped)
-        assert f"`{storage.uri}/{place}` is not what the driver wrote: its digest differs (" in str(
-            caught.value
-        )
-        assert str(caught.value).endswith("; remove it and start the application again")
-    assert not mark.exists()
 
 
 # Names that others can guess --------------------------------------------------------------------------------

@@ -86,6 +86,5 @@ def test_a_stranger_is_counted_and_reported_while_windows_go_on(tmp_path, heard)
     )
     strangers[0].close()
     assert not run.retries
-    assert heard.refused["malformed"] == 1
     [event] = [event for event in heard.events if isinstance(event, MessagesRefused)]
     assert (event.reason, event.count) == ("malformed", 1)
