@@ -63,7 +63,7 @@ def test_all_faults_of_ports_at_once() -> None:
     top = operator(app, "top")
     app.set_attribute(top.top, partition_parallel=True)  # type: ignore[call-overload]
     for end in (top, top.balances):
-        with pytest.raises(StructureError, match="such as `balances.balances`"):
+        with pytest.raises(StructureError, match="such as `balances"):
             app.set_attribute(end, unifier=True, memory_mb=1)
     for none in ("tip", Balances.payments):
         with pytest.raises(StructureError, match="or a stream's name"):
