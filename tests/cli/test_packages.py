@@ -24,7 +24,10 @@ def _own_process(tmp_path, monkeypatch):
 
 @pytest.mark.guide("002", "Running an application")
 def test_applications_and_what_a_package_is(ridgeline_command, tmp_path):
-    shop = build_shop(tmp_path)
+    own = "from ridgeline import Operator as Base\nclass _Any(Base): pass\nclass Own(_Any):\n  'Does this.'"
+    shop = build_shop(tmp_path, **{"shop/own.py": own})
+    listed = ridgeline_command("library", "this", "--from", shop).stdout
+    assert listed == "shop.own.Own  Does this\n"
     shown = ridgeline_command("get-package-info", shop).stdout
     assert shown.startswith("shop 1.2: Turnover of a shop in euros\n")
     assert "\n  ridgeline>=0.1: met, " in shown

@@ -212,6 +212,15 @@ def test_a_relative_path_is_relative_to_the_folder_of_the_command(
     assert len(segments(tmp_path / "out")) == 1
 
 
+def test_a_window_that_is_staged_again_is_published_once(tmp_path: Path) -> None:
+    """An attempt may have been staged here and refused by another output."""
+    output = FileOutput(path=tmp_path, format="jsonl", roll_seconds=0)
+    driver = Published(output, tmp_path)
+    driver.stage(0, Driven(output).window(batch(n=[1]))[1])
+    driver.commit(0, Driven(output).window(batch(n=[1]))[1])
+    assert [(tmp_path / name).read_text() for name in names(tmp_path)] == ['{"n":1}\n']
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])
 def test_a_disk_that_is_full_when_a_file_is_published(tmp_path: Path, format: str) -> None:

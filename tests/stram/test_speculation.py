@@ -162,9 +162,10 @@ def test_a_container_that_a_change_of_the_plan_has_made_may_take_longer_than_any
     window = story.past(slower=1.0)
     limits = [past.limit(0.9, 1.5) for past in story.speculation.pasts.values()]
     assert (min(limits), max(limits)) == pytest.approx((1.5, 4.5))
-    story.plan = planned(**{"total.partitions": "3"})
+    story.plan = transition(story.plan, planned(**{"total.partitions": "3"}), ()).plan
     story.speculation, story.attempts = Speculation(story.plan, story.speculation), attempts_of(story.plan)
-    [one, other, new] = story.stages[1] = [one.id for one in story.plan.execution.stages[1].containers]
+    story.stages = [[one.id for one in stage.containers] for stage in story.plan.execution.stages]
+    [one, other, new] = story.stages[1]
     story.home[new] = 7
     story.begin(window, restores=True)
     for container in (*story.stages[0], one, other):

@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic.fields import FieldInfo
@@ -82,8 +83,28 @@ def connectors() -> Iterator[Entry]:
                 yield Entry(name, "operator", thing, package.__name__)
 
 
+def entries_of(source: str) -> Iterator[Entry]:
+    """The operators that a Python file or a package defines. Raises CommandError, PackageError."""
+    from ridgeline.api import Operator
+    from ridgeline.cli.load import modules_of
+
+    if not Path(source).is_file():
+        raise CommandError(f"there is no file `{source}`; name a Python file or a package")
+    for module in modules_of(Path(source)):
+        for name, thing in vars(module).items():
+            own = inspect.isclass(thing) and thing.__module__ == module.__name__
+            if own and issubclass(thing, Operator) and not name.startswith("_"):
+                yield Entry(f"{module.__name__}.{name}", "operator", thing, module.__name__)
+
+
 def library(
     search: Annotated[list[str] | None, argument("Words that all must be there.", "[SEARCH]...")] = None,
+    source: Annotated[
+        str | None,
+        option(
+            "List the operators of a Python file or a package, whose code runs.", "--from", metavar="FILE"
+        ),
+    ] = None,
     describe: Annotated[
         str | None,
         option(
@@ -110,10 +131,10 @@ def library(
     """List or describe operators, packages, attributes.
 
     The operators of the library, its windows and aggregates; with words those that say them. Those that have
-    the words in their names come first. No code of a package runs.
+    the words in their names come first. Only `--from` runs code of a package.
 
     Examples: `ridgeline library window`, `ridgeline library --describe Windowed`,
-    `ridgeline library --attributes`
+    `ridgeline library --attributes`, `ridgeline library --from shop.py`
 
     Exit codes: 0 done, also if nothing is found, 2 there is no such operator or package.
     """
@@ -129,7 +150,8 @@ def library(
         _list_attributes(as_json=as_json)
         return
     words = [word.lower() for word in search or ()]
-    found = [(one.name, one.kind, one.summary) for one in entries() if one.matches(words)]
+    listed = entries() if source is None else entries_of(source)
+    found = [(one.name, one.kind, one.summary) for one in listed if one.matches(words)]
     found.sort(key=lambda one: not all(word in one[0].lower() for word in words))
     if as_json:
         write(
@@ -140,7 +162,7 @@ def library(
     for name, _, summary in found:
         write(f"{name:{width}}  {summary}".rstrip())
     if not found:
-        write(f"nothing in the library says {' '.join(words)}")
+        write(f"nothing in {source or 'the library'} says {' '.join(words)}")
 
 
 def _list_attributes(*, as_json: bool) -> None:

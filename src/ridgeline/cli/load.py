@@ -28,7 +28,7 @@ from ridgeline.api.support.masking import mask
 from ridgeline.api.support.tracebacks import last_frames
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import OutputGoneError, discard, unread
-from ridgeline.cli.packages import is_package, unpack_application
+from ridgeline.cli.packages import is_package, unpack_application, unpacked
 from ridgeline.cli.settings import COMMAND_OPTIONS
 from ridgeline.engine.process.hidden_modules import hidden_by, hint, keep_standard_modules
 from ridgeline.plan.spec.form import form_of
@@ -167,6 +167,16 @@ def _packaged(path: Path, name: str | None) -> Any:
     where = f"{path}, {application.module}"
     module = _guarded(where, lambda: importlib.import_module(application.module))
     return _attribute(module, application.object, where)
+
+
+def modules_of(path: Path) -> list[ModuleType]:
+    """The module of a Python file, or all of a package; they run. Raises CommandError, PackageError."""
+    if not is_package(path.name):
+        return [_load_file(path)]
+    folder = unpacked(path)
+    files = sorted(one.relative_to(folder) for one in folder.rglob("*.py"))
+    names = [".".join(one.with_suffix("").parts).removesuffix(".__init__") for one in files]
+    return [_guarded(f"{path}, {name}", partial(importlib.import_module, name)) for name in names]
 
 
 def _specified(path: Path, name: str) -> Application:

@@ -35,6 +35,11 @@ def unpack_application(path: Path, name: str | None) -> tuple[PackagedApplicatio
     return package.application(name), folder
 
 
+def unpacked(path: Path) -> Path:
+    """The folder that a package is unpacked to, and imported from, until the end. Raises PackageError."""
+    return _in_use(path.resolve())[1]
+
+
 def layers_of(target: str, conf_set: str | None) -> list[Layer]:
     """Layers of the package that APP names, lowest first: its defaults, then a configuration set.
 

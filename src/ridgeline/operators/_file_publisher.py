@@ -205,6 +205,8 @@ class FilePublisher(Publisher):
         self._rolls = False
         self._renamed: set[str] = set()
         """The published files that have their names, and whose segments are there still."""
+        self._last = -1
+        """The last window of any published file, if some folders lack theirs: a driver died in between."""
         self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
@@ -393,6 +395,7 @@ class FilePublisher(Publisher):
             if (found := hidden[segment.name]) != segment.bytes:
                 raise self._lost(segment, f"it has {found} bytes, it was written with {segment.bytes}")
         if most > marked:
+            self._last = most
             for folder, last in covered.items():
                 if last > marked:  # the driver that has renamed the file may have died before
                     self._files.sync(self._place(folder))
@@ -481,7 +484,7 @@ class FilePublisher(Publisher):
         """All segments are in sight: move the marker, and delete them. Raises OSError."""
         done, self._pending = self._pending, []
         if done:
-            self._marker.move(done[-1].window)
+            self._marker.move(max(self._last, done[-1].window))
         self._renamed.clear()
         for segment in done:
             self._files.delete(f"{self._folder}/{segment.name}")

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -256,7 +257,7 @@ def process_identity(pid: int) -> str | None:
         if fields[0] in _OVER:
             return None
     except (OSError, IndexError):
-        return None
+        return _started_by_ps(pid) if not Path("/proc/self").exists() else None
     return f"{boot}:{ticks}"
 
 
@@ -266,6 +267,20 @@ def process_space() -> str:
         return os.readlink("/proc/self/ns/pid")  # noqa: PTH115
     except OSError:
         return ""
+
+
+def _started_by_ps(pid: int) -> str | None:
+    """When a process was started, in words of `ps`, where there is no /proc."""
+    try:
+        asked = subprocess.run(  # noqa: S603
+            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return asked.stdout.strip() or None
 
 
 def send_signal(pid: int, process: str, number: signal.Signals) -> bool:

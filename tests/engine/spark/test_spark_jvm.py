@@ -19,11 +19,12 @@ from support.engine.wire import TLS, Wire
 pytestmark = pytest.mark.spark
 
 
-def named(index: int, _records: Iterable[object]) -> Iterator[bytes]:
-    yield b"%d" % index
-
-
 def test_a_task_that_prefers_hosts_runs_once_and_spark_knows_of_them(spark_context: SparkContext) -> None:
+    def named(
+        index: int, _records: Iterable[object]
+    ) -> Iterator[bytes]:  # a worker does not import this file
+        yield b"%d" % index
+
     rdds = ByteRdds(spark_context)
     rdd = rdds.preferring(["alpha", "beta"], named)
     assert list(rdd.toJavaRDD().collectAsync().get()) == [b"0"]

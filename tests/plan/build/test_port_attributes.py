@@ -84,7 +84,7 @@ def test_all_faults_of_ports_at_once() -> None:
             "`attributes`: what `set_attribute` was given, ... A module is reached by its own ports",
             "`attributes`: `set_attribute` was given a `Store` ... a module is reached by its own ports",
             "`tip.port.top.unifier_limit`: there is no ... attribute of; did you mean `top`?",
-            "`top.port.top`: there is no attribute ... --scope operator` shows all",
+            "`top.port.top`: there is no attribute ... --attributes` shows all",
             "`top.prot.top.unifier_limit`: there is no ... did you mean `unifier_limit`?",
             "`top.port.top.partition_parallel`: there is no ... partition_parallel=...)`",
             "`top.port.top.unifier_limit`: attribute ... numbers: one for each level)",

@@ -39,7 +39,7 @@ AsJson = Annotated[bool, option("Print JSON, as the web service answers it.", "-
 
 @dataclass(frozen=True, kw_only=True)
 class Nearest:
-    """A running application by its name, id or URL, or the nearest one; and how the answer is printed.
+    """A running application by its name, id or URL, or the only one; and how the answer is printed.
 
     It may run elsewhere: then by URL and token. `RIDGELINE_CA` names a file with the authorities of its TLS.
     """

@@ -170,9 +170,9 @@ class Outputs:
                 self.publishers = {**self.publishers, name: found[name]}
                 self._open_one(name, found[name], states.get(name), committed, new=new)
         except Exception:
-            for name in opened:
+            for name in opened:  # `close` would show rows, also of one that its folder has refused
                 with suppress(Exception):
-                    self.publishers[name].close()
+                    self.publishers[name].abandon()
             self.publishers = {name: self.publishers[name] for name in self._open}
             raise
         self._take(plan, found)

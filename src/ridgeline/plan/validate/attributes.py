@@ -93,7 +93,7 @@ def _elsewhere(name: str, scope: Scope) -> str:
             return 'use instead: the application\'s: `Application(name, window="1s")`'
         if (close := nearest(name.lower(), attributes_of(scope))) is not None:
             return f"did you mean `{close}`?"
-        return f"`ridgeline library --attributes --scope {scope.replace(' ', '-')}` shows all"
+        return "`ridgeline library --attributes` shows all"
     near = (Scope.INPUT_PORT, Scope.OUTPUT_PORT, Scope.UNIFIER) if scope.endswith("port") else ()
     owner = next(one for one in (*near, *Scope) if one in attribute.scopes)
     article = "the" if owner is Scope.APPLICATION else "an" if owner[0] in "aeiou" else "a"

@@ -116,7 +116,11 @@ def trace_settings(otlp: str | None, environment: Mapping[str, str]) -> TraceSet
 
 def _traces_url(endpoint: str) -> str:
     """The URL of traces at a collector. Raises RidgelineError for what is no URL."""
-    parts = urlsplit(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+        _ = parts.port
+    except ValueError:  # brackets without an end, a port that is none
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise RidgelineError(
             f"an OTLP endpoint is a URL; got `{mask_text(endpoint)}`; did you mean `http://localhost:4318`?"

@@ -330,8 +330,9 @@ class LivePlan:
         repair = StateRepair(plan, self._checkpoint)
         read = {one: begin.states[one] for one in begin.moved if one in begin.states}
         repairs, sizes = repair.recover(read)
-        self.inputs.open(plan, begin.inputs)
+        # Outputs first: where one cannot be opened, inputs keep what they have read and nobody has taken.
         self._outputs.open(plan, begin.publishers, committed, new=new)
+        self.inputs.open(plan, begin.inputs)
         if before is not None:
             self._executor.change(plan)
         record = PlanRecord(plan, begin)
