@@ -196,10 +196,13 @@ def requests(token: str) -> list[bytes]:
 
 
 def hellos() -> list[bytes]:
-    """What slots say first, with and without what follows."""
+    """What slots say first, with and without what follows; from one that the application does not have.
+
+    Who has the certificate and says that it is STRAM is believed: it could send code as well.
+    """
     frames = b"".join(b"".join(encode(kind, b"head", [bytes(64)] * 2)) for kind in range(4))
-    said = hello(Peer(0), Peer(STRAM, 1))
-    return [said, said + frames, hello(Peer(STRAM, 1), Peer(0))]
+    said = hello(Peer(7_000), Peer(STRAM, 1))
+    return [said, said + frames, hello(Peer(7_000), Peer(0))]
 
 
 def hello_of_tls() -> bytes:

@@ -77,6 +77,8 @@ class Outputs:
         self._context = context
         self._open: dict[str, Operator] = {}
         """The operators whose publishers are open."""
+        self._new = True
+        """Whether the publishers have never been opened."""
         self._partitions: dict[str, list[int]] = {}
         self._declared: dict[str, dict[str, Any]] = {}
         self.places: dict[str, str] = {}
@@ -157,7 +159,8 @@ class Outputs:
         then are made anew. `new`: as of `OutputStores.call`.
         """
         stay = staying(self._open, plan, self.publishers)
-        found = _publishers(plan, stay if self._open else self.publishers)
+        found = _publishers(plan, self.publishers if self._new else stay)
+        self._new = False
         self._declare(plan)
         opened: list[str] = []
         try:
@@ -281,12 +284,11 @@ class Outputs:
     def abandon(self) -> None:
         """Let publishers go that have staged what will not be committed, perhaps.
 
-        `open` makes all of them anew then.
+        `open` makes all of them anew then. Until then they can be asked for what they have published.
         """
         for publisher in self.publishers.values():
             with suppress(Exception):
                 publisher.abandon()
-        self.publishers = {}
         self._open.clear()
         self._visible.clear()
 
