@@ -56,11 +56,11 @@ def test_recordings_begin_and_end_with_windows_or_are_refused_in_words(tmp_path:
     ):
         assert text in ask(what, 6).reason
 
-    recordings.follow(plan_application(two_stages(Sum(), partitions=1)), 6)
+    recordings.stage(plan_application(two_stages(Sum(), partitions=1)), 6, ())
     assert recorded(6)
     other = Application("two-stages")
     other.read("numbers", ListInput(Number, [])).write("store", CollectorSink(Number))
-    recordings.follow(plan_application(other), 6)
+    recordings.stage(plan_application(other), 6, ())
     assert not recorded(6)
     assert "there is no operator `total`" in recordings.rows()[0]["reason"]
     checkpoint.close()

@@ -134,12 +134,6 @@ class Recordings:
                         found[key] = max(found.get(key, 0), one.limit_bytes)
         return replace(request, recording=found) if found else request
 
-    def follow(self, plan: Plan, window_id: int) -> None:
-        """A plan begins with this window: end the recordings of what it has not any more."""
-        for one in self._open.values():
-            if one.end > window_id and isinstance(why := _ports(plan, one.operator, one.ports), str):
-                one.stop(window_id, why)
-
     def find(self, kept: Mapping[str, Any]) -> None:
         """Finish what drivers before have committed, and remove the rest.
 
@@ -163,7 +157,10 @@ class Recordings:
     # Windows ------------------------------------------------------------------------------------------------
 
     def stage(self, plan: Plan, window_id: int, reports: Iterable[WindowReport]) -> None:
-        """A window of a plan is about to be committed: keep what its reports have."""
+        """A window of a plan is about to be committed: keep what its reports have.
+
+        What the plan has not any more is recorded up to here; not before, since a plan may be taken back.
+        """
         if not self._open:
             return
         recorded = [
@@ -173,6 +170,8 @@ class Recordings:
             if one.recorded
         ]
         for known in self._open.values():
+            if known.end > window_id and isinstance(why := _ports(plan, known.operator, known.ports), str):
+                known.stop(window_id, why)
             parts = list[_Part]()
             for again in [window for window in known.staged if window >= window_id]:
                 del known.staged[again]  # they were staged before, and their commit was refused

@@ -180,12 +180,9 @@ class ApplicationRun:
         self._live = LivePlan(
             plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner
         )
-        self._live.start(
-            self._process, (self.keys.change, self.compactions.change, self._reporter.follow, self._record)
-        )
+        self._live.start(self._process, (self.keys.change, self.compactions.change, self._reporter.follow))
         last = checkpoint.last()
         self.recordings.find({} if last is None else last.recordings)
-        self._record(plan)
 
     @property
     def plan(self) -> Plan:
@@ -626,9 +623,6 @@ class ApplicationRun:
         self._windows = {window_id: self._windows[window_id]}
         self._windows[window_id].read = self._live.inputs.advance(window_id, self.master.budgets.next)
         self._due(window_id)
-
-    def _record(self, plan: Plan) -> None:
-        self.recordings.follow(plan, self.next_window)
 
     # Between windows, and the end ---------------------------------------------------------------------------
 
