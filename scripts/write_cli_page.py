@@ -14,20 +14,24 @@ from ridgeline.cli.main import app
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """# The command `ridgeline`
 
-Made from the commands' own help by `python scripts/write_cli_page.py`. What the figures mean stands in
+    ridgeline --help
+    ridgeline run app.py
+    ridgeline status
+
+Made from the commands' own help by `python scripts/write_cli_page.py`. What the figures mean:
 [measurement.md](measurement.md).
 
 Errors go to standard error as "what is wrong; what was found; what to do". Exit codes: 0 done, 1 failed, 2
 the application or the command is not valid, 130 killed, 141 nobody reads its output any more (`| head`).
 
 The commands about a running application find it by its URL, or in a registry of this user's applications on
-this machine. The registry is `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else
+this machine: `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else
 `~/.ridgeline/applications`. Their `--json` is what the web service answers.
 
-These options are the same in several commands, and not repeated below:
+Several commands have these, which are not repeated below:
 """
-SHARED = 5
-"""So many commands share an option of the head."""
+SHARED = 3
+"""So many commands share a row of the head."""
 
 
 def render() -> str:
@@ -41,25 +45,33 @@ def render() -> str:
         for last, one in getattr(command, "commands", {"": command}).items()
     }
     counts = Counter(row for one in inner.values() for row in _rows_of(one).values())
-    shared = [row for row, count in counts.items() if count >= SHARED]
-    of_run = set(_rows_of(inner["run"]).values()) - set(shared)
+    of_run = _rows_of(inner["run"]).values()
+    shared = [row for row, count in counts.items() if count >= SHARED and row not in of_run]
+    notes = Counter(_plain(one.epilog) for one in inner.values() if one.epilog)
+    epilogs = [note for note, count in notes.items() if count >= SHARED]
     page, panel = HEAD + _table(shared), ""
+    for note in epilogs:
+        sharing = ", ".join(f"`{name}`" for name, one in inner.items() if _plain(one.epilog) == note)
+        page += f"\nOf {sharing}: {note}\n"
     for name, command in shown.items():
         if command.rich_help_panel != panel:
             panel = command.rich_help_panel
             page += f"\n## {panel}\n"
         for last, one in getattr(command, "commands", {"": command}).items():
             full = f"{name} {last}".rstrip()
-            page += f"\n### {full}\n\n{_describe(full, one, shared, () if full == 'run' else of_run)}"
+            text = _describe(full, one, shared, () if full == "run" else of_run, epilogs)
+            page += f"\n### {full}\n\n{text}"
     return page
 
 
 def _rows_of(command: Any) -> dict[str, str]:
-    """A row for each option of a command, by its name."""
+    """A row for each argument and option of a command, by its name."""
     return {
-        one.name: f"| `{_option(one)}` | {_plain(one.help)}{_also(one)} |"
+        one.name: f"| `{one.metavar}` | {_plain(one.help)} |"
+        if one.param_type_name == "argument"
+        else f"| `{_option(one)}` | {_plain(one.help)}{_also(one)} |"
         for one in command.params
-        if one.param_type_name == "option" and one.name != "help"
+        if one.name != "help"
     }
 
 
@@ -67,8 +79,10 @@ def _table(rows: Collection[str]) -> str:
     return "\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
 
 
-def _describe(name: str, command: Any, shared: Collection[str], of_run: Collection[str]) -> str:
-    """A command without the options that are described elsewhere."""
+def _describe(
+    name: str, command: Any, shared: Collection[str], of_run: Collection[str], epilogs: Collection[str]
+) -> str:
+    """A command without what is described elsewhere."""
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     options = [
         parameter
@@ -82,11 +96,11 @@ def _describe(name: str, command: Any, shared: Collection[str], of_run: Collecti
         *(["[OPTIONS]"] if options else []),
     ]
     text = f"    {' '.join(words)}\n\n{_plain(command.help)}\n"
-    if command.epilog:
+    if command.epilog and _plain(command.epilog) not in epilogs:
         text += f"\n{_plain(command.epilog)}\n"
-    rows = [f"| `{argument.metavar}` | {_plain(argument.help)} |" for argument in arguments]
-    panel = None
     own = _rows_of(command)
+    rows = [row for one in arguments if (row := own[one.name]) not in shared]
+    panel = None
     for option in sorted(options, key=_place_of([option.rich_help_panel for option in options])):
         row = own[option.name]
         if row in shared or row in of_run:
@@ -96,7 +110,7 @@ def _describe(name: str, command: Any, shared: Collection[str], of_run: Collecti
             rows.append(f"| **{panel}** | |")
         rows.append(row)
     if any(row in of_run for row in own.values()):
-        text += "\nAlso options of [run](#run).\n"
+        text += "\nAlso what [run](#run) takes.\n"
     return text + _table(rows)
 
 

@@ -14,11 +14,7 @@ PAGE = DOCS / "metrics.md"
 DASHBOARD = DOCS / "grafana" / "ridgeline.json"
 HEAD = """# Metrics
 
-These are the metrics that `/metrics` of a running application answers. This page is made from
-the code (`ridgeline.measure.metrics`) by `python scripts/write_metrics_page.py`, as is the Grafana dashboard:
-import [grafana/ridgeline.json](grafana/ridgeline.json) and choose your data source.
-
-Let Prometheus scrape the port that `ridgeline run --port 9400` listens on:
+Let Prometheus scrape the port that `ridgeline run app.py --port 9400` listens on:
 
 ```yaml
 scrape_configs:
@@ -29,20 +25,19 @@ scrape_configs:
     # start: authorization: {credentials: TOKEN}. One with TLS needs `scheme: https` as well: see security.md.
 ```
 
-A collector of OpenTelemetry scrapes them the same way: see [telemetry](telemetry.md).
+A [collector of OpenTelemetry](telemetry.md) scrapes them the same way. A dashboard of Grafana:
+import [grafana/ridgeline.json](grafana/ridgeline.json) and choose your data source.
 
-Every metric has the label `application` beside those listed. `operator` is the name of a logical operator, or
-`NAME.PORT#unifier` for a unifier; `partition` counts from 0. Labels take only values that the plan has, never
-keys or other data, so their number is bounded.
-
-Metrics that operators declare themselves follow those of this page, as `ridgeline_metric_...`: see
-[metrics of your own](guide/metrics.md).
+What to do stands in italics; `like` names the metrics of other systems. Every metric has the label
+`application` beside those listed. `operator` is the name of a logical operator, or `NAME.PORT#unifier` for a
+unifier; `partition` counts from 0. Labels take only values that the plan has, so their number is bounded.
+[Metrics of your own](guide/metrics.md) follow those of this page, as `ridgeline_metric_...`. The page is made
+from `ridgeline.measure.metrics` by `python scripts/write_metrics_page.py`.
 
 - A counter counts from the start of the run. Windows count once they are committed; no scrape shows half of
   one.
 - A histogram is cumulative and mergeable: take quantiles after `sum by (le)`, never an average of quantiles.
-- A metric whose value is not known, or infinite, is absent. It is never NaN, and never 0 for want of
-  knowledge.
+- A metric whose value is not known, or infinite, is absent: never NaN, never 0.
 - An info is a gauge that is 1 and says all with its labels. A state is a gauge for each value of its last
   label: 1 for the one that holds, else 0.
 """
@@ -64,17 +59,15 @@ def render_dashboard() -> str:
 
 def _describe(metric: Metric) -> str:
     facts = [str(metric.kind)]
-    if metric.unit:
-        facts.append(f"unit: {metric.unit}")
     if metric.labels:
-        facts.append("labels: " + ", ".join(f"`{label}`" for label in metric.labels))
+        facts.append("by " + ", ".join(f"`{label}`" for label in metric.labels))
     if metric.kind is Kind.HISTOGRAM:
-        facts.append("buckets up to " + ", ".join(f"{bound:g}" for bound in metric.bounds))
+        facts.append(f"buckets up to {metric.bounds[0]:g} ... {metric.bounds[-1]:g}")
     if metric.states:
-        facts.append("values: " + ", ".join(f"`{state}`" for state in metric.states))
-    also = f"\n\nKnown elsewhere as: {', '.join(metric.aliases)}." if metric.aliases else ""
-    head = f"\n### `{metric.full_name}`\n\n{'; '.join(facts)}"
-    return f"{head}\n\n{metric.help}\n\nWhat to do: {metric.advice}{also}\n"
+        facts.append("values " + ", ".join(f"`{state}`" for state in metric.states))
+    if metric.aliases:
+        facts.append("like " + ", ".join(metric.aliases))
+    return f"\n### `{metric.full_name}`\n\n{metric.help} *{metric.advice}* ({'; '.join(facts)})\n"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
+import typing
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -12,14 +15,25 @@ import ridgeline.operators
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.module import Module
 from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
+from ridgeline.api.support.properties import property_types
 from ridgeline.cli.library import connectors
+from ridgeline.connect import PartitionedInput, PartitionedOutput
 
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
+BASES = (PartitionedInput, PartitionedOutput)
+"""Their properties are described once."""
 HEAD = """# The library of operators
 
+```
+ridgeline library window               # those that say this word
+ridgeline library --describe Windowed  # all of one: ports, state, partitions, and an example
+ridgeline run app.py -D totals.lateness=5s
+```
+
 One section per file of `ridgeline.operators` and room of `ridgeline.connectors`, made from the code by
-`python scripts/write_operators_page.py`. `ridgeline library --describe NAME` says all of one: what its inputs
-and outputs have, its state, its partitions, and an example. Defaults of properties are in brackets.
+`python scripts/write_operators_page.py`. A property without a default is required, or None where it may be.
+How they are set: [configuration.md](guide/configuration.md).
+
 """
 
 
@@ -32,33 +46,84 @@ def render() -> str:
             sections.setdefault(kind.__module__.rpartition(".")[2], []).append(_describe(kind))
     for one in connectors():
         package = one.module.rpartition(".")[2]
-        sections.setdefault(package, [f"`from {one.module} import ...`\n\n"]).append(_describe(one.thing))
-    return HEAD + "".join(f"\n## {stem}\n\n" + "\n".join(parts) for stem, parts in sorted(sections.items()))
+        sections.setdefault(package, [f"`from {one.module} import ...`\n"]).append(_describe(one.thing))
+    shared = "".join(f"- of each `{base.__name__}`: {', '.join(_properties(base))}\n" for base in BASES)
+    return (
+        HEAD
+        + shared
+        + "".join(f"\n## {stem}\n\n" + "\n".join(parts) for stem, parts in sorted(sections.items()))
+    )
 
 
 def _describe(kind: type[Operator | Module]) -> str:
     declared = operator_type(kind)
     description = (inspect.getdoc(kind) or "").partition("\n\n")[0]
-    text = f"`{kind.__name__}`: {description}\n"
     ports = [f"in `{name}`{_schema(port.declared)}" for name, port in declared.inputs.items()]
     ports += [f"out `{name}`{_schema(port.declared)}" for name, port in declared.outputs.items()]
-    text += f"\n| ports | {', '.join(ports)} |\n|---|---|\n"
-    properties = [
-        f"`{name}` ({_default(default)})"
-        for name, default in declared.properties.items()
-        if name != "context"
-    ]
-    return text + (f"| properties | {', '.join(properties)} |\n" if properties else "")
+    own = _properties(kind)
+    for base in BASES:
+        if issubclass(kind, base):
+            given = _properties(base)
+            own = [*(one for one in own if one not in given), f"those of each `{base.__name__}`"]
+    text = f"`{kind.__name__}`: {description}\n\n- ports: {', '.join(ports)}\n"
+    return text + (f"- properties: {', '.join(own)}\n" if own else "")
 
 
 def _schema(declared: Any) -> str:
     return "" if declared is Any else f" ({Schema(declared).describe()})"
 
 
-def _default(default: Any) -> str:
+def _properties(kind: type[Operator | Module]) -> list[str]:
+    types = property_types(kind)
+    return [
+        f"`{name}: {(kind_of := _type(types[name]))}{_default(default, kind_of)}`{_rule(default)}"
+        for name, default in operator_type(kind).properties.items()
+        if name in types
+    ]
+
+
+def _type(kind: Any) -> str:
+    """A type without what checks its values."""
+    if kind is Any:
+        return "any"
+    if typing.get_origin(kind) is typing.Annotated:
+        return _type(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (typing.Union, UnionType):
+        return "|".join(map(_type, typing.get_args(kind)))
+    if typing.get_origin(kind) is typing.Literal:
+        return "|".join(map(repr, typing.get_args(kind)))
+    text = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+    for module in ("typing.", "collections.abc.", "pathlib.", "pyarrow.lib.", "ridgeline.operators."):
+        text = text.replace(module, "")
+    return text.replace(" | ", "|").replace(NoneType.__name__, "None")
+
+
+def _default(default: Any, kind: str) -> str:
     if isinstance(default, FieldInfo):
         default = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
-    return "required" if default is REQUIRED else f"`{default!r}`"
+    if default is REQUIRED or (default is None and kind.endswith("None")):
+        return ""
+    return f" = {default.name if isinstance(default, enum.Enum) else repr(default)}"
+
+
+def _rule(default: Any) -> str:
+    """What pydantic checks beside the type."""
+    rules = default.metadata if isinstance(default, FieldInfo) else ()
+    signs = {
+        "gt": ">",
+        "ge": ">=",
+        "lt": "<",
+        "le": "<=",
+        "min_length": "length >=",
+        "max_length": "length <=",
+    }
+    found = [
+        f"{sign} {getattr(rule, name)}"
+        for rule in rules
+        for name, sign in signs.items()
+        if getattr(rule, name, None) is not None
+    ]
+    return f" ({', '.join(found)})" if found else ""
 
 
 if __name__ == "__main__":
