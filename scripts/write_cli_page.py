@@ -24,8 +24,8 @@ Made from the commands' own help by `python scripts/write_cli_page.py`. What the
 Errors go to standard error as "what is wrong; what was found; what to do". Exit codes: 0 done, 1 failed, 2
 the application or the command is not valid, 130 killed, 141 nobody reads its output any more (`| head`).
 
-The commands about a running application find it by its URL, or in a registry of this user's applications on
-this machine: `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else
+The commands about a running application find it by its URL, or in a registry of your applications on this
+machine. That is `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else
 `~/.ridgeline/applications`. Their `--json` is what the web service answers.
 
 Several commands have these, which are not repeated below:

@@ -58,16 +58,16 @@ def render_dashboard() -> str:
 
 
 def _describe(metric: Metric) -> str:
-    facts = [str(metric.kind)]
+    facts = str(metric.kind).capitalize()
     if metric.labels:
-        facts.append("by " + ", ".join(f"`{label}`" for label in metric.labels))
+        facts += " by " + ", ".join(f"`{label}`" for label in metric.labels)
     if metric.kind is Kind.HISTOGRAM:
-        facts.append(f"buckets up to {metric.bounds[0]:g} ... {metric.bounds[-1]:g}")
+        facts += f", buckets up to {metric.bounds[0]:g} ... {metric.bounds[-1]:g}"
     if metric.states:
-        facts.append("values " + ", ".join(f"`{state}`" for state in metric.states))
+        facts += ": " + ", ".join(f"`{state}`" for state in metric.states)
     if metric.aliases:
-        facts.append("like " + ", ".join(metric.aliases))
-    return f"\n### `{metric.full_name}`\n\n{metric.help} *{metric.advice}* ({'; '.join(facts)})\n"
+        facts += "; like " + ", ".join(metric.aliases)
+    return f"\n### `{metric.full_name}`\n\n{metric.help} *{metric.advice}*\n\n{facts}\n"
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from ridgeline.connect import PartitionedInput, PartitionedOutput
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 BASES = (PartitionedInput, PartitionedOutput)
 """Their properties are described once."""
+USUAL = {"in `input`", "out `output`"}
+"""Ports that are not listed."""
 HEAD = """# The library of operators
 
 ```
@@ -31,8 +33,9 @@ ridgeline run app.py -D totals.lateness=5s
 ```
 
 One section per file of `ridgeline.operators` and room of `ridgeline.connectors`, made from the code by
-`python scripts/write_operators_page.py`. A property without a default is required, or None where it may be.
-How they are set: [configuration.md](guide/configuration.md).
+`python scripts/write_operators_page.py`. Ports are `input` and `output` unless others are listed. A property
+without a default is required, or None where it may be. [Configuration](guide/configuration.md) says how they
+are set.
 
 """
 
@@ -64,9 +67,12 @@ def _describe(kind: type[Operator | Module]) -> str:
     for base in BASES:
         if issubclass(kind, base):
             given = _properties(base)
-            own = [*(one for one in own if one not in given), f"those of each `{base.__name__}`"]
-    text = f"`{kind.__name__}`: {description}\n\n- ports: {', '.join(ports)}\n"
-    return text + (f"- properties: {', '.join(own)}\n" if own else "")
+            rest = f"those of each `{base.__name__}`"
+            own = [one for one in own if one not in given]
+            own = [f"{', '.join(own)}. Also {rest}" if own else rest]
+    facts = [] if set(ports) <= USUAL else [f"- ports: {', '.join(ports)}\n"]
+    facts += [f"- properties: {', '.join(own)}\n"] if own else []
+    return f"`{kind.__name__}`: {description}\n" + "".join(["\n", *facts] if facts else [])
 
 
 def _schema(declared: Any) -> str:
