@@ -49,7 +49,7 @@ def render() -> str:
     shared = [row for row, count in counts.items() if count >= SHARED and row not in of_run]
     notes = Counter(_plain(one.epilog) for one in inner.values() if one.epilog)
     epilogs = [note for note, count in notes.items() if count >= SHARED]
-    page, panel = HEAD + _table(shared), ""
+    page, panel = HEAD + _list(shared), ""
     for note in epilogs:
         sharing = ", ".join(f"`{name}`" for name, one in inner.items() if _plain(one.epilog) == note)
         page += f"\nOf {sharing}: {note}\n"
@@ -59,47 +59,40 @@ def render() -> str:
             page += f"\n## {panel}\n"
         for last, one in getattr(command, "commands", {"": command}).items():
             full = f"{name} {last}".rstrip()
-            text = _describe(full, one, shared, () if full == "run" else of_run, epilogs)
-            page += f"\n### {full}\n\n{text}"
+            words = " ".join(
+                [full, *(each.metavar for each in one.params if each.param_type_name == "argument")]
+            )
+            text = _describe(one, shared, () if full == "run" else of_run, epilogs)
+            page += f"\n### {words}\n\n{text}"
     return page
 
 
 def _rows_of(command: Any) -> dict[str, str]:
-    """A row for each argument and option of a command, by its name."""
+    """A line for each argument and option of a command, by its name."""
     return {
-        one.name: f"| `{one.metavar}` | {_plain(one.help)} |"
+        one.name: f"- `{one.metavar}`: {_plain(one.help)}"
         if one.param_type_name == "argument"
-        else f"| `{_option(one)}` | {_plain(one.help)}{_also(one)} |"
+        else f"- `{_option(one)}`: {_plain(one.help)}{_also(one)}"
         for one in command.params
         if one.name != "help"
     }
 
 
-def _table(rows: Collection[str]) -> str:
-    return "\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+def _list(rows: Collection[str]) -> str:
+    return "\n" + "\n".join(rows) + "\n" if rows else ""
 
 
 def _describe(
-    name: str, command: Any, shared: Collection[str], of_run: Collection[str], epilogs: Collection[str]
+    command: Any, shared: Collection[str], of_run: Collection[str], epilogs: Collection[str]
 ) -> str:
     """A command without what is described elsewhere."""
-    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [
-        parameter
-        for parameter in command.params
-        if parameter.param_type_name == "option" and parameter.name != "help"
-    ]
-    words = [
-        "ridgeline",
-        name,
-        *(argument.metavar for argument in arguments),
-        *(["[OPTIONS]"] if options else []),
-    ]
-    text = f"    {' '.join(words)}\n\n{_plain(command.help)}\n"
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    options = [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
+    text = f"{_plain(command.help)}\n"
     if command.epilog and _plain(command.epilog) not in epilogs:
         text += f"\n{_plain(command.epilog)}\n"
     own = _rows_of(command)
-    rows = [row for one in arguments if (row := own[one.name]) not in shared]
+    rows = [row for one in arguments if (row := own[one.name]) not in shared and row not in of_run]
     panel = None
     for option in sorted(options, key=_place_of([option.rich_help_panel for option in options])):
         row = own[option.name]
@@ -107,11 +100,11 @@ def _describe(
             continue
         if option.rich_help_panel != panel:
             panel = option.rich_help_panel
-            rows.append(f"| **{panel}** | |")
+            rows.append(f"\n**{panel}**\n")
         rows.append(row)
     if any(row in of_run for row in own.values()):
-        text += "\nAlso what [run](#run) takes.\n"
-    return text + _table(rows)
+        text += "\nAlso what [run](#run-app) takes.\n"
+    return text + _list(rows)
 
 
 def _place_of(panels: list[str | None]) -> Callable[[Any], int]:

@@ -35,8 +35,8 @@ _PANEL = "Packages and configuration"
 App = Annotated[
     str,
     argument(
-        "A file (its one Application, or its function `application()`), `file.py:name`, "
-        "`module:attribute`, a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package "
+        "A file (its one Application, or its function `application()`), `file.py:name`, or "
+        "`module:attribute`. Also a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package "
         "(`.whl`, `.zip`; of several applications `shop.whl:name`).",
         "APP",
     ),

@@ -55,7 +55,7 @@ def logs(
         tuple[str, _Level] | None,
         option(
             "Set the level of a logger and of those below it, in driver and slots, until the driver "
-            "ends: DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.",
+            "ends. DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.",
             "--level",
             metavar="LOGGER LEVEL",
             case_sensitive=False,

@@ -19,8 +19,8 @@ from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.output import write
 
 TEMPLATES = {
-    "orders": "orders in files to totals by country and minute, in files; with some orders",
-    "kafka": "the same from one topic of Kafka to another",
+    "orders": "orders in files to totals by country and minute.",
+    "kafka": "the same from one topic of Kafka to another.",
 }
 _PLACES = {"gitignore": ".gitignore", "github/ci.yml": ".github/workflows/ci.yml"}
 """Files that do not lie where the template has them."""
@@ -35,7 +35,7 @@ def init(
         str, argument("The folder, which is made; its name is the application's.", "[DIR]")
     ] = ".",
     template: Annotated[
-        str, option("; ".join(f"`{name}`: {what}" for name, what in TEMPLATES.items()), metavar="NAME")
+        str, option(" ".join(f"`{name}`: {what}" for name, what in TEMPLATES.items()), metavar="NAME")
     ] = "orders",
     name: Annotated[str | None, option("Another name for the application.", metavar="NAME")] = None,
 ) -> None:
