@@ -61,7 +61,7 @@ def test_a_torn_last_line_is_skipped_with_a_note(tmp_path, run):
     assert events == run.events[:-1]
     (note,) = notes
     assert f"event log `{path}`, line {len(run.events)}: the last event is torn and skipped" in note
-    assert replay(str(path)).info(0)["state"] == "RUNNING"
+    assert replay(str(path)).info()["state"] == "RUNNING"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_log_in_several_files_is_read_as_one(tmp_path, run, name):
     assert f"begins in the middle of the run: {len(files) - 1} files are missing" in note
     assert isinstance(left[0], ApplicationPlanned)
     assert left[-1] == run.events[-1]
-    assert replay(str(path)).info(0)["state"] == "STOPPED"
+    assert replay(str(path)).info()["state"] == "STOPPED"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,7 +164,7 @@ def test_the_plan_that_a_missing_file_brought_is_read_from_the_next_one(tmp_path
     holder = next(one for one in earlier(path) if '"plan_version":7' in one.read_text())
     holder.unlink()
 
-    assert replay(str(path), notes.append).info(0)["planVersion"] == 7
+    assert replay(str(path), notes.append).info()["planVersion"] == 7
     left = list(read_event_log(str(path)))
     assert left == [event for event in events if event in left]
     assert "missing" in notes[0]
@@ -202,7 +202,7 @@ def test_after_a_full_disk_the_log_continues_and_says_what_is_missing(tmp_path, 
     cut = next(number for number, one in enumerate(run.events) if isinstance(one, WindowCommitted)) + 1
     for event in run.events[:cut]:
         log.write(event)
-    monkeypatch.setattr(event_log.os, "write", partial(_half, os.write))
+    monkeypatch.setattr(os, "write", partial(_half, os.write))
     for event in run.events[cut:-4]:
         log.write(event)
     monkeypatch.undo()

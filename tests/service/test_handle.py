@@ -59,7 +59,7 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
         get(handle.url)
     replayed = replay(str(tmp_path / "log.jsonl"))
     assert replayed.windows() == handle.watch.windows()
-    assert replayed.overview(replayed.at) == {**handle.watch.overview(), "at": replayed.at}
+    assert replayed.overview() == {**handle.watch.overview(), "at": replayed.now()}
 
 
 def test_it_stops_after_the_window_that_runs(spark_context, tmp_path, wait_until):

@@ -70,5 +70,5 @@ def test_what_is_decided_is_done_told_and_kept(
     assert found["repartition `sums` to 1"]["undoes"] == found["repartition `sums` to 3"]["id"]
     assert len([one for one in caplog.records if "listener Fails of sums: it has failed" in one.message]) == 1
     replayed = replay(log)
-    replayed_rows = [row for row in replayed.decisions.rows() if row["state"] != "FAILED"]
+    replayed_rows = [row for row in replayed.decisions() if row["state"] != "FAILED"]
     assert [row["id"] for row in replayed_rows][: len(rows)] == [row["id"] for row in rows]

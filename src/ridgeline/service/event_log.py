@@ -12,16 +12,12 @@ each can be read by itself, and all together are the run.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support import trust
 from ridgeline.engine.files.rotation import Rotation, base_of, earlier, put_away, remove_old
 from ridgeline.measure.encoding import to_json
 from ridgeline.measure.events import (
@@ -33,6 +29,7 @@ from ridgeline.measure.events import (
     SourceProgress,
 )
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
+from ridgeline.service.line_file import LineFile
 
 RETRY_SECONDS = 5.0
 """After so long a log that could not be written is tried again; then after twice as long, and so on."""
@@ -43,7 +40,6 @@ LINES = frozenset({".jsonl", ".json"})
 _FIRST = b'{"event":'
 _BEGINNING_BYTES = 256
 _BURST = (ContainerWindow, OperatorWindow, SourceProgress)  # a `WindowCommitted` follows them at once
-_UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class EventLogWriter:
@@ -94,14 +90,14 @@ class EventLogWriter:
         """Write what is left; a log without events is removed. Never raises; may be called twice."""
         self._try(lambda sink: sink.close(), 0.0)
         if not self._begun:
-            self._try(lambda sink: sink.remove(), 0.0)
+            self._try(lambda _: self._file.unlink(), 0.0)
         self._sink = None
         self._retry_at = float("inf")
 
     def _look(self, sink: _Lines, at: float) -> None:
         """Begin the next file if this one is full, or has been renamed."""
         moved = not sink.is_at(self._file)
-        if not moved and sink.size < self._rotation.size_bytes:
+        if not moved and sink.status.st_size < self._rotation.size_bytes:
             return
         sink.flush()
         if not moved:
@@ -365,31 +361,32 @@ def _open(path: str) -> _Lines:
     check_suffix(path)
     file = Path(path)
     try:
-        _put_away(file)
-        return _Lines(file)
+        if file.is_dir():
+            raise _another_content(file)
+        lines = _Lines(file)
+        if lines.status.st_size:
+            with contextlib.closing(lines):
+                _put_away(file)
+            lines = _Lines(file)
+    except BlockingIOError:
+        raise RidgelineError(f"event log `{file}` is written by another run; give another name") from None
     except OSError as error:
         raise RidgelineError(
             f"event log `{path}` cannot be written: {reason(error)}; give a path in a folder that exists "
             "and may be written to"
         ) from error
+    return lines
 
 
 def _put_away(file: Path) -> None:
     """Rename the log of a run before. Raises RidgelineError for another content, OSError."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return
-    try:
-        _lock(descriptor, file)
-        if file.is_dir() or file.stat().st_size:
-            if file.is_dir() or (head_of(file) is None and not _is_torn(file)):
-                raise RidgelineError(
-                    f"`{file}` exists already, and is no event log; give another name, or remove it"
-                )
-            put_away(file)
-    finally:
-        os.close(descriptor)
+    if head_of(file) is None and not _is_torn(file):
+        raise _another_content(file)
+    put_away(file)
+
+
+def _another_content(file: Path) -> RidgelineError:
+    return RidgelineError(f"`{file}` exists already, and is no event log; give another name, or remove it")
 
 
 def _is_torn(file: Path) -> bool:
@@ -397,17 +394,6 @@ def _is_torn(file: Path) -> bool:
     with file.open("rb") as opened:
         first = opened.readline()
     return first.startswith(_FIRST) and not first.endswith(b"\n")
-
-
-def _lock(descriptor: int, file: Path) -> None:
-    """Keep other runs from a log. Raises RidgelineError if one writes it, OSError."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RidgelineError(f"event log `{file}` is written by another run; give another name") from None
-    except OSError as error:
-        if error.errno not in _UNLOCKABLE:
-            raise
 
 
 def check_suffix(path: str) -> None:
@@ -419,39 +405,18 @@ def check_suffix(path: str) -> None:
         )
 
 
-class _Lines:
-    """JSON lines that this run alone writes: whole windows and single events reach the file at once or never.
-
-    `size`: bytes on the disk.
-    """
+class _Lines(LineFile):
+    """JSON lines: whole windows and single events reach the file at once or never."""
 
     def __init__(self, file: Path) -> None:
-        """Open it. Raises RidgelineError if another run writes it, OSError."""
-        self._path = file
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._descriptor = trust.private_opener(str(file), flags)
-        try:
-            _lock(self._descriptor, file)
-        except BaseException:
-            os.close(self._descriptor)
-            raise
-        self.size = os.fstat(self._descriptor).st_size
         self._waiting: list[bytes] = []
+        super().__init__(file)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            try:
-                self.flush()
-            finally:
-                os.close(self._descriptor)
-                self._descriptor = -1
-
-    def is_at(self, path: Path) -> bool:
-        """Whether a path leads to it. Raises OSError."""
         try:
-            return os.path.samestat(path.stat(), os.fstat(self._descriptor))
-        except FileNotFoundError:
-            return False
+            self.flush()
+        finally:
+            super().close()
 
     @property
     def pending(self) -> int:
@@ -467,21 +432,10 @@ class _Lines:
         self._waiting.append(line.encode("utf-8", "surrogatepass") + b"\n")
 
     def flush(self) -> None:
-        """Write what waits. Of lines that the disk has no room for nothing stays."""
-        rest = memoryview(b"".join(self._waiting))
-        begun = len(rest)
-        try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - (begun - len(rest)))
-            raise
-        self.size += begun
-        self._waiting.clear()
-
-    def remove(self) -> None:
-        self._path.unlink()
+        """Write what waits."""
+        if self._waiting:
+            self.append(b"".join(self._waiting))
+            self._waiting.clear()
 
 
 def reason(error: Exception) -> str:

@@ -261,6 +261,18 @@ def process_identity(pid: int) -> str | None:
     return f"{boot}:{ticks}"
 
 
+def process_there(entry: Entry) -> bool | None:
+    """Whether the process of an application is there; None if that is not known here, as of other hosts."""
+    if entry.host != socket.gethostname() or not entry.process:
+        return None
+    if entry.process_space and entry.process_space != process_space():
+        return None  # a container of the same name
+    own = (process_identity(os.getpid()) or "").partition(":")[0]
+    if not own or own != entry.process.partition(":")[0]:
+        return None  # another machine of that name, or from before it was started again
+    return process_identity(entry.pid) == entry.process
+
+
 def process_space() -> str:
     """Where process ids of this process count; "" if that is not known."""
     try:
@@ -343,17 +355,8 @@ def _decoded(data: bytes | None) -> Entry | None:
 
 def _alive(entry: Entry) -> bool:
     """False if the entry's process is known to be gone; of another host nothing is known."""
-    if entry.host != socket.gethostname():
-        return True
-    if entry.process:
-        return process_identity(entry.pid) == entry.process
-    try:
-        os.kill(entry.pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
+    elsewhere = entry.host != socket.gethostname() or not entry.process
+    return elsewhere or process_identity(entry.pid) == entry.process
 
 
 def remove_own(path: Path) -> None:

@@ -401,7 +401,7 @@ def test_a_flood_of_tries_is_bounded_and_counted_and_changes_are_noted_with_secr
 def test_without_room_for_the_audit_log_nothing_changes_and_all_is_read(app, file, said, monkeypatch):
     """A full disk: `/dev/full` gives the error of the kernel itself."""
     audit = app.web.state.audit
-    before, audit._file = audit._file, os.open("/dev/full", os.O_WRONLY)
+    before, audit._file._descriptor = audit._file._descriptor, os.open("/dev/full", os.O_WRONLY)
     monkeypatch.setattr(audit, "_look", lambda: None)
     change = (f"{BASE}/changes", "POST", {"edits": [GOOD]}, file.tokens["operate"])
     asked = len(app.run.changes.rows())
@@ -410,7 +410,7 @@ def test_without_room_for_the_audit_log_nothing_changes_and_all_is_read(app, fil
     assert len(app.run.changes.rows()) == asked
     assert info(app, file.tokens["read"]) == 200
     assert "changes are refused" in said[-1]
-    audit._file = before
+    audit._file._descriptor = before
     assert ask(app.server, *change)[0] == 200
     assert "changes are made again" in said[-1]
 

@@ -204,11 +204,10 @@ def _end_here(target: Target, remote: Change, number: signal.Signals) -> None:
 
     Raises CommandError if it is elsewhere or another user's, RidgelineError if it does not end in time.
     """
-    from ridgeline.cli.applications.resolving import is_here
-    from ridgeline.service.registry import send_signal
+    from ridgeline.service.registry import process_there, send_signal
 
     entry = target.entry
-    if not is_here(entry):
+    if not process_there(entry):
         raise CommandError(_elsewhere(target, remote.app))
     try:
         if send_signal(entry.pid, entry.process, number):

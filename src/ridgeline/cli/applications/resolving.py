@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -94,20 +93,11 @@ def _found(folder: EntryFolder, app: str) -> Found | None:
     return next((one for one in folder.entries() if one.entry is not None and one.entry.id == app), None)
 
 
-def is_here(entry: registry.Entry) -> bool:
-    """Whether the process of an application is known and on this machine."""
-    return bool(
-        entry.process
-        and entry.host == socket.gethostname()
-        and registry.process_identity(entry.pid) == entry.process
-    )
-
-
 def await_end(entry: registry.Entry, seconds: float) -> bool:
     """Wait until an application's process on this machine is gone, for so long at most; whether it is."""
     clock = SystemClock()
     until = clock.monotonic() + seconds
-    while is_here(entry):
+    while registry.process_there(entry):
         if clock.monotonic() > until:
             return False
         clock.wait(_POLL_SECONDS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -17,37 +15,13 @@ from ridgeline.cli.running.summary import WIDEST, print_metrics, read_report, sa
 from ridgeline.cli.views.lists import latency_table
 from ridgeline.cli.views.path import critical_path_parts
 from ridgeline.engine.files.rotation import earlier
-from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.answers.windows import (
-    CriticalPathAnswer,
-    LatencyAnswer,
-    WindowAnswer,
-    WindowSummaryAnswer,
-)
+from ridgeline.measure.answers.windows import CriticalPathAnswer, WindowAnswer
 from ridgeline.measure.changes import text_of
-from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.wording.units import count, duration, milliseconds, plural, time_of_day
+from ridgeline.observe.watch import Watch
 from ridgeline.service.event_log import event_logs
-from ridgeline.service.history.tail import NoRunError, read_run
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AsOf:
-    """A measurement's answers as of its last event."""
-
-    measurement: Measurement
-
-    def latencies(self, limit: int) -> list[LatencyAnswer]:
-        """Those of the last windows."""
-        return self.measurement.latencies(self.measurement.at, limit)
-
-    def overview(self) -> OverviewAnswer:
-        """All of that moment."""
-        return self.measurement.overview(self.measurement.at)
-
-    def windows(self, limit: int | None = None) -> Sequence[WindowSummaryAnswer]:
-        """As `/windows`."""
-        return self.measurement.windows(limit)
+from ridgeline.service.history.tail import NoRunError
+from ridgeline.service.history.tail import replay as replayed
 
 
 def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
@@ -55,20 +29,20 @@ def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
 
     Raises CommandError for what is no whole log and for a window that it has not.
     """
-    measurement = _read(path)
+    watch = _read(path)
     if window_id is not None:
-        answer = _window(path, measurement, window_id)
+        answer = _window(path, watch, window_id)
         if as_json:
             print_json(answer)
         else:
-            _print_window(answer, measurement.critical_path(window_id))
+            _print_window(answer, watch.critical_path(window_id))
     elif as_json:
-        print_json(AsOf(measurement).overview())
+        print_json(watch.overview())
     else:
-        _print_run(measurement)
+        _print_run(watch)
 
 
-def _read(path: str) -> Measurement:
+def _read(path: str) -> Watch:
     """The figures of a log. Raises CommandError."""
     if not Path(path).exists() and not earlier(Path(path)):
         raise CommandError(
@@ -77,26 +51,23 @@ def _read(path: str) -> Measurement:
     if Path(path).is_dir():
         there = ", ".join(f"`{one}`" for one in event_logs(path)) or "it has none"
         raise CommandError(f"`{path}` is a folder; give one of its event logs: {there}")
-    measurement = Measurement()
     try:
-        for event in read_run(path, make_console().print):
-            measurement.apply(event)
+        return replayed(path, make_console().print)
     except NoRunError as error:
         raise CommandError(str(error)) from None
-    return measurement
 
 
-def _window(path: str, measurement: Measurement, window_id: int) -> WindowAnswer:
+def _window(path: str, watch: Watch, window_id: int) -> WindowAnswer:
     try:
-        return measurement.window(window_id)
+        return watch.window(window_id)
     except KeyError as error:
         raise CommandError(f"event log `{path}`: {error.args[0]}") from None
 
 
-def _print_run(measurement: Measurement) -> None:
+def _print_run(watch: Watch) -> None:
     """Print a run's figures as `ridgeline run` does at its end."""
     console = make_output()
-    info = measurement.info(measurement.at)
+    info = watch.info()
     if "id" not in info:  # `read_run` has refused a log without a plan
         return
     reason = f": {info['reason']}" if info["reason"] else ""
@@ -108,12 +79,12 @@ def _print_run(measurement: Measurement) -> None:
             "bold",
         ),
     )
-    for change in measurement.changes.rows():
+    for change in watch.changes():
         say(console, Text(f"{time_of_day(change['since'])} {printable(text_of(change))}"))
-    run = measurement.summary()
+    run = watch.summary()
     if run["last"] is None:
         say(console, Text("no window was committed"))
-    print_metrics(console, run, read_report(AsOf(measurement), measurement.at))
+    print_metrics(console, run, read_report(watch, watch.now()))
 
 
 def _print_window(window: WindowAnswer, path: CriticalPathAnswer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -29,24 +29,12 @@ from ridgeline.measure.wording.units import about, count, duration, milliseconds
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
+    from ridgeline.observe.answers import Answers
 
 AVERAGED = 10
 """Windows that the critical path of the averages is over."""
 _MUCH = 3.0
 """Times the typical windows: so slow a window is named."""
-
-
-class RunAnswers(Protocol):
-    """Answers what a run's end shows: `ridgeline.observe.watch.Watch`, or a measurement as of some time."""
-
-    def latencies(self, limit: int) -> Sequence[LatencyAnswer]:
-        """Those of the last windows."""
-
-    def windows(self, limit: int | None = None) -> Sequence[WindowSummaryAnswer]:
-        """As `/windows`."""
-
-    def overview(self) -> OverviewAnswer:
-        """All of one moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +47,7 @@ class Report:
     overview: OverviewAnswer
 
 
-def read_report(answers: RunAnswers, at: float) -> Report:
+def read_report(answers: Answers, at: float) -> Report:
     """Read all that a run's end shows; `at` is STRAM's wall clock."""
     return Report(at, answers.windows(), answers.latencies(AVERAGED), answers.overview())
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -26,6 +25,7 @@ from ridgeline.measure.answers.operators import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.units import count, duration, plural
+from ridgeline.observe.answers import Answers
 
 _AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
 _REASON = 240
@@ -35,22 +35,6 @@ EVERY_SECONDS = 10.0
 """At most one line is printed in this time."""
 _LOOK_SECONDS = 1.0
 _CLOSE_SECONDS = 1.0
-
-
-class RunMetrics(Protocol):
-    """Answers what a view shows of a run: `ridgeline.observe.watch.Watch`."""
-
-    def run(self) -> RunAnswer:
-        """How far the run is, as of its last window."""
-
-    def overview(self) -> OverviewAnswer:
-        """All of one moment: what `/overview` answers."""
-
-    def progress(self) -> ProgressAnswer:
-        """How far the running window is, as `/progress`."""
-
-    def own_metrics(self) -> MetricsAnswer:
-        """The metrics that operators declare, as `/metrics`."""
 
 
 class View:
@@ -63,7 +47,7 @@ class View:
         """Spark is about to be started, which takes seconds."""
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", metrics: RunMetrics | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
     ) -> None:
         """The first window is about to run. `service` says where others can ask for `metrics`."""
 
@@ -91,7 +75,7 @@ class PlainView(View):
         self._clock = clock
         self._application = application
         self._settings = settings
-        self._metrics: RunMetrics | None = None
+        self._metrics: Answers | None = None
         self._long_windows: LongWindows | None = None
         self._last = float("-inf")
 
@@ -101,7 +85,7 @@ class PlainView(View):
         self._say("starting Spark ...")
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", metrics: RunMetrics | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
     ) -> None:
         """Name the checkpoint folder and the web service."""
         self._say(checkpoint_line(checkpoint, first_window))
@@ -294,7 +278,7 @@ class LiveView(View):
         self._settings = settings
         self._started = False
         self._stopping = False
-        self._metrics: RunMetrics | None = None
+        self._metrics: Answers | None = None
         self._shown: tuple[OverviewAnswer, RunAnswer, MetricsAnswer] | None = None
         self._read = float("-inf")
         self._spinner = Spinner("dots", style="cyan")
@@ -309,7 +293,7 @@ class LiveView(View):
         self._live.start(refresh=True)
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", metrics: RunMetrics | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
     ) -> None:
         """Name the checkpoint folder and the web service."""
         self._metrics = metrics

@@ -8,10 +8,7 @@ fill the disk.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
-import os
 import secrets
 import threading
 from collections.abc import Callable, Mapping
@@ -26,6 +23,7 @@ from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.support import trust
 from ridgeline.engine.files.rotation import FULL_BYTES, put_away
 from ridgeline.service.access.roles import Caller
+from ridgeline.service.line_file import LineFile
 
 ASKED, DONE, DENIED = "asked", "done", "denied"
 SUFFIX = ".jsonl"
@@ -134,12 +132,10 @@ class AuditLog:
     def close(self) -> None:
         """Write how many tries were left out, and close the file. May be called twice."""
         with self._lock:
-            if self._file < 0:
-                return
-            with contextlib.suppress(OSError):
-                self._write_left_out()
-            os.close(self._file)
-            self._file = -1
+            if self._file.is_open:
+                with contextlib.suppress(OSError):
+                    self._write_left_out()
+                self._file.close()
 
     def _has_room(self) -> bool:
         now = self._clock.monotonic()
@@ -154,13 +150,11 @@ class AuditLog:
 
     def _write(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
         """Append one line, as a whole or not at all. Raises OSError."""
-        if self._file < 0:
+        if not self._file.is_open:
             raise OSError("it is closed")
         self._look()
         self._write_left_out()
-        self._append(line)
-        if sync:
-            os.fdatasync(self._file)
+        self._append(line, sync=sync)
 
     def _write_left_out(self) -> None:
         """Say how many denied tries have no line of their own."""
@@ -177,34 +171,19 @@ class AuditLog:
         with self._counting:  # not the lock of the file, which is held while the disk is slow
             self._left_out += count
 
-    def _append(self, line: Mapping[str, Any]) -> None:
-        """Append a line to the file that is open; a half one is cut off again. Raises OSError."""
+    def _append(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
+        """Append a line to the file that is open. Raises OSError."""
         text = json.dumps({"at": round(self._clock.wall(), 3), "application": self._application, **line})
         if len(text) > _LONGEST_LINE:
             short = {**line, "what": f"{len(text):,} characters are left out"}
             text = json.dumps({"at": round(self._clock.wall(), 3), "application": self._application, **short})
-        data = text.encode() + b"\n"  # JSON of ASCII: no text of a request makes a line of its own
-        end = os.fstat(self._file).st_size
-        try:
-            written = os.write(self._file, data)
-            if written < len(data):
-                written += os.write(self._file, data[written:])
-            if written < len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301  its end is cut below
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file, end)  # no half line stays
-            raise
+        # JSON of ASCII: no text of a request makes a line of its own
+        self._file.append(text.encode() + b"\n", sync=sync)
 
     def _look(self) -> None:
         """Begin the next file if this one is full, or was renamed or removed."""
-        own = os.fstat(self._file)
-        try:
-            there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
-            moved = not os.path.samestat(own, there)
-        except FileNotFoundError:
-            moved = True
-        if not moved and own.st_size < FULL_BYTES:
+        moved = not self._file.is_at(self.path)
+        if not moved and self._file.status.st_size < FULL_BYTES:
             return
         if not moved:
             put_away(self.path)
@@ -212,24 +191,24 @@ class AuditLog:
             file = self._open()
         except UntrustedError as error:
             raise OSError(str(error)) from None  # while it runs, as any other reason not to write
-        os.close(self._file)
+        self._file.close()
         self._file = file
 
-    def _open(self) -> int:
+    def _open(self) -> LineFile:
         """The file, which this run alone writes. Raises OSError, UntrustedError."""
-        path = str(self.path.absolute())
-        trust.check(str(self.path.absolute().parent), f"the audit log `{path}`", "give another `--audit-log`")
-        descriptor = trust.private_opener(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+        path = self.path.absolute()
+        purpose = f"the audit log `{path}`"
+        trust.check(str(path.parent), purpose, "give another `--audit-log`")
         try:
-            trust.check_found(os.fstat(descriptor), path, f"the audit log `{path}`", "give another one")
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file = LineFile(path, always_locked=True)
         except BlockingIOError as error:
-            os.close(descriptor)
             raise BlockingIOError(error.errno, _UNLOCKED) from None
+        try:
+            trust.check_found(file.status, str(path), purpose, "give another one")
         except BaseException:
-            os.close(descriptor)
+            file.close()
             raise
-        return descriptor
+        return file
 
     def _failed(self, reason: str) -> None:
         if not self._broken:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
-from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
-from ridgeline.service.http.configuration import value_row
+from ridgeline.service.http.answers import LogicalPlanAnswer
 from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint
-from ridgeline.service.http.kept import sink_rows
 from ridgeline.service.page.live import KeptPlan
 
 _NEEDS = "a run that is read from its log cannot be asked for this"
@@ -51,69 +49,21 @@ class EndedCall(Call):
         """The plan as its author wrote it."""
         return self.kept.answer
 
-    def classes(self) -> Mapping[str, str]:
-        """The class of each logical operator, by its name."""
-        return {one["name"]: one["class"] for one in self.kept.answer["operators"]}
+    @property
+    def publishers(self) -> None:
+        """Where results went is not in a log."""
+        return
 
-    def planned(self, name: str) -> LogicalPlanOperatorAnswer:
-        """A logical operator that there is, as the plan has it."""
-        return next(one for one in self.kept.answer["operators"] if one["name"] == name)
+    @property
+    def not_begun(self) -> str:
+        """Why a question about the run has no answer."""
+        return "A log does not say what its checkpoint keeps: `ridgeline checkpoint describe DIR` does."
 
 
 def answer(endpoint: Endpoint, watch: Answers, plan: KeptPlan, values: Mapping[str, Any]) -> Any:
     """The answer of an endpoint. Raises AnswerError, with 409 for what needs the running application."""
-    handler = _OWN.get(endpoint.path) or endpoint.handler
-    if endpoint.needs_run or handler is None:
+    if endpoint.needs_run or endpoint.handler is None:
         raise needs_running()
-    return handler(EndedCall(watch, cast("Plan", _NoPlan()), values, kept=plan))
-
-
-# Answers that a running application makes of its plan, or of its run ---------------------------------------
-
-
-def _changes(call: EndedCall) -> Any:
-    return {"changes": [{**row, "result": ""} for row in call.watch.changes()]}
-
-
-def _sinks(call: EndedCall) -> Any:
-    """The operators that have published, or that nothing reads from; where they write is not in a log."""
-    watch, plan = call.watch, call.kept.answer
-    published = {row["operator"] for row in watch.outputs()}
-    read = {stream["source"]["operatorName"] for stream in plan["streams"]}
-    ends = (
-        (one["name"], one["class"], one["attributes"], len(watch.topology.partitions_of(one["name"])))
-        for one in plan["operators"]
-        if one["name"] not in read or one["name"] in published
-    )
-    return {"sinks": sink_rows(watch, ends, None)}
-
-
-def _checkpoints(call: EndedCall) -> Any:
-    folder = call.watch.info().get("checkpoint") or ""
-    return {
-        "folder": folder,
-        "windowsKept": call.kept.answer["attributes"].get("windows_kept"),
-        "windows": [],
-        "note": "A log does not say what its checkpoint keeps: `ridgeline checkpoint describe DIR` does.",
-    }
-
-
-def _configuration(call: EndedCall) -> Any:
-    """The values of the plan; who set them is not in a log."""
-    plan = call.kept.answer
-    values = [value_row(f"application.{name}", value) for name, value in plan["attributes"].items()]
-    values += [
-        value_row(f"operator.{one['name']}.{name}", value, one["name"])
-        for one in plan["operators"]
-        for name, value in {**one["attributes"], **one["properties"]}.items()
-    ]
-    return {"known": False, "values": values}
-
-
-_OWN: Mapping[str, Callable[[Any], Any]] = {
-    f"{BASE}/changes": _changes,
-    f"{BASE}/sinks": _sinks,
-    f"{BASE}/checkpoints": _checkpoints,
-    f"{BASE}/configuration": _configuration,
-    f"{BASE}/versions": lambda call: {"ridgeline": call.watch.info().get("version") or ""},
-}
+    if endpoint.path == f"{BASE}/versions":  # not those of who reads the log
+        return {"ridgeline": watch.info().get("version") or ""}
+    return endpoint.handler(EndedCall(watch, cast("Plan", _NoPlan()), values, kept=plan))

@@ -11,7 +11,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.files.rotation import size_of
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import ApplicationPlanned, RunEvent
-from ridgeline.measure.measurement import Measurement
+from ridgeline.observe.watch import Watch
 from ridgeline.service.event_log import CONTINUED, FileHead, Repeats, RunFiles, check_suffix, reason
 
 _LONGEST = 256 * 1024 * 1024
@@ -189,12 +189,14 @@ def read_run(path: str, note: Callable[[str], None] = lambda _: None) -> Iterato
         raise NoRunError(f"event log `{path}` holds no events; give a file that `--event-log` has written")
 
 
-def replay(path: str, note: Callable[[str], None] = lambda _: None) -> Measurement:
+def replay(path: str, note: Callable[[str], None] = lambda _: None) -> Watch:
     """The figures of a run as they were when its log ended. Raises RidgelineError as `read_run`."""
-    measurement = Measurement()
+    at = 0.0
+    watch = Watch(lambda: at)
     for event in read_run(path, note):
-        measurement.apply(event)
-    return measurement
+        at = max(at, event.at)
+        watch.observe(event)
+    return watch
 
 
 def _several(files: int) -> str:

@@ -97,29 +97,28 @@ def ports(operator: LogicalOperator) -> list[LogicalPortAnswer]:
 
 
 def logical_operator(
-    name: str,
-    kind: str,
+    planned: LogicalPlanOperatorAnswer,
     rows: Iterable[OperatorAnswer],
     latencies: Mapping[str, float | None],
     metrics: Mapping[str, float | None],
     totals: OperatorTotalsAnswer | None,
 ) -> LogicalOperatorAnswer:
-    """A logical operator of a class `kind` with the figures of its partitions.
+    """A logical operator with the figures of its partitions.
 
     Sums are over its partitions, of `cpuPercentageMA` and `failureCount` also over its unifiers. `latencies`:
     by name, milliseconds. `metrics`: those that it declares. `totals`: of all partitions that it ever had.
     """
-    own = [row for row in rows if row["logicalName"] == name]
+    own = [row for row in rows if row["logicalName"] == planned["name"]]
     partitions = [row for row in own if not row["unifierClass"]]
     return {
-        "name": name,
-        "className": kind,
+        "name": planned["name"],
+        "className": planned["class"],
         "totalTuplesProcessed": totals["tuplesIn"] if totals else None,
         "totalTuplesEmitted": totals["tuplesOut"] if totals else None,
         "tuplesProcessedPSMA": _total(row["tuplesProcessedPSMA"] for row in partitions),
         "tuplesEmittedPSMA": _total(row["tuplesEmittedPSMA"] for row in partitions),
         "cpuPercentageMA": _total(row["cpuPercentageMA"] for row in own),
-        "latencyMA": latencies.get(name),
+        "latencyMA": latencies.get(planned["name"]),
         "status": dict(Counter(row["status"] for row in own)),
         "failureCount": _total(row["failureCount"] for row in own),
         "lastHeartbeat": min(_known(row["lastHeartbeat"] for row in own), default=None),

@@ -182,7 +182,10 @@ def _specification(call: Call) -> SpecificationAnswer:
 @CHANGES.question("/changes")
 def _changes(call: Call) -> ChangesAnswer:
     """The changes that were asked for in this run."""
-    return {"changes": [] if call.run is None else [_row(call, one) for one in call.run.changes.all()]}
+    if call.run is None:  # of a run that is read from its log
+        kept: list[Any] = [{**row, "result": ""} for row in call.watch.changes()]
+        return {"changes": kept}
+    return {"changes": [_row(call, one) for one in call.run.changes.all()]}
 
 
 def _noted_edits(call: Call) -> Any:

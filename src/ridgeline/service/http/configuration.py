@@ -95,22 +95,18 @@ def _of_plan(call: Call, without: set[str] | None = None) -> Iterator[Configured
     ends = {name for one in queues for name in (one["writer"], one["reader"])}
 
     def row(key: str, value: Any, operator: str = "") -> ConfiguredAnswer:
-        said = (_DEFAULT, _QUEUE) if operator in ends else (_CHANGED, _WHERE)
-        return value_row(key, value, operator, *(("", "") if without is None else said))
+        layer, place = (_DEFAULT, _QUEUE) if operator in ends else (_CHANGED, _WHERE)
+        said: ConfiguredValueAnswer = {"value": value, "layer": layer, "place": place}
+        if without is None:
+            said |= {"layer": "", "place": ""}
+        return {"key": key, "operator": operator, **said, "insteadOf": []}
 
     if without is None:
-        for name, value in call.plan.logical.attributes.items():
-            yield row(f"application.{name}", _attribute(name, value))
-    for one in call.plan.logical.operators:
-        if without is not None and one.name in without:
-            continue
-        for name, shown in shown_properties(one.operator).items():
-            yield row(f"operator.{one.name}.{name}", shown, one.name)
-        for name, value in one.attributes.items():
-            yield row(f"operator.{one.name}.{name}", _attribute(name, value), one.name)
-
-
-def value_row(key: str, value: Any, operator: str = "", layer: str = "", place: str = "") -> ConfiguredAnswer:
-    """A value that overrides none; without a layer it is not known who set it."""
-    said: ConfiguredValueAnswer = {"value": value, "layer": layer, "place": place}
-    return {"key": key, "operator": operator, **said, "insteadOf": []}
+        for name, value in call.logical_plan["attributes"].items():
+            yield row(f"application.{name}", mask(name, value))
+    for one in call.logical_plan["operators"]:
+        operator = one["name"]
+        if without is None or operator not in without:
+            attributes = {name: mask(name, value) for name, value in one["attributes"].items()}
+            for name, value in (*one["properties"].items(), *attributes.items()):
+                yield row(f"operator.{operator}.{name}", value, operator)

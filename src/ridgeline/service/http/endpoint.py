@@ -114,7 +114,7 @@ class Call:
     def running(self) -> AnyRun:
         """The run. Raises AnswerError (409) before its first window."""
         if self.run is None:
-            raise AnswerError(409, "the application has not begun its first window", "ask again soon")
+            raise AnswerError(409, self.not_begun, "ask again soon")
         return self.run
 
     @property
@@ -136,20 +136,26 @@ class Call:
         """The plan as its author wrote it."""
         return apex.logical_plan(self.plan.logical)
 
-    def classes(self) -> Mapping[str, str]:
-        """The class of each logical operator, by its name."""
-        return {one.name: apex.class_name(one) for one in self.plan.logical.operators}
+    @property
+    def publishers(self) -> Mapping[str, Any] | None:
+        """What makes results visible, by operator; None: that is not known."""
+        return {} if self.run is None else self.run.publishers
 
-    def planned(self, name: str) -> LogicalPlanOperatorAnswer:
-        """A logical operator that there is, as the plan has it."""
-        return apex.planned_operator(self.plan.logical.operator(name))
+    @property
+    def not_begun(self) -> str:
+        """Why a question about the run has no answer yet."""
+        return "the application has not begun its first window"
+
+    def planned(self) -> dict[str, LogicalPlanOperatorAnswer]:
+        """The logical operators, as the plan has them, by name."""
+        return {one["name"]: one for one in self.logical_plan["operators"]}
 
     def named_operator(self) -> LogicalPlanOperatorAnswer:
         """The logical operator that is asked for. Raises AnswerError (404)."""
-        name, known = self["name"], self.classes()
+        name, known = self["name"], self.planned()
         if name not in known:
             raise unknown("logical operator", name, known)
-        return self.planned(name)
+        return known[name]
 
 
 Handler = Callable[[Call], Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -87,15 +86,16 @@ def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, 
     return {name: values[name]}
 
 
-def _rows(call: Call, names: Iterable[str]) -> list[LogicalOperatorAnswer]:
-    """Logical operators with the figures of their partitions."""
-    watch, classes = call.watch, call.classes()
+def _rows(call: Call, name: str | None = None) -> list[LogicalOperatorAnswer]:
+    """Logical operators, all or one, with the figures of their partitions."""
+    watch, planned = call.watch, call.planned()
     rows, totals = watch.operators(), watch.operator_totals()
     latencies = {row["operator"]: row["averageMs"] for row in watch.latency()["logical"]}
     metrics = by_operator(watch.own_metrics()["metrics"])
     return [
-        apex.logical_operator(name, classes[name], rows, latencies, metrics.get(name, {}), totals.get(name))
-        for name in names
+        apex.logical_operator(one, rows, latencies, metrics.get(one["name"], {}), totals.get(one["name"]))
+        for one in planned.values()
+        if name in {None, one["name"]}
     ]
 
 
@@ -145,13 +145,13 @@ def _application_attributes(call: Call) -> dict[str, Any]:
 @FIGURES.question("/logicalPlan/operators")
 def _logical_operators(call: Call) -> LogicalOperatorsAnswer:
     """All logical operators with the figures of their partitions."""
-    return {"operators": _rows(call, call.classes())}
+    return {"operators": _rows(call)}
 
 
 @FIGURES.question("/logicalPlan/operators/{name}", _NAME)
 def _logical_operator(call: Call) -> LogicalOperatorAnswer:
     """A logical operator with the figures of its partitions."""
-    return _rows(call, [call.named_operator()["name"]])[0]
+    return _rows(call, call.named_operator()["name"])[0]
 
 
 @FIGURES.question("/logicalPlan/operators/{name}/history", _NAME, query=_SPAN)

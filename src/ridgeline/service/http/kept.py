@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,7 @@ from ridgeline.engine.driver.checkpoint.rewinding import offered
 from ridgeline.engine.state import state_files
 from ridgeline.measure.answers.operators import RecordAgeAnswer, RecordAgesAnswer
 from ridgeline.measure.answers.progress import SourceDetailAnswer
-from ridgeline.observe.answers import Answers
 from ridgeline.regions.joined_run import JoinedRun
-from ridgeline.service.http import apex
 from ridgeline.service.http.answers import CheckpointsAnswer, KeptWindowAnswer, SinkAnswer, SinksAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, found
 from ridgeline.service.origin import Origin
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 _MOST, _DEFAULT = 1_000, 50
 NOT_KEPT = "not kept"
 """The protocol of a sink that is known from an event log alone."""
-_NOT_YET = "the application has not begun its first window"
 _PARTITION = re.compile(r"\[\d+\]$")
 
 
@@ -43,42 +40,29 @@ KEPT = Rows()
 @KEPT.question("/sinks")
 def _sinks(call: Call) -> SinksAnswer:
     """The output operators: where they write, what readers see, and how old that is."""
-    publishers = {} if call.run is None else call.run.publishers
-    logical = call.plan.logical
-    read = {one.source.operator for one in logical.streams if one.source.port != DEAD_LETTERS}
-    ends = (
-        (one.name, apex.class_name(one), apex.attributes(one.attributes), len(one.divided))
-        for one in logical.operators
-        if one.name not in read or one.name in publishers
-    )
-    return {"sinks": sink_rows(call.watch, ends, publishers)}
-
-
-def sink_rows(
-    watch: Answers,
-    ends: Iterable[tuple[str, str, Mapping[str, Any], int]],
-    publishers: Mapping[str, Any] | None,
-) -> list[SinkAnswer]:
-    """A row for each of `ends`, operators by name, class, attributes and how many partitions they have.
-
-    `publishers`: by the name of the operator; None: they are not known.
-    """
+    watch, plan, publishers = call.watch, call.logical_plan, call.publishers
+    topology = watch.topology
     ages, seen = watch.record_age(), {row["operator"]: row for row in watch.outputs()}
-    letters = {node.name for node in watch.topology.operators if node.kind == "dead letters"}
+    sources = [stream["source"] for stream in plan["streams"]]
+    read = {one["operatorName"] for one in sources if one["portName"] != DEAD_LETTERS}
+    read -= {*seen, *(publishers or ())}
+    letters = {node.name for node in topology.operators if node.kind == "dead letters"}
     rows: list[SinkAnswer] = []
-    for name, kind, attributes, partitions in ends:
+    for one in plan["operators"]:
+        if (name := one["name"]) in read:
+            continue
         shown: Mapping[str, Any] = seen.get(name, {})
         publisher = None if publishers is None else publishers.get(name)
         place = None if publisher is None else publisher.place()
         rows.append(
             {
                 "operator": name,
-                "className": kind,
+                "className": one["class"],
                 "deadLetters": name in letters,
                 "place": None if place is None else mask_text(place),
                 "protocol": NOT_KEPT if publishers is None else _protocol(publisher),
-                "mode": str(attributes.get("processing_mode", "")),
-                "partitions": max(1, partitions),
+                "mode": str(one["attributes"].get("processing_mode", "")),
+                "partitions": max(1, len(topology.partitions_of(name))),
                 "visibleWindow": shown.get("visibleWindow"),
                 "visibleAt": shown.get("visibleAt"),
                 "timesPublished": shown.get("timesPublished", 0),
@@ -87,7 +71,7 @@ def sink_rows(
                 "visibleAge": _worst(ages, name, "publish"),
             }
         )
-    return rows
+    return {"sinks": rows}
 
 
 def _protocol(publisher: object) -> str:
@@ -136,17 +120,16 @@ def _checkpoints(call: Call) -> CheckpointsAnswer:
     Raises AnswerError (503) if a checkpoint cannot be read.
     """
     run = call.run
-    kept = call.plan.logical.attributes.get("windows_kept")
-    if run is None:
-        return {"folder": "", "windowsKept": kept, "windows": [], "note": _NOT_YET}
-    folder = mask_text(run.checkpoint.storage.uri)
+    folder = (call.watch.info().get("checkpoint") or "") if run is None else run.checkpoint.storage.uri
+    folder = mask_text(folder)
     rows: list[KeptWindowAnswer] = []
-    for region, checkpoint in _folders(run):
+    for region, checkpoint in () if run is None else _folders(run):
         try:
             rows += _windows_of(call, checkpoint, folder, region)
         except (OSError, RidgelineError) as error:
             raise AnswerError(503, f"the checkpoint cannot be read: {error}", "ask again soon") from None
-    return {"folder": folder, "windowsKept": kept, "windows": rows, "note": "" if rows else _NOT_YET}
+    kept = call.logical_plan["attributes"].get("windows_kept")
+    return {"folder": folder, "windowsKept": kept, "windows": rows, "note": "" if rows else call.not_begun}
 
 
 def _folders(run: ApplicationRun | JoinedRun) -> list[tuple[str | None, Checkpoint]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from ridgeline.service.registry import LIVING, Entry, process_identity, process_space
+from ridgeline.service.registry import LIVING, Entry, process_there
 from ridgeline.service.store.asking import Said, ask
 from ridgeline.service.store.folder import EntryFolder, Found
 
@@ -101,18 +100,6 @@ def _words(entry: Entry, said: Said | None) -> str:
         f"its web service listens for `{entry.host}` alone: ask there, or start it with `--host ADDRESS` and "
         "`--token`"
     )
-
-
-def process_there(entry: Entry) -> bool | None:
-    """Whether its process is there; None if that is not known here, as of other hosts."""
-    if entry.host != socket.gethostname() or not entry.process:
-        return None
-    if entry.process_space and entry.process_space != process_space():
-        return None  # a container of the same name
-    own = (process_identity(os.getpid()) or "").partition(":")[0]
-    if not own or own != entry.process.partition(":")[0]:
-        return None  # another machine of that name, or from before it was started again
-    return process_identity(entry.pid) == entry.process
 
 
 def reachable(entry: Entry) -> bool:
