@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ from ridgeline.service.export.traces import exporting_traces, traces_of
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin, driver_lines
 from ridgeline.service.promise_thread import PolicyThread, PromiseThread
-from ridgeline.service.registry import Entry, own_entry, register
+from ridgeline.service.registry import Entry, own_entry, register, remove_own
 from ridgeline.service.store.presence import Presence, ended_by, presence_of
 from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
@@ -92,7 +92,7 @@ def announce(
                 checkpoint=info["checkpoint"],
                 certificate="" if server.tls is None else server.tls.fingerprint,
             )
-            registered.callback(register(entry).close)
+            registered.callback(remove_own, register(entry))
             if server.tls is not None:
                 server.tls.on_renewed = partial(_renew, entry)
         except RidgelineError as error:
@@ -173,11 +173,11 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     """
     console = console or Console()
     say_unread(console)
-    run = MeasuredRun(
-        plan, options, service or ServiceOptions(), console, clock or SystemClock(), planner, origin=origin
-    )
+    clock, service = clock or SystemClock(), service or ServiceOptions()
+    watch = Watch(clock.wall, own_host())
+    run = MeasuredRun(plan, options, service, console, clock, planner, watch, origin=origin)
     if observe is not None:
-        run.watch.subscribe(observe)
+        watch.subscribe(observe)
     return run.launch(stop, context, started)
 
 
@@ -187,6 +187,7 @@ def say_unread(console: Console) -> None:
         console.print(Text(printable(warning), "yellow"), soft_wrap=True)
 
 
+@dataclass(eq=False)
 class MeasuredRun:
     """One run and its surroundings. `watch`: has its figures. `share`: as of `launch`.
 
@@ -194,76 +195,61 @@ class MeasuredRun:
     its operators say.
     """
 
-    def __init__(  # noqa: PLR0913  what surrounds a run
-        self,
-        plan: Plan,
-        options: Options,
-        service: ServiceOptions,
-        console: Console,
-        clock: Clock,
-        planner: Planner | None,
-        *,
-        watch: Watch | None = None,
-        share: int = 0,
-        origin: Origin | None = None,
-        page: str = "",
-        log: OperatorLog | None = None,
-    ) -> None:
-        self._whole = watch is None
-        """False for a region, whose metrics are a part of the application's."""
-        self.watch = watch or Watch(clock.wall, own_host())
-        lines = EventLines(traced=traces_of(service) is not None)
+    plan: Plan
+    options: Options
+    service: ServiceOptions
+    console: Console
+    clock: Clock
+    planner: Planner | None
+    watch: Watch
+    share: int = 0
+    origin: Origin | None = None
+    page: str = ""
+    log: OperatorLog = field(default_factory=OperatorLog)
+    _planned: bool = False
+    _promises: PromiseThread | None = None
+    _broken: bool = False
+    _presence: Presence | None = None
+
+    def __post_init__(self) -> None:
+        lines = EventLines(traced=traces_of(self.service) is not None)
         self._end_lines = self.watch.subscribe(lines.apply, lines.kinds)
-        self._share = share
-        self._page = page
-        self._log = log or OperatorLog()
-        self._plan = plan
-        self._planner = planner
-        self._origin = origin
-        self._options = options
-        self._service = service
-        self._console = console
-        self._clock = clock
-        self._master = options.where
-        self._planned = False
-        self._promises: PromiseThread | None = None
-        self._broken = False
-        self._presence: Presence | None = None
+        self._master = self.options.where
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
         with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is reported
             surroundings.callback(self._end_lines)  # the watch of a region outlives this run
             self._master = self._master if context is None else str(context.master)
-            application = self._plan.logical.application
-            store, name = self._service.store, self._service.store_name
+            application = self.plan.logical.application
+            store, name = self.service.store, self.service.store_name
             presence = self._presence = presence_of(
-                store, name, application, self._master, self._warn, self._clock
+                store, name, application, self._master, self._warn, self.clock
             )
             stop = stop or threading.Event()
             if presence is not None:
                 surroundings.enter_context(presence)
                 presence.on_lost = stop.set
-            if self._service.event_log is not None:
-                log = EventLogWriter(self._service.event_log, self._warn, self._service.rotation)
+            if self.service.event_log is not None:
+                log = EventLogWriter(self.service.event_log, self._warn, self.service.rotation)
                 surroundings.callback(log.close)
                 surroundings.callback(self.watch.subscribe(log.write))
-            write_metrics(self.watch, self._service, surroundings, self._warn)
-            heartbeats = Heartbeats(self._observe_heartbeat, self._clock, log=self._log)
-            if self._whole:  # regions share a log, which keeps lines of the driver once
-                surroundings.enter_context(driver_lines(self._log, self._plan.logical.application))
+            write_metrics(self.watch, self.service, surroundings, self._warn)
+            heartbeats = Heartbeats(self._observe_heartbeat, self.clock, log=self.log)
+            if not self.plan.logical.region:  # regions share a log, which keeps lines of the driver once
+                surroundings.enter_context(driver_lines(self.log, self.plan.logical.application))
             surroundings.callback(self.watch.subscribe(heartbeats.follow, (WindowCommitted,)))
-            region = self._plan.logical.region
-            traces = exporting_traces(self.watch, self._service, self._warn, region)
+            region = self.plan.logical.region
+            traces = exporting_traces(self.watch, self.service, self._warn, region)
             surroundings.enter_context(traces)
             server = serve(
                 self.watch,
-                self._plan,
-                self._service,
+                self.plan,
+                self.service,
                 surroundings,
                 self._warn,
-                log=self._log,
-                origin=self._origin,
+                log=self.log,
+                origin=self.origin,
                 stack_of=heartbeats.stack_of,
             )
 
@@ -277,19 +263,19 @@ class MeasuredRun:
 
             with self._until_the_end() as end:
                 outcome = launch(
-                    self._plan,
-                    self._options,
+                    self.plan,
+                    self.options,
                     observe=self._observe,
                     stop=stop,
-                    console=self._console,
-                    clock=self._clock,
+                    console=self.console,
+                    clock=self.clock,
                     context=context,
                     started=before_first_window,
                     heartbeats=heartbeats,
                     settle=self.watch.settle,
-                    planner=self._planner,
-                    share=self._share,
-                    page=self._page if server is None else server.url,
+                    planner=self.planner,
+                    share=self.share,
+                    page=self.page if server is None else server.url,
                     claim=presence or Claim(),
                 )
                 if presence is not None and presence.lost:
@@ -305,28 +291,26 @@ class MeasuredRun:
         self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack
     ) -> None:
         """Report the plan; register the application for this user's other commands."""
-        self._plan, uri = run.plan, run.checkpoint.storage.uri
-        at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
+        self.plan, uri = run.plan, run.checkpoint.storage.uri
+        at, number = self.clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
         if server is not None:
-            server.app.state.plan, server.app.state.run = self._plan, run
+            server.app.state.plan, server.app.state.run = self.plan, run
 
         def planned(plan: Plan) -> ApplicationPlanned:
             """The plan that the run begins with, or that it has now."""
-            self._plan = plan
-            shown = {} if self._planner is None else self._planner.shown
+            self.plan = plan
+            shown = {} if self.planner is None else self.planner.shown
             info = run_info(self._master, uri, shown)
             logged = self._logged(plan)
-            return planned_event(
-                plan, at=self._clock.wall(), application_id=number, info=info, logical=logged
-            )
+            return planned_event(plan, at=self.clock.wall(), application_id=number, info=info, logical=logged)
 
         run.on_plan(planned)
-        event = planned(self._plan)
+        event = planned(self.plan)
         self._observe(event)
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
-        logical = self._plan.logical
-        self._promises = PromiseThread(logical.promises, self.watch, self._observe, self._clock)
+        logical = self.plan.logical
+        self._promises = PromiseThread(logical.promises, self.watch, self._observe, self.clock)
         surroundings.callback(PolicyThread(run, self.watch, self._observe).close)
         if any(isinstance(one.operator, SqlQuery) for one in run.plan.logical.operators):
             from ridgeline.service.queries import queries_of
@@ -336,14 +320,12 @@ class MeasuredRun:
             self._presence.running(number, server, spark_id())
         if server is not None:
             show_page(server.url)
-            announced = announce(
-                server, self._service.token, self._plan, number, at, event.info, self._console
-            )
+            announced = announce(server, self.service.token, self.plan, number, at, event.info, self.console)
             surroundings.enter_context(announced)
 
     def _logged(self, plan: Plan) -> Mapping[str, object]:
         """The logical plan for an event log, which alone needs it."""
-        if self._service.event_log is None:
+        if self.service.event_log is None:
             return {}
         from ridgeline.service.http.apex import logical_plan
 
@@ -363,7 +345,7 @@ class MeasuredRun:
             if self._promises is not None:
                 self._promises.close()
             if self._planned:
-                self._observe(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
+                self._observe(ApplicationEnded(self.clock.wall(), ended[0] if ended else "failed", reason))
 
     def _observe_heartbeat(self, event: RunEvent) -> None:
         """Pass on a heartbeat, or what was refused; before the plan is reported it would refer to nothing."""
@@ -390,4 +372,4 @@ class MeasuredRun:
                 )
 
     def _warn(self, text: str) -> None:
-        self._console.print(Text(printable(text), "yellow"), soft_wrap=True)
+        self.console.print(Text(printable(text), "yellow"), soft_wrap=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import did_you_mean
 from ridgeline.api.support.files import resolve
 from ridgeline.api.support.masking import printable
 
@@ -66,20 +66,24 @@ def _last(folder: str, limit: int) -> pa.Table:
 
 
 def plain(ports: Mapping[str, pa.Table]) -> dict[str, list[dict[str, Any]]]:
-    """The tuples as values that JSON supports; others as texts."""
-    return {
-        port: [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()]
-        for port, table in ports.items()
-    }
+    """The tuples as JSON has them; texts without what controls a terminal."""
+    return {port: json_rows(table, printable) for port, table in ports.items()}
 
 
-def _plain(value: object) -> object:
-    if value is None or isinstance(value, (bool, int)):
+def json_rows(table: pa.Table, text: Callable[[str], str] = str) -> list[dict[str, Any]]:
+    """The rows of a table as JSON has them; its texts as `text` gives them."""
+    return [{name: _value(value, text) for name, value in row.items()} for row in table.to_pylist()]
+
+
+def _value(value: Any, text: Callable[[str], str]) -> Any:
+    if value is None or isinstance(value, (bool, int, float)):
         return value
-    if isinstance(value, str):
-        return printable(value)
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return printable(shorten(value) if not hasattr(value, "isoformat") else str(value))
-    return value
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {text(str(name)): _value(part, text) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_value(part, text) for part in value]
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.hex() if isinstance(value, bytes) else text(str(value))

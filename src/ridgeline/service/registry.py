@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -95,18 +95,6 @@ class Entry:
 ENTRY = pydantic.TypeAdapter(Entry)
 
 
-class Registration:
-    """An entry in the registry, until `close`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def close(self) -> None:
-        """Remove the entry. May be called twice."""
-        with contextlib.suppress(OSError):
-            self.path.unlink()
-
-
 def own_entry(id: str, name: str, url: str = "", **said: Any) -> Entry:  # noqa: A002
     """The entry of an application that this process runs."""
     pid = os.getpid()
@@ -143,20 +131,23 @@ def _folders() -> list[Path]:
     return list(dict.fromkeys([folder(), Path.home() / ".ridgeline" / "applications"]))
 
 
-def register(entry: Entry) -> Registration:
-    """Make a running application known to this user's other commands.
+def register(entry: Entry) -> Path:
+    """Make a running application known to this user's other commands, until the file is removed; its path.
 
-    Raises RidgelineError if its file cannot be written.
+    Other commands read the folder at any time, so the file is there as a whole or not at all. Raises
+    RidgelineError if it cannot be written, UntrustedError.
     """
     place = folder()
+    path = place / (_UNSAFE.sub("_", entry.id).lstrip(".") + _SUFFIX)
     try:
-        path = write_entry(place, entry.id, asdict(entry))
+        trust.private_folder(str(place), *_REFUSAL)
+        replace_file(path, json.dumps(asdict(entry)).encode(), _owner_only)
     except OSError as error:
         raise RidgelineError(
             f"the application cannot be registered in `{place}`: {error.strerror}; set `RIDGELINE_HOME` to "
             "a folder that you may write"
         ) from error
-    return Registration(path)
+    return path
 
 
 def running() -> list[Entry]:
@@ -167,24 +158,13 @@ def running() -> list[Entry]:
     others can write to the registry.
     """
     found = []
-    for path, data in read_entries():
-        entry = _decoded(data)
+    for path in _files():
+        entry = _read(path)
         if entry is not None and _alive(entry):
             found.append(entry)
         elif entry is None or entry.host == socket.gethostname():
             remove_own(path)
     return sorted(found, key=lambda entry: (entry.started, entry.id))
-
-
-def write_entry(place: Path, name: str, values: Mapping[str, Any]) -> Path:
-    """Write a file of JSON into a folder that no one else can read; its path. Raises OSError, UntrustedError.
-
-    Other commands read the folder at any time, so the file is there as a whole or not at all.
-    """
-    trust.private_folder(str(place), *_REFUSAL)
-    path = place / (_UNSAFE.sub("_", name).lstrip(".") + _SUFFIX)
-    replace_file(path, json.dumps(values).encode(), _owner_only)
-    return path
 
 
 def _owner_only(path: str, flags: int) -> int:
@@ -204,16 +184,12 @@ def replace_file(path: Path, data: bytes, opener: Callable[[str, int], int] = tr
         raise
 
 
-def read_entries(inside: str = "") -> Iterator[tuple[Path, bytes | None]]:
-    """The files of the registry, or of a folder in it, with what they hold; None for what is not to be read.
-
-    Raises UntrustedError if others can write to the registry.
-    """
-    for place in (one / inside for one in _folders()):
+def _files() -> Iterator[Path]:
+    """The files of the registry. Raises UntrustedError if others can write to it."""
+    for place in _folders():
         with contextlib.suppress(OSError):
             trust.check_entry(str(place), *_REFUSAL)
-            for path in sorted(place.glob(f"[!.]*{_SUFFIX}")):
-                yield path, _own_content(path)
+            yield from sorted(place.glob(f"[!.]*{_SUFFIX}"))
 
 
 def find(text: str = "") -> Entry:
@@ -337,19 +313,13 @@ def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> st
     )
 
 
-def _own_content(path: Path) -> bytes | None:
-    """The beginning of a file of this user; None of another's, which is not believed."""
+def _read(path: Path) -> Entry | None:
+    """The entry in a file; None for what is none, or another user's, which is not believed."""
     try:
         with path.open("rb") as file:
-            return file.read(_LONGEST) if os.fstat(file.fileno()).st_uid == os.getuid() else None
-    except OSError:
-        return None
-
-
-def _decoded(data: bytes | None) -> Entry | None:
-    try:
-        return ENTRY.validate_json(data or b"", strict=True)
-    except ValueError:
+            own = os.fstat(file.fileno()).st_uid == os.getuid()
+            return ENTRY.validate_json(file.read(_LONGEST), strict=True) if own else None
+    except (OSError, ValueError):
         return None
 
 

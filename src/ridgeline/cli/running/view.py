@@ -67,8 +67,10 @@ class View:
         """No more windows. May be called twice."""
 
 
-class PlainView(View):
-    """Lines: start, at most one per second, how far a long window is, retries, end. No control characters."""
+class _Shown(View):
+    """A view that names the checkpoint and the web service, and says what happens in lines."""
+
+    styled = False
 
     def __init__(self, console: Console, clock: Clock, application: str, settings: RunSettings) -> None:
         self._console = console
@@ -76,8 +78,33 @@ class PlainView(View):
         self._application = application
         self._settings = settings
         self._metrics: Answers | None = None
-        self._long_windows: LongWindows | None = None
-        self._last = float("-inf")
+
+    def started(
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
+    ) -> None:
+        """Name the checkpoint folder and the web service."""
+        self._metrics = metrics
+        self._say(checkpoint_line(checkpoint, first_window), "dim")
+        if service:
+            self._say(service, "dim")
+
+    def retried(self, window_id: int, attempt: int, reason: str) -> None:
+        """One line."""
+        self._say(retry_line(window_id, attempt, reason), "yellow")
+
+    def changed(self, text: str) -> None:
+        """One line."""
+        self._say(text, "cyan")
+
+    def _say(self, line: str, style: str = "") -> None:
+        self._console.print(Text(line, style if self.styled else ""), soft_wrap=True)
+
+
+class PlainView(_Shown):
+    """Lines: start, at most one per second, how far a long window is, retries, end. No control characters."""
+
+    _long_windows: LongWindows | None = None
+    _last = float("-inf")
 
     def starting(self) -> None:
         """Name the application, the master and the end."""
@@ -87,12 +114,9 @@ class PlainView(View):
     def started(
         self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
     ) -> None:
-        """Name the checkpoint folder and the web service."""
-        self._say(checkpoint_line(checkpoint, first_window))
-        if service:
-            self._say(service)
+        """Name them, and begin to look at long windows."""
+        super().started(checkpoint, first_window, service, metrics)
         if metrics is not None:
-            self._metrics = metrics
             self._long_windows = LongWindows(self._clock, metrics.progress, self._say)
             self._long_windows.start()
 
@@ -106,14 +130,6 @@ class PlainView(View):
             if self._metrics is not None and (window := self._metrics.run()["last"]) is not None:
                 self._say(window_line(window, self._metrics.overview()))
 
-    def retried(self, window_id: int, attempt: int, reason: str) -> None:
-        """One line."""
-        self._say(retry_line(window_id, attempt, reason))
-
-    def changed(self, text: str) -> None:
-        """One line."""
-        self._say(text)
-
     def stopping(self) -> None:
         """One line."""
         self._say(stopping_line(self._metrics.progress() if self._metrics is not None else None))
@@ -122,9 +138,6 @@ class PlainView(View):
         """The thread that looks at long windows ends."""
         if self._long_windows is not None:
             self._long_windows.close()
-
-    def _say(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
 
 
 def window_line(window: LastWindowAnswer, overview: OverviewAnswer) -> str:
@@ -268,17 +281,15 @@ class StderrCapture:
                     self._show(line.rstrip("\n"))
 
 
-class LiveView(View):
+class LiveView(_Shown):
     """A screen that is redrawn four times a second, from figures that are read at most twice a second."""
 
+    styled = True
+
     def __init__(self, console: Console, clock: Clock, application: str, settings: RunSettings) -> None:
-        self._console = console
-        self._clock = clock
-        self._application = application
-        self._settings = settings
+        super().__init__(console, clock, application, settings)
         self._started = False
         self._stopping = False
-        self._metrics: Answers | None = None
         self._shown: tuple[OverviewAnswer, RunAnswer, MetricsAnswer] | None = None
         self._read = float("-inf")
         self._spinner = Spinner("dots", style="cyan")
@@ -295,23 +306,9 @@ class LiveView(View):
     def started(
         self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
     ) -> None:
-        """Name the checkpoint folder and the web service."""
-        self._metrics = metrics
+        """Name them above the screen, which shows figures from now on."""
+        super().started(checkpoint, first_window, service, metrics)
         self._started = True
-        self._console.print(Text(checkpoint_line(checkpoint, first_window), "dim"))
-        if service:
-            self._console.print(Text(service, "dim"), soft_wrap=True)
-
-    def committed(self) -> None:
-        """Make the next drawing read the figures again."""
-
-    def retried(self, window_id: int, attempt: int, reason: str) -> None:
-        """One line above the screen."""
-        self._console.print(Text(retry_line(window_id, attempt, reason), "yellow"))
-
-    def changed(self, text: str) -> None:
-        """One line above the screen."""
-        self._console.print(Text(text, "cyan"), soft_wrap=True)
 
     def stopping(self) -> None:
         """Say so below the screen."""

@@ -13,7 +13,8 @@ from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEv
 from ridgeline.observe.watch import Watch
 from ridgeline.service.history.tail import Tail
 from ridgeline.service.http.answers import LogicalPlanAnswer
-from ridgeline.service.page.live import KeptPlan, LiveStream
+from ridgeline.service.http.apex import KeptPlan
+from ridgeline.service.page.live import LiveStream
 
 _PARTS = ("operators", "streams", "modules")
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
+from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.shown_properties import plain, shown_properties
@@ -22,6 +24,21 @@ from ridgeline.service.http.answers import (
     LogicalPortAnswer,
     LogicalPortRefAnswer,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """A plan of which there is only what `/logicalPlan` answers about it: that of a log."""
+
+    application: str
+    answer: LogicalPlanAnswer
+
+
+def named_plan(plan: Plan | KeptPlan) -> tuple[str, LogicalPlanAnswer]:
+    """The name of an application, and its logical plan."""
+    if isinstance(plan, KeptPlan):
+        return plan.application, plan.answer
+    return plan.logical.application, logical_plan(plan.logical)
 
 
 def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:

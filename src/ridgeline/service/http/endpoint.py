@@ -16,6 +16,7 @@ from ridgeline.service import BASE
 from ridgeline.service.access.roles import UNKNOWN, Caller, Role
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
+from ridgeline.service.http.apex import KeptPlan
 from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
@@ -87,6 +88,15 @@ class Parameter:
         return self.parse(value if isinstance(value, str) else json.dumps(value))
 
 
+_NOT_BEGUN = "the application has not begun its first window"
+
+
+def needs_running() -> AnswerError:
+    """The answer to what only a running application can do."""
+    hint = "it needs the running application; `ridgeline ps` lists those that run"
+    return AnswerError(409, "a run that is read from its log cannot be asked for this", hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request: its parameters, and the application that it is about.
@@ -95,7 +105,8 @@ class Call:
     """
 
     watch: Answers
-    plan: Plan
+    planned: Plan | KeptPlan
+    """The plan; of a run that is read from its log, what that keeps of it."""
     values: Mapping[str, Any]
     stack_of: Callable[[str, int], str | None] | None = None
     run: AnyRun | None = None
@@ -111,10 +122,24 @@ class Call:
         return self.values[name]
 
     @property
+    def is_logged(self) -> bool:
+        """Whether nothing runs, and all that is known is from a log."""
+        return isinstance(self.planned, KeptPlan)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan. Raises AnswerError (409) if a log has only what it shows."""
+        if isinstance(self.planned, KeptPlan):
+            raise needs_running()
+        return self.planned
+
+    @property
     def running(self) -> AnyRun:
-        """The run. Raises AnswerError (409) before its first window."""
+        """The run. Raises AnswerError (409) before its first window, and if nothing runs any more."""
+        if self.is_logged:
+            raise needs_running()
         if self.run is None:
-            raise AnswerError(409, self.not_begun, "ask again soon")
+            raise AnswerError(409, _NOT_BEGUN, "ask again soon")
         return self.run
 
     @property
@@ -129,30 +154,34 @@ class Call:
     @property
     def application(self) -> str:
         """The name of the application."""
-        return self.plan.logical.application
+        return apex.named_plan(self.planned)[0]
 
     @property
     def logical_plan(self) -> LogicalPlanAnswer:
         """The plan as its author wrote it."""
-        return apex.logical_plan(self.plan.logical)
+        return apex.named_plan(self.planned)[1]
 
     @property
     def publishers(self) -> Mapping[str, Any] | None:
-        """What makes results visible, by operator; None: that is not known."""
-        return {} if self.run is None else self.run.publishers
+        """What makes results visible, by operator; None: a log does not say it."""
+        if self.run is None:
+            return None if self.is_logged else {}
+        return self.run.publishers
 
     @property
     def not_begun(self) -> str:
-        """Why a question about the run has no answer yet."""
-        return "the application has not begun its first window"
+        """Why the run has no window to go back to."""
+        if self.is_logged:
+            return "A log does not say what its checkpoint keeps: `ridgeline checkpoint describe DIR` does."
+        return _NOT_BEGUN
 
-    def planned(self) -> dict[str, LogicalPlanOperatorAnswer]:
+    def operators(self) -> dict[str, LogicalPlanOperatorAnswer]:
         """The logical operators, as the plan has them, by name."""
         return {one["name"]: one for one in self.logical_plan["operators"]}
 
     def named_operator(self) -> LogicalPlanOperatorAnswer:
         """The logical operator that is asked for. Raises AnswerError (404)."""
-        name, known = self["name"], self.planned()
+        name, known = self["name"], self.operators()
         if name not in known:
             raise unknown("logical operator", name, known)
         return known[name]

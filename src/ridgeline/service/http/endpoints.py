@@ -88,7 +88,7 @@ def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, 
 
 def _rows(call: Call, name: str | None = None) -> list[LogicalOperatorAnswer]:
     """Logical operators, all or one, with the figures of their partitions."""
-    watch, planned = call.watch, call.planned()
+    watch, planned = call.watch, call.operators()
     rows, totals = watch.operators(), watch.operator_totals()
     latencies = {row["operator"]: row["averageMs"] for row in watch.latency()["logical"]}
     metrics = by_operator(watch.own_metrics()["metrics"])
@@ -112,8 +112,11 @@ def _overview(call: Call) -> OverviewAnswer:
 
 
 @FIGURES.question("/versions")
-def _versions(_call: Call) -> VersionsAnswer:
+def _versions(call: Call) -> VersionsAnswer:
     """The versions of what the driver runs on."""
+    if call.is_logged:  # not those of who reads the log
+        known: Any = {"ridgeline": call.watch.info().get("version") or ""}
+        return known
     return {
         "ridgeline": identity.version(),
         "python": platform.python_version(),

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ridgeline.api.support.masking import mask_text
 from ridgeline.service.access.roles import ANYBODY, MAY, OWNER, READER, Caller, Identity, Role
-from ridgeline.service.http.bodies import to_json
+from ridgeline.service.http.bodies import reply
 from ridgeline.service.page.assets import wants_page
 from ridgeline.service.page.session import credentials, crosses_sites, same_origin
 
@@ -205,10 +205,8 @@ def is_open(scope: Scope) -> bool:
 
 
 def _answer(status: int, error: str, hint: str) -> Response:
-    headers = {"cache-control": "no-store"}
-    if status == _UNAUTHORIZED:
-        headers["www-authenticate"] = "Bearer"
-    return Response(to_json({"error": error, "hint": hint}), status, headers, "application/json")
+    headers = {"www-authenticate": "Bearer"} if status == _UNAUTHORIZED else None
+    return reply({"error": error, "hint": hint}, status, headers)
 
 
 def _other_host(named: list[str]) -> Response:

@@ -185,26 +185,20 @@ def _shown(line: LogLine, hide: Hide, watch: Answers, region: str | None) -> Log
     return shown
 
 
-class _Hiding:
-    """Hides the secrets that are properties of a plan's operators; one plan at a time."""
-
-    def __init__(self) -> None:
-        self._known: tuple[Plan | None, Hide] = (None, str)
-
-    def __call__(self, plan: Plan) -> Hide:
-        """A function that hides those of this plan in a text."""
-        known, hide = self._known
-        if known is not plan:
-            hide = _hiding(plan)
-            self._known = plan, hide
-        return hide
+_kept: dict[str, tuple[Plan, Hide]] = {}
+"""What hides the secrets of the last plan that was asked about."""
 
 
-_hide = _Hiding()
+def _hide(plan: Plan) -> Hide:
+    """A function that hides the secrets of a plan in a text."""
+    known = _kept.get("last")
+    if known is None or known[0] is not plan:
+        known = _kept["last"] = plan, _hiding(plan)
+    return known[1]
 
 
 def _hiding(plan: Plan) -> Hide:
-    """A function that hides the secrets of a plan in a text."""
+    """As `_hide`, made anew."""
     secrets: set[str] = set()
     for one in plan.logical.operators:
         values = vars(one.operator)

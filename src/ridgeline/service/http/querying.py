@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from datetime import date, datetime, time, timedelta
 from typing import Annotated, Any
 
 from typing_extensions import TypedDict
@@ -14,6 +13,7 @@ from ridgeline.operators.sql_query import QueryResult
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows
 from ridgeline.service.queries import QueryRequest, queries_of, seconds_of
+from ridgeline.service.recorded import json_rows
 
 _INSERT_SECONDS = 8.0
 _LONGEST_WAIT = 5
@@ -165,24 +165,9 @@ def _row(result: QueryResult) -> ResultAnswer:
         "firstWindow": result.first_window,
         "window": result.window,
         "columns": table.column_names,
-        "rows": [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()],
+        "rows": json_rows(table),
         "more": result.more,
         "tuples": result.tuples,
         "bytes": result.bytes,
         "seconds": result.seconds,
     }
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (date, datetime, time)):
-        return value.isoformat()
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return value.hex() if isinstance(value, bytes) else str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from ridgeline.observe import identity
@@ -20,7 +20,7 @@ from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import IndexAnswer, PagePathAnswer
 from ridgeline.service.http.bodies import answer_error, http_error, read_body, reply, server_error
-from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint, Handler, Parameter
+from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint, Parameter, needs_running
 from ridgeline.service.http.endpoint_roles import EndpointRoles, audited, while_allowed
 from ridgeline.service.http.endpoints import ENDPOINTS
 from ridgeline.service.http.guard import CALLER, Guard, noted
@@ -127,25 +127,45 @@ def create_app(
 
         return describe(endpoints, version)
 
-    async def live(request: Request) -> Response:
-        values = LIVE.parse(request)
-        if request.method == "HEAD":
-            return Response(headers=STREAMED, media_type=LIVE.media_type)
-        return _EventStream(pages, pages.events(values.get("every", EVERY_MS)))
-
     def metrics(request: Request) -> Response:
         _METRICS.parse(request)  # which refuses parameters
         return Response(exposition.render(), media_type=MEDIA_TYPE)
 
-    routes = [
-        _route(endpoint, endpoint.handler, watch, stack_of, log)
-        for endpoint in answering
-        if endpoint.handler is not None
-    ]
-    routes[0] = Route("/", page_or(routes[0].endpoint))
-    routes += [Route(LIVE.path, live), Route(_METRICS.path, metrics)]
+    def call_of(request: Request, values: Mapping[str, Any]) -> Call:
+        state = request.app.state
+        caller = request.scope.get(CALLER) or Caller(ANYBODY, None)
+        return Call(watch, _plan(state), values, stack_of, state.run, state.origin, log, caller)
+
+    first, *others = (answering_route(endpoint, call_of) for endpoint in answering)
+    routes: list[BaseRoute] = [Route("/", page_or(first.endpoint)), *others]
+    routes += [live_route(lambda _: pages), Route(_METRICS.path, metrics), page_routes()]
+    app = guarded(
+        routes,
+        endpoints,
+        EndpointRoles(routes, endpoints).of,
+        plan=plan,
+        token=token,
+        read_token=read_token,
+        pages=pages,
+        sessions=sessions,
+        access=access,
+        audit=audit,
+    )
+    return app
+
+
+_STATE = ("plan", "token", "read_token", "write_token", "hosts", "run", "origin", "access", "audit")
+
+
+def guarded(
+    routes: Sequence[BaseRoute],
+    endpoints: Sequence[Endpoint],
+    role_of: Callable[[Scope], Role | None],
+    **state: Any,
+) -> Starlette:
+    """A web application whose requests the guard lets through. `state`: what it has beside nothing."""
     app = Starlette(
-        routes=[*routes, page_routes()],
+        routes=routes,
         middleware=[Middleware(SafeHeaders), Middleware(Guard)],
         exception_handlers={
             AnswerError: answer_error,
@@ -153,19 +173,22 @@ def create_app(
             Exception: server_error,
         },
     )
-    app.state.plan = plan
-    app.state.token = token
-    app.state.read_token = read_token
-    app.state.write_token = None
-    app.state.hosts = None
-    app.state.run = None
-    app.state.origin = None
-    app.state.pages = pages
-    app.state.sessions = sessions
-    app.state.access = access
-    app.state.audit = audit
-    app.state.role_of = EndpointRoles(app.routes, endpoints).of
+    for name, value in {**dict.fromkeys(_STATE), "role_of": role_of, **state}.items():
+        setattr(app.state, name, value)
     return app
+
+
+def live_route(pages_of: Callable[[Request], LiveStream]) -> Route:
+    """The route of the events for a page. `pages_of` may block."""
+
+    async def live(request: Request) -> Response:
+        values = LIVE.parse(request)
+        if request.method == "HEAD":
+            return Response(headers=STREAMED, media_type=LIVE.media_type)
+        pages = await run_in_threadpool(pages_of, request)
+        return _EventStream(pages, pages.events(values.get("every", EVERY_MS)))
+
+    return Route(LIVE.path, live)
 
 
 class _EventStream(StreamingResponse):
@@ -192,19 +215,15 @@ def _plan(state: Any) -> Plan:
     return plan
 
 
-def _route(
-    endpoint: Endpoint, handler: Handler, watch: Answers, stack_of: StackOf | None, log: OperatorLog | None
-) -> Route:
+def answering_route(endpoint: Endpoint, call_of: Callable[[Request, Mapping[str, Any]], Call]) -> Route:
     """The route of an endpoint that answers JSON: its handler runs in a thread."""
-
-    def call_of(request: Request, body: Mapping[str, Any]) -> Call:
-        state = request.app.state
-        values = {**endpoint.parse(request), **body}
-        caller = request.scope.get(CALLER) or Caller(ANYBODY, None)
-        return Call(watch, _plan(state), values, stack_of, state.run, state.origin, log, caller)
+    handler = endpoint.handler
+    assert handler is not None  # noqa: S101  others have routes of their own
 
     def result(request: Request, body: Mapping[str, Any]) -> Response:
-        call = call_of(request, body)
+        call = call_of(request, {**endpoint.parse(request), **body})
+        if call.is_logged and endpoint.needs_run:
+            raise needs_running()
         audit = request.app.state.audit
         if endpoint.method == "GET" or audit is None or not endpoint.is_noted:
             return reply(handler(call))

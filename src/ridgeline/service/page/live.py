@@ -8,7 +8,6 @@ import hashlib
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +23,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.service.http import apex
+from ridgeline.service.http.apex import KeptPlan
 from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.connections import most_connections
 
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
     from ridgeline.service.http.answers import LogicalPlanAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class KeptPlan:
-    """A plan of which there is only what `/logicalPlan` answers about it."""
-
-    application: str
-    answer: LogicalPlanAnswer
 
 
 class PageState:
@@ -83,9 +75,8 @@ class PageState:
 
     def _plan(self, plan: Plan | KeptPlan, queues: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The logical plan without values, the physical streams, and the queues between regions."""
-        if not isinstance(plan, KeptPlan):
-            plan = KeptPlan(plan.logical.application, apex.logical_plan(plan.logical))
-        return shown_plan(plan.application, plan.answer, self._watch.streams(), queues)
+        application, answer = apex.named_plan(plan)
+        return shown_plan(application, answer, self._watch.streams(), queues)
 
 
 def shown_plan(

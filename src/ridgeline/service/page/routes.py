@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
-from ridgeline.service.http.bodies import AnswerError, read_body, read_object, to_json
+from ridgeline.service.http.bodies import AnswerError, read_body, read_object, reply
 from ridgeline.service.http.guard import caller_of, identity_of_token, noted, role_of
 from ridgeline.service.page.assets import Assets, wants_page
 from ridgeline.service.page.session import Session, cookie_name, same_origin
@@ -54,7 +54,7 @@ def page_routes(rights: Callable[[Request], Awaitable[Response]] | None = None) 
 async def _rights(request: Request) -> Response:
     """The rights of the browser: `reads`, `writes`, its `role`, and `name`, who it is."""
     caller = caller_of(request.scope, request.app.state)
-    return _json(shown_rights(caller))
+    return reply(shown_rights(caller))
 
 
 def shown_rights(caller: Caller) -> dict[str, Any]:
@@ -83,7 +83,7 @@ async def begin_session(request: Request) -> Response:
             raise AnswerError(_FORBIDDEN, what, "give the token; or open the newest address that was shown")
         raise AnswerError(_FORBIDDEN, why, "the driver printed it at start, or `ridgeline token add` did")
     caller = Caller(session.identity, role_of(session.identity, state))
-    response = _json({"key": session.key, **shown_rights(caller)})
+    response = reply({"key": session.key, **shown_rights(caller)})
     response.set_cookie(
         cookie_name(request.scope),
         session.cookie,
@@ -117,7 +117,3 @@ def _is_secure(request: Request) -> bool:
 def _check_origin(request: Request) -> None:
     if not same_origin(request.scope):
         raise AnswerError(_FORBIDDEN, "a page of another site sent this request", "open the page itself")
-
-
-def _json(value: object) -> Response:
-    return Response(to_json(value), headers={"cache-control": "no-store"}, media_type="application/json")
