@@ -68,7 +68,7 @@ def utc(monkeypatch):
 @pytest.fixture
 def serve():
     """`serve(watch, plan)`: the web service of a watch, and the application in the registry."""
-    opened = []
+    opened, entries = [], []
 
     def start(watch, plan, *, token=None, number="numbers-1", registered=True):
         server = WebServer(create_app(watch, plan, token=token))
@@ -77,12 +77,14 @@ def serve():
             entry = registry.own_entry(
                 number, plan.logical.application, server.url, token=token, started=1_600_000_000.0, user="ann"
             )
-            opened.append(registry.register(entry))
+            entries.append(registry.register(entry))
         return server
 
     yield start
-    for one in reversed(opened):
+    for one in opened:
         one.close()
+    for entry in entries:
+        registry.remove_own(entry)
 
 
 @pytest.fixture

@@ -9,7 +9,16 @@ import sys
 import pytest
 
 from ridgeline import RidgelineError
-from ridgeline.service.registry import Entry, find, folder, own_entry, process_identity, register, running
+from ridgeline.service.registry import (
+    Entry,
+    find,
+    folder,
+    own_entry,
+    process_identity,
+    register,
+    remove_own,
+    running,
+)
 
 
 def entry(id="payments-1", name="payments", port=4040, **more):
@@ -25,8 +34,8 @@ def test_what_is_registered_runs_until_it_is_taken_out():
     registration = register(mine)
     assert running() == [mine]
     assert mine.pid == os.getpid()
-    registration.close()
-    registration.close()
+    remove_own(registration)
+    remove_own(registration)
     assert running() == []
     assert files() == []
 
@@ -34,7 +43,7 @@ def test_what_is_registered_runs_until_it_is_taken_out():
 def test_nobody_else_can_read_it():
     registration = register(entry())
     assert stat.S_IMODE(folder().stat().st_mode) == 0o700
-    assert stat.S_IMODE(registration.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(registration.stat().st_mode) == 0o600
 
 
 def test_a_process_that_is_gone_is_dropped():
@@ -81,7 +90,7 @@ def test_corrupt_files_are_removed(text):
 
 def test_names_of_files_do_not_lead_elsewhere():
     registration = register(entry(id="../../etc/x y"))
-    assert registration.path.parent == folder()
+    assert registration.parent == folder()
     assert running()[0].id == "../../etc/x y"
 
 

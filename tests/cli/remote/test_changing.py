@@ -21,7 +21,7 @@ def app():
         )
         registration = registry.register(entry)
         yield app
-        registration.close()
+        registry.remove_own(registration)
 
 
 def refused(result, *reasons):
@@ -203,7 +203,7 @@ def test_an_application_may_end_before_it_has_answered(ridgeline_command, comman
         )
         registration = registry.register(replace(entry, process=""))
         result = ridgeline_command(*command, "cut", *options)
-        registration.close()
+        registry.remove_own(registration)
         serving.join()
     assert (result.exit_code, result.stderr) == (0, "")
     if options == ["--json"]:

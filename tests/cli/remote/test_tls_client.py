@@ -32,7 +32,7 @@ def authority(tmp_path):
 @pytest.fixture
 def serve():
     """`serve(AccessOptions(...))`: a server with its entry in the registry, unless it is not `registered`."""
-    opened = []
+    opened, entries = [], []
 
     def start(options, *, registered=True, token=None, port=0):
         app = create_app(watch_of(PLAN, window(PLAN, 0)), PLAN, token=token)
@@ -40,12 +40,14 @@ def serve():
         opened.append(server)
         if registered:
             given = {"token": token, "started": 1.0, "certificate": server.tls.fingerprint}
-            opened.append(registry.register(registry.own_entry("numbers-1", "numbers", server.url, **given)))
+            entries.append(registry.register(registry.own_entry("numbers-1", "numbers", server.url, **given)))
         return server
 
     yield start
-    for one in reversed(opened):
+    for one in opened:
         one.close()
+    for entry in entries:
+        registry.remove_own(entry)
 
 
 def with_files(signed):
