@@ -153,7 +153,7 @@ def test_subscribers_get_one_end(halves):
 
 def test_metrics_have_the_label_region(halves):
     first, second, _, _ = halves
-    _, read = Readings(joined(halves)).read()
+    read = Readings(joined(halves)).read()
     values = {metric.name: (metric, samples) for metric, samples in read}
     for metric, samples in values.values():
         assert metric.all_labels[:2] == ("application", "region")

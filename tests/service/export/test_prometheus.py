@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ridgeline.observe.watch import Watch
-from ridgeline.service.export.prometheus import Exposition
+from ridgeline.service.export.prometheus import Readings, exposition
 from support.measure import changing
 from support.service.families import WatchCollector
 from support.service.watched import Now, feed, serving, watched
@@ -68,7 +68,7 @@ def test_each_sample_is_there_once_when_the_plan_has_changed():
     now = Now()
     watch = Watch(now)
     feed(watch, now, *changing.run())
-    lines = Exposition(watch).render().decode().splitlines()
+    lines = exposition(Readings(watch)).decode().splitlines()
     samples = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
     assert len(samples) == len(set(samples)) > 40
 

@@ -19,7 +19,7 @@ class WatchCollector(Collector):
         return [_family(metric, []) for metric in METRICS]
 
     def collect(self):
-        for metric, samples in self._readings.read()[1]:
+        for metric, samples in self._readings.read():
             yield _family(metric, samples)
 
 

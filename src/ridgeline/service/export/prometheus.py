@@ -53,10 +53,10 @@ class Readings:
         self._compute: dict[str, dict[Labels, float]] = {}
         """The compute time of each region's operators, as it was read last."""
 
-    def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
-        """The time, and all metrics of the registry in its order, with their samples as of then.
+    def read(self) -> list[tuple[Metric, list[Sample]]]:
+        """All metrics of the registry in its order, with their samples as of now.
 
-        Those that operators declare follow. The time is STRAM's wall clock. All values are finite. Where the
+        Those that operators declare follow. All values are finite. Where the
         application has several regions, all metrics have the label `region`.
         """
         with self._lock:
@@ -71,10 +71,9 @@ class Readings:
                         found[name].append(((*first, *labels), value))
             own = _own_of(scrapes, application)
         metrics = [(BY_NAME[name], samples) for name, samples in found.items()]
-        at = max(scrape.overview["at"] for _, scrape in scrapes)
         if len(scrapes) > 1:
             metrics = [(_by_region(metric), samples) for metric, samples in metrics]
-        return at, [*metrics, *own]
+        return [*metrics, *own]
 
     def _samples(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, Value]]:
         """All values by metric, labels without the application's name."""
@@ -190,20 +189,13 @@ _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-class Exposition:
-    """The answer to a scrape of one application.
+def exposition(readings: Readings) -> bytes:
+    """The answer to a scrape: the metrics as of now, in the text format.
 
-    The text is written here: hundreds of operators have tens of thousands of lines, for which
+    It is written here: hundreds of operators have tens of thousands of lines, for which
     `prometheus_client` takes many times as long. It writes the same text (a test compares them).
     """
-
-    def __init__(self, watch: Answers) -> None:
-        self._readings = Readings(watch)
-
-    def render(self) -> bytes:
-        """The metrics as of now, in the text format."""
-        _, read = self._readings.read()
-        return "".join(text for metric, samples in read for text in _text(metric, samples)).encode()
+    return "".join(text for metric, samples in readings.read() for text in _text(metric, samples)).encode()
 
 
 def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
@@ -271,7 +263,7 @@ class MetricsFile:
         if "id" not in watch.info():
             return
         try:
-            self._hidden.write_bytes(Exposition(watch).render())
+            self._hidden.write_bytes(exposition(Readings(watch)))
             self._hidden.rename(self._path)
         except OSError as error:
             with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from ridgeline.observe import identity
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
-from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
+from ridgeline.service.export.prometheus import MEDIA_TYPE, Readings, exposition
 from ridgeline.service.http.answers import IndexAnswer, PagePathAnswer
 from ridgeline.service.http.bodies import answer_error, http_error, read_body, reply, server_error
 from ridgeline.service.http.endpoint import BASE, AnswerError, Call, Endpoint, Parameter, needs_running
@@ -100,7 +100,7 @@ def create_app(
         access: Who else may do what. Then reading needs a role too.
         audit: Has a line of each change before it is made, and of each denied try.
     """
-    exposition = Exposition(watch)
+    readings = Readings(watch)
     pages = LiveStream(watch, lambda: _plan(app.state))
     version = identity.version()
     index = Endpoint("/", lambda call: _index(call, version), "What there is.", IndexAnswer, tag="info")
@@ -129,7 +129,7 @@ def create_app(
 
     def metrics(request: Request) -> Response:
         _METRICS.parse(request)  # which refuses parameters
-        return Response(exposition.render(), media_type=MEDIA_TYPE)
+        return Response(exposition(readings), media_type=MEDIA_TYPE)
 
     def call_of(request: Request, values: Mapping[str, Any]) -> Call:
         state = request.app.state
