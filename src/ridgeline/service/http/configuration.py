@@ -30,9 +30,9 @@ def _configuration(call: Call) -> ConfigurationAnswer:
 
     Raises AnswerError. Values are as of the start, with what changes have made of them.
     """
-    operators = {one.name: one for one in call.plan.logical.operators}
     if call.origin is None:
         return {"known": False, "values": list(_of_plan(call))}
+    operators = {one.name: one for one in call.plan.logical.operators}
     try:
         rows = call.origin.rows()
     except RidgelineError as error:

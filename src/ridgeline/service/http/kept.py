@@ -120,7 +120,7 @@ def _checkpoints(call: Call) -> CheckpointsAnswer:
     Raises AnswerError (503) if a checkpoint cannot be read.
     """
     run = call.run
-    folder = (call.watch.info().get("checkpoint") or "") if run is None else run.checkpoint.storage.uri
+    folder = str(call.watch.info().get("checkpoint") or "") if run is None else run.checkpoint.storage.uri
     folder = mask_text(folder)
     rows: list[KeptWindowAnswer] = []
     for region, checkpoint in () if run is None else _folders(run):
