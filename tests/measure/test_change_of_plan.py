@@ -48,7 +48,7 @@ def test_tuples_go_on_by_partition_and_by_name(over):
     stats = over.info(NOW)["stats"]
     assert stats["totalTuplesProcessed"] == sum(row["tuplesIn"] for row in totals.values())
     assert stats["totalTuplesProcessed"] == WINDOWS * TUPLES * (3 + 3 + 2 + 1)
-    counts = [row["tuplesIn"] for row in over.throughput(NOW)["operators"] if row["name"] == "count"]
+    counts = [row["totalTuplesProcessed"] for row in rows.values() if row["logicalName"] == "count"]
     assert counts == [WINDOWS * 22, WINDOWS * 10, 2 * WINDOWS * TUPLES]
 
 
@@ -173,7 +173,7 @@ def test_late_events_of_operators_that_are_gone_change_nothing():
     for event in late:
         measurement.apply(event)
     assert [row["operator"] for row in measurement.operators(NOW)] == list(IDS[3])
-    for name in ("operators", "record_age", "throughput", "watermarks"):
+    for name in ("operators", "record_age", "watermarks"):
         assert getattr(measurement, name)(NOW) == getattr(other, name)(NOW), name
 
 
@@ -185,7 +185,7 @@ def test_nobody_is_behind_while_the_application_is_paused():
     assert measurement.info(60.0)["state"] == "PAUSED"
     assert set(measurement.windows_behind(60.0).values()) == {0}
     assert measurement.progress(60.0)["application"]["verdict"] == before == "catching up"
-    assert measurement.throughput(60.0)["operators"][0]["tuplesOutPerSecond"] == 0
+    assert measurement.operators(60.0)[0]["tuplesEmittedPSMA"] == 0
     measurement.apply(replace(asked, at=60.0, number=2, what="resume"))
     for event in window(4, 1, 60.0):
         measurement.apply(event)

@@ -7,11 +7,10 @@ import re
 import pytest
 
 from ridgeline.cli.views import lists
-from ridgeline.measure import tables
 from ridgeline.measure.answers import operators
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
-from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
+from ridgeline.measure.registry.operators import OPERATOR_METRICS
 
 pytestmark = pytest.mark.lint
 
@@ -91,10 +90,6 @@ def test_each_is_read_in_one_way_and_shown_where_it_says() -> None:
             assert (row.name, row.column) in lists._OPERATOR_COLUMNS
         if row.graph is not None:
             assert row.metric is not None, "a line of the dashboard needs a metric"
-
-
-def test_arrow_tables_of_latencies_have_a_column_for_each_row_that_is_in_their_answer() -> None:
-    assert {row.name for row in LATENCY_METRICS} <= {field for _, field, _ in tables._LATENCY}
 
 
 def test_type_checkers_know_the_types_of_rows_that_are_read_by_name() -> None:

@@ -17,7 +17,7 @@ PATHS = [
     *("/info", "/logicalPlan", "/logicalPlan/operators", "/logicalPlan/operators/balances"),
     *("/physicalPlan", "/physicalPlan/operators"),
     *("/physicalPlan/operators/2", "/physicalPlan/containers", "/physicalPlan/streams", "/latency"),
-    *("/criticalPath", "/recordAge", "/progress", "/windows", "/throughput"),
+    *("/criticalPath", "/recordAge", "/progress", "/windows"),
 ]
 
 

@@ -25,12 +25,10 @@ from ridgeline.measure.answers.operators import (
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,
-    ThroughputAnswer,
     container_answer,
     no_such,
     operator_answer,
     streams_answer,
-    throughput_answer,
 )
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer, SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import (
@@ -81,7 +79,7 @@ from ridgeline.measure.history.fold import (
 from ridgeline.measure.history.times import TimesFold
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
-from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
+from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
@@ -90,10 +88,10 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.progress.windows import WindowsInFlight
-from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
+from ridgeline.measure.registry.operators import COUNTED
 from ridgeline.measure.registry.scrape import Labels, Whose
 from ridgeline.measure.run_counts import RunCounts
-from ridgeline.measure.run_state import History, RunState, Succession
+from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,
@@ -108,7 +106,6 @@ from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import Topology
 
-_LATENCY_VALUES = [(row.name, row.value) for row in LATENCY_METRICS]
 _STEP_EVENTS = 1_000
 """Events of a window that are folded at once: some milliseconds."""
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
@@ -136,7 +133,6 @@ class Measurement:
         self._run = RunState()
         self._clocks = ClockOffsets(own_host=own_host)
         self._statuses = Statuses(COUNTED)
-        self.succession = Succession()
         self.counts = RunCounts()
         self.changes = ChangeFold()
         """The changes that were requested."""
@@ -198,11 +194,6 @@ class Measurement:
         return self._progress.windows
 
     @property
-    def _histories(self) -> tuple[History, ...]:
-        """The folds that keep something of each operator."""
-        return self._statuses, self._throughput, self._ages, self._progress
-
-    @property
     def plan(self) -> ApplicationPlanned | None:
         """The event of the present plan; None before the first."""
         return self._run.plan
@@ -237,9 +228,8 @@ class Measurement:
             self._begin(event.attributes, event.window_seconds)
             self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
         event = self._run.planned(event)
-        # First: successors inherit, else the folds below would begin empty histories for them.
-        self.succession.planned(event.topology, self._histories)
         self._statuses.planned(event.topology, self._windows.committed_id)
+        self._throughput.planned(event.topology)
         self._ages.planned(event.topology)
         self._times.latency.planned(event.topology)
         self._progress.planned(event.topology)
@@ -247,14 +237,10 @@ class Measurement:
         self.own_metrics.planned(event.topology)
 
     def _settle(self, window_id: int) -> None:
-        """With the first window of a plan its changes are final: forget operators that it has not."""
-        gone = self.succession.committed(window_id)
-        if gone is None:
-            return
-        self._ages.settle(gone)
-        self.own_metrics.settle()
-        for history in self._histories:
-            history.forget(gone)
+        """With the first window of a plan its changes are final: bound what is kept of others."""
+        if self._run.settles(window_id):
+            for fold in (self._statuses, self._ages, self._progress, self.own_metrics):
+                fold.settle()
 
     def _decided(self, event: PolicyDecided) -> None:
         self.decisions.add(event)
@@ -270,7 +256,7 @@ class Measurement:
     def _plan_window(self, event: WindowPlanned) -> None:
         if self._windows.first is None:
             self._totals.started = event.at
-        self.succession.window_planned(event.window_id)
+        self._run.window_planned(event.window_id)
         self._progress.window_planned(event)
 
     def _start(self, event: WindowStarted) -> None:
@@ -403,13 +389,7 @@ class Measurement:
 
         Raises KeyError for a window that is not kept.
         """
-        moment = self._moment(now, behind=True)
-        metrics = {
-            number: {name: value(seen) for name, value in _LATENCY_VALUES}
-            for number, status in self._statuses.operators.items()
-            for seen in (self._seen(status, moment),)
-        }
-        return self._times.latency.latency(window_id, metrics)
+        return self._times.latency.latency(window_id, self.windows_behind(self._run.as_of(now)))
 
     def latencies(self, now: float, limit: int) -> list[LatencyAnswer]:
         """The latencies of all operators in each of the last windows."""
@@ -453,7 +433,7 @@ class Measurement:
             for number, status in self._statuses.operators.items()
         }
 
-    # Answers out: records, progress, throughput -------------------------------------------------------------
+    # Answers out: records, progress -------------------------------------------------------------------------
 
     def record_age(self, now: float, operator: str | None = None) -> RecordAgesAnswer:
         """Record ages of all operators or of one (name or title) over the last minute.
@@ -471,11 +451,11 @@ class Measurement:
 
     def latency_totals(self) -> list[tuple[Whose, LatencyTotal]]:
         """All latencies of operators since the start, for systems that fold them themselves."""
-        return [(Whose.of(node), total) for node, total in self._times.latency.totals.rows()]
+        return [(Whose.of(node), total) for node, total in self._times.latency.totals()]
 
     def window_totals(self) -> WindowTotal:
         """The latencies of all windows since the start."""
-        return self._times.latency.totals.window()
+        return self._times.latency.window_totals.total()
 
     def take_ages(self, operators: Iterable[str]) -> dict[str, tuple[Seconds, Integers]]:
         """The ages of records at outputs since they were taken before; see `AgeFold.take`."""
@@ -523,16 +503,6 @@ class Measurement:
             self._check_name(operator, titles=False)
         parts = self._times.latency.parts_of_path()
         return self._lines.answer(self._run.as_of(now), parts, operator)
-
-    def throughput(self, now: float) -> ThroughputAnswer:
-        """Tuples of every operator since the start, and per second over the last `seconds`.
-
-        The application's `throughput_calculation_interval` sets these.
-        """
-        moment = self._moment(now, self._statuses.operators)
-        return {
-            "operators": [throughput_answer(status, moment) for status in self._statuses.operators.values()]
-        }
 
     def operator_history(
         self, now: float, operator: str, begin: float | None = None, step: float | None = None

@@ -18,7 +18,7 @@ from ridgeline.measure.events import (
     WatermarkReading,
     WindowRetried,
 )
-from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.topology import OperatorNode, Series, Topology, surplus
 
 _SECONDS = itemgetter(1)
 AVERAGE_WINDOWS = 10
@@ -59,6 +59,12 @@ class OperatorStatus:
             self.counts["recordsAhead"] += event.watermark.ahead
         self._cpu.append((event.at, _cpu_of(event)))
         self._queues.append(event.tuples_in)
+
+    def continued(self, node: OperatorNode) -> OperatorStatus:
+        """The status of what takes the place of this one: not `last`, whose sizes are of this one's state."""
+        return OperatorStatus(
+            node, self.done, self.counts, error_tuples=self.error_tuples, watermark=self.watermark
+        )
 
     @property
     def last_window(self) -> int | None:
@@ -141,15 +147,18 @@ class Statuses:
         self.failed_containers = 0
         self._of_process: dict[tuple[str | None, int | None], set[ContainerStatus]] = {}
         """The containers of each process: heartbeats come from all processes each second."""
-        self._known: dict[int, OperatorStatus] = {}
-        """Those of `operators`, and those that are not forgotten yet."""
+        self._known: dict[Series, OperatorStatus] = {}
+        """Those of `operators`, and of operators that other plans had."""
 
     def planned(self, topology: Topology, committed: int | None = None) -> None:
-        """Replace the plan, after `inherit` and `forget`. `committed`: the last window that is."""
+        """Replace the plan. Counts go on by label and partition. `committed`: the last window that is."""
+        self.operators = {}
         for node in topology.operators:
-            known = self._known.setdefault(node.id, OperatorStatus(node, committed))
+            known = self._known.get(node.series) or OperatorStatus(node, committed)
+            if known.node.id != node.id:
+                known = known.continued(node)
             known.node = node
-        self.operators = {node.id: self._known[node.id] for node in topology.operators}
+            self._known[node.series] = self.operators[node.id] = known
         self.containers = {
             container: self.containers.get(container)
             or ContainerStatus(container, topology.stage_of[container])
@@ -174,17 +183,11 @@ class Statuses:
             if (usage := next((one.usage for one in containers if one.usage is not None), None)) is not None
         ]
 
-    def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan takes over the counts of another one; both have them for now."""
-        former = self._known[before]
-        status = self._known[operator_id] = OperatorStatus(former.node, former.last_window, former.counts)
-        # Not `last`: its sizes are of the state of the other operator.
-        status.error_tuples, status.watermark = former.error_tuples, former.watermark
-
-    def forget(self, operators: Iterable[int]) -> None:
-        """Drop all that is known of operators."""
-        for operator in operators:
-            self._known.pop(operator, None)
+    def settle(self) -> None:
+        """The plan has a window: bound what is kept of others."""
+        present = {status.node.series for status in self.operators.values()}
+        for gone in surplus(self._known, present):
+            del self._known[gone]
 
     def process_lost(self, host: str, pid: int) -> None:
         """A process is gone: its containers have none until another one reports."""

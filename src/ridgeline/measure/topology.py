@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -14,7 +14,11 @@ from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.measure.logical import LogicalOperators
 
 _Found = TypeVar("_Found")
-"""Operators of a plan whose overviews have a row for each."""
+_Key = TypeVar("_Key")
+KEPT = 1_000
+"""Operators of which something is kept though the plan has them not."""
+Series = tuple[str, int]
+"""The identity of an operator across plans: its label and its partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class OperatorNode:
         return self.title.removesuffix(f"[{self.partition}]")
 
     @property
-    def series(self) -> tuple[str, int]:
+    def series(self) -> Series:
         """The identity across plans: history stays with the same label and partition."""
         return self.label, self.partition
 
@@ -411,6 +415,20 @@ class Topology:
             found[own][other] = None
         same: dict[tuple[int, ...], tuple[int, ...]] = {}
         return {own: same.setdefault(key := tuple(others), key) for own, others in found.items()}
+
+
+def first_partition(series: Series) -> Series:
+    """The operator with which figures are shown of one that a plan has no more."""
+    return series[0], 0
+
+
+def surplus(known: Iterable[_Key], present: Container[_Key] = (), most: int = KEPT) -> list[_Key]:
+    """Those that are to be forgotten of what is `known`: the first that are not `present`, but for so many.
+
+    To be called once a plan has a window. Until then the driver may go back to the plan before.
+    """
+    gone = [one for one in known if one not in present]
+    return gone[: max(0, len(gone) - most)]
 
 
 def for_neighbours(

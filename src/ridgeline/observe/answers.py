@@ -25,7 +25,6 @@ from ridgeline.measure.answers.operators import (
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,
-    ThroughputAnswer,
 )
 from ridgeline.measure.answers.progress import OutputAnswer, ProgressAnswer, SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
@@ -85,8 +84,6 @@ class Answers(Protocol):
     def watermarks(self) -> WatermarksAnswer: ...
 
     def lines(self, operator: str | None = None, /) -> LinesAnswer: ...
-
-    def throughput(self) -> ThroughputAnswer: ...
 
     def own_metrics(self, operator: str | None = None, /) -> MetricsAnswer: ...
 

@@ -301,7 +301,6 @@ class Watch:
     source = _asked(Measurement.source)
     watermarks = _as_of_now(Measurement.watermarks)
     lines = _as_of_now(Measurement.lines)
-    throughput = _as_of_now(Measurement.throughput)
 
     def own_metrics(self, operator: str | None = None) -> MetricsAnswer:
         """The metrics that operators declare, of all operators or of one."""

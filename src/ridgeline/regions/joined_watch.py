@@ -29,7 +29,6 @@ from ridgeline.measure.answers.operators import (
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,
-    ThroughputAnswer,
 )
 from ridgeline.measure.answers.progress import (
     OutputAnswer,
@@ -465,11 +464,6 @@ class JoinedWatch:
         found = [view.lines(operator) for view in self._views_with(operator)]
         rows = sorted(chain.from_iterable(one["operators"] for one in found), key=lambda one: -one["seconds"])
         return {"seconds": found[0]["seconds"], "operators": rows}
-
-    def throughput(self) -> ThroughputAnswer:
-        """The tuples of all operators and ports, in sum and per second."""
-        rows = chain.from_iterable(view.throughput()["operators"] for view in self.views)
-        return {"operators": list(rows)}
 
     def own_metrics(self, operator: str | None = None) -> MetricsAnswer:
         """The metrics that operators declare, of all operators or of one."""

@@ -1,11 +1,9 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from ridgeline.measure.events import SparkTrigger, WindowPlanned
 from ridgeline.measure.latency.fold import LatencyFold
-from ridgeline.measure.latency.spreads import Spreads
 from support.measure.simulated_window import BASE, SEED_MS, graph, run, seed_graph
 from support.measure.story import TOPOLOGY, begin, burst, measured
 
@@ -81,7 +79,7 @@ def test_parts_of_the_path_add_up_to_it_though_operators_wait():
 
 
 def test_the_latency_of_an_operator_with_its_averages_and_percentiles():
-    answer = fed(*({"B": 10 * number} for number in range(1, 21))).latency(metrics={2: {"windowsBehind": 4}})
+    answer = fed(*({"B": 10 * number} for number in range(1, 21))).latency(behind={2: 4})
     assert answer["windowId"] == 19
     found = row(answer, "B")
     assert (found["id"], found["name"], found["cpuMs"], found["windowsBehind"]) == (2, "B", None, 4)
@@ -183,33 +181,6 @@ def test_clocks_that_disagree_are_counted():
     fold = LatencyFold()
     fold.add(topology, replace(times, operators={1: times.operators[1], 2: early}))
     assert (fold.clamps, fold.latency()["clamps"]) == (1, 1)
-
-
-# Percentiles ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("windows", [1, 256, 775])
-def test_percentiles_are_of_all_windows_in_which_an_operator_reported(windows):
-    latencies = np.random.default_rng(1).lognormal(-3, 3, (windows, 3))
-    latencies[::5, 1] = np.nan
-    spreads = Spreads()
-    for names in ("abc", "ab", "abc"):  # a plan that was tried
-        spreads.planned(names)
-    for row in latencies:
-        spreads.add(row)
-    for name, column in zip("abc", latencies.T, strict=True):
-        values = np.sort(column[~np.isnan(column)])
-        expected = [values[max(0, -(-len(values) * one // 100) - 1)] for one in (50, 99, 100) if len(values)]
-        found = spreads.quantiles(name, (0.5, 0.99, 1.0))
-        assert found == (pytest.approx(expected, rel=0.0079, abs=1e-4) if expected else (None, None, None))
-    before = spreads.quantiles("c", (0.5,))
-    spreads.planned("ab")
-    spreads.planned("cab")
-    assert spreads.quantiles("c", (0.5,)) == before
-    spreads.planned("ab")
-    spreads.trim(0)
-    spreads.planned("abc")
-    assert spreads.quantiles("c", (0.5,)) == (None,)
 
 
 # Operators that have fallen out of the last windows ---------------------------------------------------------

@@ -48,8 +48,7 @@ def even_shares(topology):
 def window_progress(topology, running, history=None, shares=None, ages=None, finished=()):
     """The figures of a window as `progress_columns` has them, by operator."""
     shape, history = ProgressShape(topology), history or {}
-    reports = Reports(shape)
-    reports.update(running)
+    reports = Reports(shape, running)
     past = [history.get(node.id, History()) for node in topology.operators]
 
     def column(name):

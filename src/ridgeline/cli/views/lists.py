@@ -18,7 +18,7 @@ from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, WindowSummaryAnswer
 from ridgeline.measure.registry.operator_metric import Form, TerminalColumn
-from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
+from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.measure.wording.units import (
     UNKNOWN,
@@ -49,9 +49,7 @@ STATES: Mapping[str, str] = {
 
 Rows = Sequence[Mapping[str, Any]]
 _OPERATOR_COLUMNS = [(row.name, row.column) for row in OPERATOR_METRICS if row.column is not None]
-_LATENCY_COLUMNS = [
-    (row.name, row.latency_column) for row in LATENCY_METRICS if row.latency_column is not None
-]
+_LATENCY_COLUMNS = [("windowsBehind", TerminalColumn("behind", Form.COUNT, unless_zero=True))]
 
 
 _INFO: Mapping[str, Callable[[Any], str]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from ridgeline.measure.age.record_age import LEVELS, AgeTotals, RecordAges, merg
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, RunEvent, WindowCommitted
-from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.topology import OperatorNode, Series, Topology, first_partition
 
 PENDING_SAMPLES = 512
 """How many samples of a partition wait to be published at most; above, the two oldest are merged."""
@@ -52,36 +52,27 @@ class PublishAges:
 
     def __init__(self) -> None:
         self._visible: dict[str, tuple[int, float]] = {}
-        self._waiting: dict[str, dict[int, _Waiting]] = {}
+        self._waiting: dict[str, dict[Series, _Waiting]] = {}
 
     def committed(
-        self, name: str, operator: int, window_id: int, as_of: float, sample: AgeSample
-    ) -> Iterator[tuple[int, AgeSample, float]]:
+        self, name: str, series: Series, window_id: int, as_of: float, sample: AgeSample
+    ) -> Iterator[tuple[Series, AgeSample, float]]:
         """A window's sample at the commit, as of a moment on STRAM's clock.
 
-        Yields (operator, sample, delay) if it is published already.
+        Yields (series, sample, delay) if it is published already.
         """
         window, at = self._visible.get(name, (-1, 0.0))
         if window >= window_id:
-            yield operator, replace(sample, place="publish"), at - as_of
+            yield series, replace(sample, place="publish"), at - as_of
         else:
-            self._waiting.setdefault(name, {}).setdefault(operator, _Waiting()).add(window_id, as_of, sample)
+            self._waiting.setdefault(name, {}).setdefault(series, _Waiting()).add(window_id, as_of, sample)
 
-    def published(self, event: OutputPublished) -> Iterator[tuple[int, AgeSample, float]]:
-        """Readers see more. Yields (operator, sample, delay) of what waited for it."""
+    def published(self, event: OutputPublished) -> Iterator[tuple[Series, AgeSample, float]]:
+        """Readers see more. Yields (series, sample, delay) of what waited for it."""
         self._visible[event.operator] = (event.window_id, event.at)
-        for operator, waiting in self._waiting.get(event.operator, {}).items():
+        for series, waiting in self._waiting.get(event.operator, {}).items():
             for _, as_of, sample in waiting.take(event.window_id):
-                yield operator, replace(sample, place="publish"), event.at - as_of
-
-    def hand_over(self, heirs: Mapping[int, int | None]) -> None:
-        """Samples of operators that a new plan does not have wait with others of their names."""
-        for operators in self._waiting.values():
-            for gone in operators.keys() & heirs.keys():
-                waiting, heir = operators.pop(gone), heirs[gone]
-                if heir is not None:
-                    own = operators.setdefault(heir, _Waiting()).samples
-                    own[:] = sorted([*own, *waiting.samples], key=lambda one: one[0])
+                yield series, replace(sample, place="publish"), event.at - as_of
 
     def keep(self, names: set[str]) -> None:
         """Forget operators that a new plan has no more."""
@@ -112,6 +103,7 @@ class AgeFold:
         self._newest = 0.0
         """How old the newest record was when it was read. A trifle less: rounding makes no age negative."""
         self._topology = Topology((), ())
+        self._nodes: dict[Series, OperatorNode] = {}
         self._ages = RecordAges()
         self._listener = listener
         self._publish = PublishAges()
@@ -121,24 +113,13 @@ class AgeFold:
     # Events in ----------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
-        """Replace the plan. The ages of operators that it does not have stay until `forget`."""
-        self._topology = topology
+        """Replace the plan. Ages go on by label and partition."""
+        self._topology, self._nodes = topology, {node.series: node for node in topology.operators}
 
-    def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan takes over the ages of another one; both have them for now."""
-        self._ages.inherit(operator_id, before)
-
-    def settle(self, gone: Mapping[int, int | None]) -> None:
-        """The plan counts. The last minute of operators that are gone is shown with others of their names."""
-        for former, other in gone.items():
-            if other is not None:
-                self._ages.merge(other, former)
-        self._publish.hand_over(gone)
+    def settle(self) -> None:
+        """The plan has a window: what is kept of operators that it has not is shown with others."""
+        self._ages.settle(self._nodes)
         self._publish.keep(set(self._topology.names))
-
-    def forget(self, operators: Collection[int]) -> None:
-        """Drop all that is known of operators."""
-        self._ages.forget(operators)
 
     def window(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
         """Take a committed window in; the ages at `commit` are known only now."""
@@ -149,14 +130,15 @@ class AgeFold:
             self._read(windows)
         for event in windows:
             for sample in event.ages:
+                node = known[event.operator]
                 if sample.place != "commit":
                     shift = self._clocks.offset(event.host, event.ended) - self._newest
-                    self._add(event.operator, sample, shift, commit.at)
+                    self._add(node.series, sample, shift, commit.at)
                     continue
                 as_of = (sample.as_of or event.ended) + self._newest
-                self._add(event.operator, sample, commit.committed - as_of, commit.at)
-                name = known[event.operator].name
-                for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
+                self._add(node.series, sample, commit.committed - as_of, commit.at)
+                waits = self._publish.committed(node.name, node.series, event.window_id, as_of, sample)
+                for found in waits:
                     self._add(*found, commit.at)
 
     def _read(self, windows: Iterable[OperatorWindow]) -> None:
@@ -175,11 +157,11 @@ class AgeFold:
         for found in self._publish.published(event):
             self._add(*found, event.at)
 
-    def _add(self, operator: int, sample: AgeSample, shift: float, at: float) -> None:
-        ages = self._ages.add(operator, sample, at, shift)
-        node = self._topology.by_id.get(operator)
+    def _add(self, series: Series, sample: AgeSample, shift: float, at: float) -> None:
+        node = self._nodes.get(series) or self._nodes.get(first_partition(series))
         if node is None:
             return
+        ages = self._ages.add(node.series, sample, at, shift)
         if self._listener is not None:
             self._listener(node.name, sample, shift)
         if (followed := self._followed.get(node.name)) is not None:
@@ -206,10 +188,10 @@ class AgeFold:
     def answer(self, now: float, operator: str | None) -> RecordAgesAnswer:
         """The ages of the last minute, of all operators or of one (name or title)."""
         rows = (
-            age_answer(node, place, self._ages.figures(node.id, place, now))
+            age_answer(node, place, self._ages.figures(node.series, place, now))
             for node in self._topology.operators
             if operator is None or operator in {node.name, node.title}
-            for place in self._ages.places(node.id)
+            for place in self._ages.places(node.series)
         )
         return {"operators": list(rows), "fromNewestRecord": self._from_newest}
 
@@ -218,6 +200,6 @@ class AgeFold:
         return [
             (node, place, totals)
             for node in self._topology.operators
-            for place in self._ages.places(node.id)
-            if (totals := self._ages.totals(node.id, place)) is not None
+            for place in self._ages.places(node.series)
+            if (totals := self._ages.totals(node.series, place)) is not None
         ]

@@ -25,7 +25,7 @@ relative to the age.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
@@ -45,6 +45,7 @@ from ridgeline.measure.age.histogram import (
     values_of,
 )
 from ridgeline.measure.events import AgeSample
+from ridgeline.measure.topology import Series, first_partition, surplus
 
 LEVELS: Mapping[str, str] = {
     "source": "INFO",
@@ -410,10 +411,10 @@ class RecordAges:
 
     def __init__(self, window_seconds: float = 60.0) -> None:
         self._seconds = math.ceil(window_seconds)
-        self._series: dict[int, dict[str, _Series]] = {}
+        self._series: dict[Series, dict[str, _Series]] = {}
 
     def add(
-        self, operator_id: int, sample: AgeSample, at: float, shift_seconds: float = 0.0
+        self, series: Series, sample: AgeSample, at: float, shift_seconds: float = 0.0
     ) -> tuple[Seconds, Integers]:
         """Add a window's ages; `at` is STRAM's clock. Returns them, and how many records each stands for.
 
@@ -426,55 +427,54 @@ class RecordAges:
             return np.zeros(0), np.zeros(0, np.int64)
         values, counts = _values(sample, shift_seconds)
         exactly = Ages.of(sample, shift_seconds, int(counts[values < 0].sum()))
-        series = self._series.setdefault(operator_id, {}).setdefault(sample.place, _Series())
+        own = self._series.setdefault(series, {}).setdefault(sample.place, _Series())
         second = math.floor(at)
-        series.add(values, counts, exactly, second)
-        series.forget(second, self._seconds)
+        own.add(values, counts, exactly, second)
+        own.forget(second, self._seconds)
         return values, counts
 
-    def figures(self, operator_id: int, place: str, now: float) -> AgeFigures | None:
+    def figures(self, series: Series, place: str, now: float) -> AgeFigures | None:
         """The figures of the last minute as of `now` on STRAM's clock; None if it had no records.
 
         No percentile and no average is outside of minimum and maximum. Samples that are too old are
         forgotten.
         """
-        series = self._series.get(operator_id, {}).get(place)
-        if series is None:
+        own = self._series.get(series, {}).get(place)
+        if own is None:
             return None
-        series.forget(math.floor(now), self._seconds)
-        if not series.seconds:
+        own.forget(math.floor(now), self._seconds)
+        if not own.seconds:
             return None
-        found = Ages.joined(exactly for _, exactly in series.seconds.values())
+        found = Ages.joined(exactly for _, exactly in own.seconds.values())
         within = (
             min(max(value or 0.0, found.minimum), found.maximum)
-            for value in (found.total / found.records, *series.recent.quantiles(QUANTILES))
+            for value in (found.total / found.records, *own.recent.quantiles(QUANTILES))
         )
         return AgeFigures(place, *found, *within)
 
-    def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan takes over the ages of another one; both have them for now."""
-        self._series[operator_id] = self._series.setdefault(before, {})
+    def settle(self, present: Container[Series]) -> None:
+        """The plan has a window: the last minute of operators that it has not is shown with others.
 
-    def merge(self, operator_id: int, gone: int) -> None:
-        """The last minute of an operator that a new plan has not is another one's too; totals are not."""
-        own, former = self._series.setdefault(operator_id, {}), self._series.get(gone, {})
-        for place, series in former.items() if own is not former else ():
-            own.setdefault(place, _Series()).merge_recent(series)
+        These are the first partitions of the same label. Totals stay.
+        """
+        for gone in [one for one in self._series if one not in present]:
+            heir = first_partition(gone)
+            for place, former in self._series[gone].items():
+                if heir in present:
+                    self._series.setdefault(heir, {}).setdefault(place, _Series()).merge_recent(former)
+                former.seconds, former.recent = {}, Histogram()
+        for gone in surplus(self._series, present):
+            del self._series[gone]
 
-    def forget(self, operators: Iterable[int]) -> None:
-        """Drop all that is known of operators: a new plan has them no more."""
-        for operator in operators:
-            self._series.pop(operator, None)
-
-    def places(self, operator_id: int) -> tuple[str, ...]:
+    def places(self, series: Series) -> tuple[str, ...]:
         """The places at which an operator has ever had ages, in a record's order."""
-        known = self._series.get(operator_id, {})
+        known = self._series.get(series, {})
         return tuple(place for place in LEVELS if place in known)
 
-    def totals(self, operator_id: int, place: str) -> AgeTotals | None:
+    def totals(self, series: Series, place: str) -> AgeTotals | None:
         """All ages since the start; None if there were none."""
-        series = self._series.get(operator_id, {}).get(place)
-        if series is None:
+        own = self._series.get(series, {}).get(place)
+        if own is None:
             return None
-        counts = tuple(np.cumsum(series.counts).tolist())
-        return AgeTotals(counts, series.sum_seconds, counts[-1])
+        counts = tuple(np.cumsum(own.counts).tolist())
+        return AgeTotals(counts, own.sum_seconds, counts[-1])

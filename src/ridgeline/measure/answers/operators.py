@@ -72,26 +72,6 @@ class OperatorAnswer(OperatorPlaceAnswer, OperatorMetricsAnswer):
     ports: Annotated[list[PortAnswer], "Its ports."]
 
 
-class OperatorThroughputAnswer(InRegionAnswer, TypedDict):
-    """The tuples of a physical operator, in sum and per second."""
-
-    operator: Annotated[str, "Title of the physical operator."]
-    id: Annotated[int, "Id of the physical operator."]
-    name: Annotated[str, "Name of the logical operator."]
-    tuplesIn: Annotated[int, "Tuples in, since the start."]
-    tuplesOut: Annotated[int, "Tuples out, since the start."]
-    tuplesInPerSecond: Annotated[float, "Tuples in per second over `seconds`."]
-    tuplesOutPerSecond: Annotated[float, "Tuples out per second over `seconds`."]
-    seconds: Annotated[float, "The time that the rates are over."]
-    ports: Annotated[list[PortAnswer], "Its ports."]
-
-
-class ThroughputAnswer(TypedDict):
-    """The tuples of all operators."""
-
-    operators: Annotated[list[OperatorThroughputAnswer], "The physical operators, in topological order."]
-
-
 class ContainerAnswer(InRegionAnswer, TypedDict):
     """A container: the operators that one task runs together."""
 
@@ -184,23 +164,6 @@ def operator_answer(seen: OperatorMoment) -> OperatorAnswer:
     }
     metrics = {name: value(seen) for name, value in _VALUES}
     return cast("OperatorAnswer", {**place, **metrics, "ports": _ports(status, seen.totals, seen.rates)})
-
-
-def throughput_answer(status: OperatorStatus, moment: Moment) -> OperatorThroughputAnswer:
-    """The tuples of one physical operator, in sum and per second."""
-    node = status.node
-    totals, rates = moment.tuples[node.id]
-    return {
-        "operator": node.title,
-        "id": node.id,
-        "name": node.name,
-        "tuplesIn": totals.tuples_in,
-        "tuplesOut": totals.tuples_out,
-        "tuplesInPerSecond": rates.tuples_in,
-        "tuplesOutPerSecond": rates.tuples_out,
-        "seconds": rates.seconds,
-        "ports": _ports(status, totals, rates),
-    }
 
 
 def container_answer(container: ContainerStatus, topology: Topology, moment: Moment) -> ContainerAnswer:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
 from ridgeline.measure.answers.regions import InRegionAnswer
-from ridgeline.measure.registry.operator_metric import answer_type
-from ridgeline.measure.registry.operators import LATENCY_METRICS
 
 
-class OperatorTimesAnswer(InRegionAnswer, TypedDict):
-    """The latency of a physical operator in one window, and over all windows."""
+class OperatorLatencyAnswer(InRegionAnswer, TypedDict):
+    """The latency of a physical operator in one window and over all windows, and how far behind it is."""
 
     operator: Annotated[str, "Title of the physical operator, such as `book[1]`."]
     id: Annotated[int, "Id of the physical operator."]
@@ -27,22 +25,7 @@ class OperatorTimesAnswer(InRegionAnswer, TypedDict):
     averageMs: Annotated[float | None, "Mean latency of the last 10 windows."]
     p50Ms: Annotated[float | None, "Median latency of all windows."]
     p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
-
-
-if TYPE_CHECKING:
-
-    class LatencyMetricsAnswer(TypedDict):
-        """Metrics of the operator beside its latency, as of now."""
-
-else:
-    LatencyMetricsAnswer = answer_type(
-        "LatencyMetricsAnswer", {row.name: (row.type, row.help) for row in LATENCY_METRICS}
-    )
-
-
-class OperatorLatencyAnswer(OperatorTimesAnswer, LatencyMetricsAnswer):
-    """The latency of a physical operator, and how far behind it is."""
-
+    windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
     estimated: Annotated[
         bool,
         "True if no upstream had reported: then `windowsBehind` times the window's width. Also if it is a "

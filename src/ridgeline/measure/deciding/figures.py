@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ridgeline.measure.deciding.key_load import KeyLoad
-from ridgeline.measure.history.step import Floats, Slice, SliceColumn
+from ridgeline.measure.history.step import Floats, Slice, Sum
 from ridgeline.measure.latency.critical_path import slack_of_figures
-from ridgeline.measure.latency.operator_latency import ROWS, SHOWN
+from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _OVERDUE_SECONDS = 1.0
@@ -314,10 +314,10 @@ class ApplicationFigures:
     @cached_property
     def slack_of(self) -> Mapping[str, float]:
         """By how many seconds each logical operator could have been slower, in the mean window."""
-        topology, sums = self.topology, self._sums.T
-        means = sums / np.maximum(1.0, sums[SliceColumn.WINDOWS])
-        figures = np.zeros((ROWS, len(topology.operators)))
-        figures[[1, 3, 4]] = means[[SliceColumn.COMPUTE, SliceColumn.TRANSFER, SliceColumn.TURN]]
+        topology, sums = self.topology, self._sums
+        means = sums / np.maximum(1.0, sums[Sum.WINDOWS])
+        no_latency = np.zeros((1, len(topology.operators)))
+        figures = np.concatenate([no_latency, means[Sum.COMPUTE : Sum.ON_PATH]])
         free, found = slack_of_figures(topology, figures), dict[str, float]()
         for node in topology.operators:
             if not node.unifier:
@@ -328,14 +328,14 @@ class ApplicationFigures:
     def _sums(self) -> Floats:
         """The sums of the present plan's physical operators over the period, in its order."""
         topology = self.topology
-        found = np.zeros((len(topology.operators), SliceColumn.COUNT))
+        found = np.zeros((Sum.COUNT, len(topology.operators)))
         for one in self._slices:
             if one.topology is topology:
                 found += one.sums
             else:
                 there = [number for number in one.topology.places if number in topology.places]
-                rows = [topology.places[number] for number in there]
-                found[rows] += one.sums[[one.topology.places[number] for number in there]]
+                own = [topology.places[number] for number in there]
+                found[:, own] += one.sums[:, [one.topology.places[number] for number in there]]
         return found
 
     def _seconds(self, node: OperatorNode) -> float:
@@ -345,11 +345,11 @@ class ApplicationFigures:
 
     def partition(self, node: OperatorNode) -> PartitionFigures:
         """A partition over the period."""
-        sums, there = self._sums[self.topology.places[node.id]], self._seconds(node)
-        useful = float(sums[SliceColumn.TURN])
+        sums, there = self._sums[:, self.topology.places[node.id]], self._seconds(node)
+        useful = float(sums[Sum.TURN])
         busy = useful + (self.running.get(node.id, 0.0) if self._stalls else 0.0)
-        worked = sums[SliceColumn.TUPLES_OUT] if node.kind == "input" else sums[SliceColumn.TUPLES_IN]
-        windows = float(sums[SliceColumn.WINDOWS])
+        worked = sums[Sum.TUPLES_OUT] if node.kind == "input" else sums[Sum.TUPLES_IN]
+        windows = float(sums[Sum.WINDOWS])
         host, pid = self.processes.get(node.container, _NOWHERE)
         last = next((one for one in reversed(self._slices) if node.id in one.topology.by_id), None)
         return PartitionFigures(
@@ -358,35 +358,29 @@ class ApplicationFigures:
             host=host,
             container=node.container,
             process=pid,
-            tuples_in=int(sums[SliceColumn.TUPLES_IN]),
-            tuples_out=int(sums[SliceColumn.TUPLES_OUT]),
+            tuples_in=int(sums[Sum.TUPLES_IN]),
+            tuples_out=int(sums[Sum.TUPLES_OUT]),
             useful_seconds=useful,
-            compute_seconds=float(sums[SliceColumn.COMPUTE]),
-            cpu_seconds=float(sums[SliceColumn.CPU]),
-            transfer_seconds=float(sums[SliceColumn.TRANSFER]),
+            compute_seconds=float(sums[Sum.COMPUTE]),
+            cpu_seconds=float(sums[Sum.CPU]),
+            transfer_seconds=float(sums[Sum.TRANSFER]),
             utilization=min(1.0, busy / there) if there > 0 else 0.0,
             true_rate=float(worked) / useful if useful > 0 and worked else None,
-            queue=float(sums[SliceColumn.QUEUE]) / windows if windows else None,
-            errors=int(sums[SliceColumn.ERRORS]),
-            late_records=int(sums[SliceColumn.LATE]),
+            queue=float(sums[Sum.QUEUE]) / windows if windows else None,
+            errors=int(sums[Sum.ERRORS]),
+            late_records=int(sums[Sum.LATE]),
             state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
-            critical_path_share=float(sums[SliceColumn.ON_PATH]) / self.windows if self.windows else 0.0,
+            critical_path_share=float(sums[Sum.ON_PATH]) / self.windows if self.windows else 0.0,
         )
 
     def operator(self, name: str) -> OperatorFigures:
         """A logical operator over the period. Raises KeyError."""
         topology = self.topology
         own = [topology.operators[place] for place in topology.rows_of[name]]
-        whole, on_path = np.zeros(SliceColumn.COUNT), 0.0
-        unifying = reported = 0.0
+        whole, unifying = np.zeros(Sum.COUNT), 0.0
         for one in self._slices:
-            places = one.topology.rows_of.get(name, [])
-            whole = whole + one.sums[places].sum(axis=0)
-            # one of them at most is in each window
-            on_path += float(one.sums[places, SliceColumn.ON_PATH].sum())
-            behind = one.topology.unifiers_of.get(name, [])
-            unifying += float(one.sums[behind, SliceColumn.TURN].sum())
-            reported += one.step.windows
+            whole = whole + one.sums[:, one.topology.rows_of.get(name, [])].sum(axis=1)
+            unifying += float(one.sums[Sum.TURN, one.topology.unifiers_of.get(name, [])].sum())
         parts = tuple(map(self.partition, own))
         loads = [one.tuples_out if own[0].kind == "input" else one.tuples_in for one in parts]
         busiest = max(parts, key=lambda one: one.utilization)
@@ -401,21 +395,21 @@ class ApplicationFigures:
             is_input=own[0].kind == "input",
             is_output=own[0].kind == "output",
             stateful=own[0].stateful,
-            tuples_in=int(whole[SliceColumn.TUPLES_IN]),
-            tuples_out=int(whole[SliceColumn.TUPLES_OUT]),
-            tuples_in_per_second=float(whole[SliceColumn.TUPLES_IN]) / seconds if seconds else 0.0,
-            tuples_out_per_second=float(whole[SliceColumn.TUPLES_OUT]) / seconds if seconds else 0.0,
+            tuples_in=int(whole[Sum.TUPLES_IN]),
+            tuples_out=int(whole[Sum.TUPLES_OUT]),
+            tuples_in_per_second=float(whole[Sum.TUPLES_IN]) / seconds if seconds else 0.0,
+            tuples_out_per_second=float(whole[Sum.TUPLES_OUT]) / seconds if seconds else 0.0,
             utilization=busiest.utilization,
             true_rate=None if busiest.true_rate is None else busiest.true_rate * len(parts),
             imbalance=max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0,
             record_age=self.ages.get(name, Spread()),
-            queue=float(whole[SliceColumn.QUEUE]) / self.windows if self.windows else None,
-            errors=int(whole[SliceColumn.ERRORS]),
-            late_records=int(whole[SliceColumn.LATE]),
-            critical_path_share=on_path / self.windows if self.windows else 0.0,
+            queue=float(whole[Sum.QUEUE]) / self.windows if self.windows else None,
+            errors=int(whole[Sum.ERRORS]),
+            late_records=int(whole[Sum.LATE]),
+            critical_path_share=float(whole[Sum.ON_PATH]) / self.windows if self.windows else 0.0,
             metrics=self.metrics.get(name, {}),
             by_partition=parts,
-            unifier_seconds=unifying / reported if reported else 0.0,
+            unifier_seconds=unifying / self.windows if self.windows else 0.0,
             slots=self.slots,
         )
 

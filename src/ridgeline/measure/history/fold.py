@@ -24,10 +24,9 @@ from ridgeline.measure.history.step import (
     OpenStep,
     Slice,
     Step,
-    decode,
 )
 from ridgeline.measure.latency.fold import KeptWindow
-from ridgeline.measure.latency.window import Count, WindowTimes
+from ridgeline.measure.latency.window import Count
 from ridgeline.measure.topology import Topology
 
 LEVELS = ((1, 900), (10, 720), (60, 1440))
@@ -35,7 +34,7 @@ LEVELS = ((1, 900), (10, 720), (60, 1440))
 MOST_BYTES = 96_000_000
 """All steps take so much at most. With more operators steps are longer, for the same time."""
 _FACTORS = (1, 2, 5, 10, 20, 30, 60)
-_OPERATOR_BYTES = 2 * Kept.COUNT * sum(steps for _, steps in LEVELS)
+_OPERATOR_BYTES = 4 * Kept.COUNT * sum(steps for _, steps in LEVELS)
 _MOST_PENDING, _MOST_FIGURES = 32, 200_000
 """Of so many windows, or figures of operators, none waits to be added up: it is to take no millisecond."""
 KEPT_SECONDS = 900.0
@@ -70,7 +69,7 @@ class HistoryFold:
     """Takes committed windows in, in order, and the ages of their records. One thread at a time.
 
     Windows are added up by seconds (`slices`), for metrics over periods. Seconds that are over are added to
-    the steps of all levels. Memory is bounded: 92 KB for each logical operator, `MOST_BYTES` for all, and
+    the steps of all levels. Memory is bounded: 184 KB for each logical operator, `MOST_BYTES` for all, and
     `kept_seconds` of slices. A clock that is set back by more than a second drops what was kept of later
     times.
     """
@@ -90,11 +89,9 @@ class HistoryFold:
 
     # Windows in ---------------------------------------------------------------------------------------------
 
-    def add(self, times: WindowTimes, folded: KeptWindow, counts: Floats, window_seconds: float) -> None:
-        """Take a window in, with what it was found to be; one that came before changes nothing.
-
-        `counts`: as `counts_of`.
-        """
+    def add(self, folded: KeptWindow, counts: Floats, window_seconds: float) -> None:
+        """Take a window in; one that came before changes nothing. `counts`: as `counts_of`."""
+        times = folded.times
         if self._last is not None and times.window_id <= self._last[0]:
             return
         now = times.committed
@@ -257,9 +254,9 @@ def application_history(
 
 def _operator_step(one: Step, column: int) -> OperatorStepAnswer:
     """A step of the operator in a column."""
-    found = decode(one.codes[:, column])
-    seconds = [as_ms(float(value)) if value == value else None for value in found]  # noqa: PLR0124  NaN
-    plain = [float(value) if value == value else None for value in found]  # noqa: PLR0124  NaN
+    found = one.kept[:, column].tolist()
+    plain = [None if math.isnan(value) else value for value in found]
+    seconds = [None if value is None else as_ms(value) for value in plain]
     errors, late = plain[Kept.ERRORS], plain[Kept.LATE]
     return {
         "at": one.at,
@@ -301,10 +298,10 @@ def _application_step(one: Step) -> ApplicationStepAnswer:
 
 def _ages(one: Step) -> list[OutputAgesAnswer]:
     """The outputs of a step that had ages."""
-    columns = [one.index[name] for name in one.outputs]
-    found = decode(one.codes[Kept.AGE : Kept.GREATEST_AGE + 1, columns]) if columns else np.empty((2, 0))
+    columns = np.array([one.index[name] for name in one.outputs], np.intp)
+    found = one.kept[Kept.AGE : Kept.GREATEST_AGE + 1, columns].tolist()
     return [
-        {"operator": name, "ageMs": as_ms(float(mean)), "greatestAgeMs": as_ms(float(greatest))}
+        {"operator": name, "ageMs": as_ms(mean), "greatestAgeMs": as_ms(greatest)}
         for name, mean, greatest in zip(one.outputs, *found, strict=True)
         if not math.isnan(mean)
     ]

@@ -19,34 +19,6 @@ from ridgeline.measure.topology import Topology
 
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.floating[Any]]
-Codes = npt.NDArray[np.uint16]
-
-_UNKNOWN, _NOTHING, _FIRST, _LAST = 0, 1, 2, 65_535
-_PER_OCTAVE = 1024  # so a figure is off by 0.034 % at most
-_LEAST_OCTAVE = -20  # the least figure is a microsecond, the greatest some 10 ** 13
-
-
-def encode(figures: Floats) -> Codes:
-    """The codes of figures that are not negative; NaN: not known.
-
-    Figures below a microsecond (or a millionth) become 0, as negative ones do. Those that are too large
-    become the greatest.
-
-    >>> decode(encode(np.array([0.0, 1.0, 250.0, np.nan]))).round(1).tolist()
-    [0.0, 1.0, 250.0, nan]
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        numbers = np.round((np.log2(figures) - _LEAST_OCTAVE) * _PER_OCTAVE) + _FIRST
-    small = np.isnan(numbers) | (numbers < _FIRST)
-    codes = np.where(small, _NOTHING, np.minimum(np.where(small, _FIRST, numbers), _LAST))
-    return np.where(np.isnan(figures), _UNKNOWN, codes).astype(np.uint16)
-
-
-def decode(codes: Codes) -> Floats:
-    """The figures of codes; NaN: not known."""
-    figures = np.exp2((codes.astype(np.float64) - _FIRST) / _PER_OCTAVE + _LEAST_OCTAVE)
-    return np.where(codes == _UNKNOWN, math.nan, np.where(codes == _NOTHING, 0.0, figures))
-
 
 _MOST_SAMPLES = 64
 """Of so many windows of a step the latencies are kept one by one, for medians."""
@@ -57,10 +29,10 @@ Value = TypeVar("Value")
 
 
 class Sum:
-    """The rows of the sums of a step over its windows, by logical operator."""
+    """The rows of sums over windows, by physical or by logical operator: those of `Count`, then figures."""
 
-    COMPUTE, WAIT, TRANSFER, TUPLES_IN, TUPLES_OUT, QUEUE, ERRORS, LATE, STATE, ON_PATH, WINDOWS = range(11)
-    COUNT = 11
+    TUPLES_IN, TUPLES_OUT, QUEUE, ERRORS, LATE, STATE, WINDOWS, COMPUTE, WAIT, TRANSFER, TURN, CPU = range(12)
+    ON_PATH, COUNT = 12, 13
 
 
 class Kept:
@@ -113,7 +85,9 @@ class Sampled(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step that is over. `codes`: `Kept` by logical operator; `index`: which column each name has.
+    """A step that is over. `kept`: `Kept` by logical operator; `index`: which column each name has.
+
+    NaN is what is not known.
 
     `at`: when the last of its windows was committed. `seconds`: the time that they are over. `median` to
     `late`: of the windows, in seconds; tuples a second. `outputs`: the names of operators at which tuples
@@ -131,7 +105,7 @@ class Step:
     tuples_out: float
     index: Mapping[str, int]
     outputs: Sequence[str]
-    codes: Codes
+    kept: npt.NDArray[np.float32]
 
 
 class OpenStep:
@@ -163,8 +137,8 @@ class OpenStep:
         `counts`: windows by rows as of `counts_of`, up to the state, by operators.
         """
         self.windows += len(whole)
+        self.sums[: Sum.WINDOWS] += counts.sum(axis=0)
         self.sums[Sum.COMPUTE : Sum.TRANSFER + 1] += np.nansum(latencies[:, 1:4], axis=0)
-        self.sums[Sum.TUPLES_IN : Sum.STATE + 1] += counts.sum(axis=0)
         self.sums[Sum.WINDOWS] += np.count_nonzero(~np.isnan(latencies[:, 0]), axis=0)
         self.greatest = np.fmax(self.greatest, np.fmax.reduce(latencies, axis=0))
         self.queued = np.maximum(self.queued, counts[:, Count.QUEUE].max(axis=0))
@@ -246,7 +220,7 @@ class OpenStep:
             self.left / seconds,
             index,
             outputs,
-            encode(kept),
+            kept.astype(np.float32),
         )
 
 
@@ -270,23 +244,11 @@ def _median(rows: Sequence[Times], operators: int) -> Floats:
     return ((low + high) / 2).astype(np.float64)
 
 
-class SliceColumn:
-    """The columns of a slice's sums: the sums of each physical operator over its windows."""
-
-    TUPLES_IN, TUPLES_OUT, QUEUE, ERRORS, LATE, WINDOWS, COMPUTE, TRANSFER, TURN, CPU, ON_PATH = range(11)
-    COUNT = 11
-
-
-_COUNTED = [Count.TUPLES_IN, Count.TUPLES_OUT, Count.QUEUE, Count.ERRORS, Count.LATE, Count.REPORTED]
-_TIMED = [1, 3, 4, 5]
-"""The rows of counts and of figures that the columns before `ON_PATH` are sums of."""
-
-
 @dataclass(slots=True)
 class Slice:
     """The windows of one plan that were committed in a second, from `begin` to `end` (STRAM's wall clock).
 
-    `sums`: physical operators by columns. `state_bytes`: the bytes that each one's last window changed.
+    `sums`: `Sum` by physical operators. `state_bytes`: the bytes that each one's last window changed.
     `blame`: seconds in sum. `held`: seconds in sum for which results of an output waited for an operator, by
     both names. `step`: the same windows by logical operator.
     """
@@ -305,26 +267,26 @@ class Slice:
         """An empty one for windows that are committed from now on. `begin`: since when their time counts."""
         size, second = len(topology.operators), math.floor(now)
         step = OpenStep(second, second + 1, len(topology.logical.names))
-        return cls(topology, begin, now, np.zeros((size, SliceColumn.COUNT)), np.zeros(size), step)
+        return cls(topology, begin, now, np.zeros((Sum.COUNT, size)), np.zeros(size), step)
 
     def add(self, windows: Sequence[tuple[KeptWindow, Floats]]) -> None:
         """Add windows up, each with its counts, as `counts_of`."""
         topology, step = self.topology, self.step
         figures = np.array([window.figures for window, _ in windows])  # windows, rows, operators
         counts = np.array([own for _, own in windows])
-        self.sums[:, : SliceColumn.COMPUTE] += counts[:, _COUNTED].sum(axis=0).T
-        self.sums[:, SliceColumn.COMPUTE : SliceColumn.ON_PATH] += np.nansum(figures[:, _TIMED], axis=0).T
+        self.sums[: Sum.COMPUTE] += counts.sum(axis=0)
+        self.sums[Sum.COMPUTE : Sum.ON_PATH] += np.nansum(figures[:, 1:], axis=0)
         step.add(
             topology.logical.latencies(figures[:, SHOWN]),
             topology.logical.sums(counts[:, : Count.REPORTED]),
-            [(window.latency_seconds, window.late_seconds) for window, _ in windows],
+            [(window.times.latency_seconds, window.times.late_seconds) for window, _ in windows],
         )
         step.entered += sum(window.tuples[0] for window, _ in windows)
         step.left += sum(window.tuples[1] for window, _ in windows)
         places, index = topology.places, topology.logical.index
         for window, _ in windows:
             for operator in window.path:
-                self.sums[places[operator], SliceColumn.ON_PATH] += 1
+                self.sums[Sum.ON_PATH, places[operator]] += 1
             for number in {index[topology.by_id[one].name] for one in window.path}:
                 step.sums[Sum.ON_PATH, number] += 1
             for phase, seconds in window.phases:

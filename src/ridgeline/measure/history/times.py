@@ -101,7 +101,7 @@ class TimesFold:
         times = assemble(topology, events, self._clocks)
         behind = self._behind(times.published)
         kept = self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
-        self._history.add(times, kept, counts_of(kept.topology, times), window_seconds)
+        self._history.add(kept, counts_of(kept.topology, times), window_seconds)
         return True
 
     def age(self, operator: str, sample: AgeSample, shift: float) -> None:
@@ -126,7 +126,7 @@ class TimesFold:
         (times, _, ages), latencies = self._measured.popleft()
         counts = counts_of(latencies.topology, times)
         kept = self._latency.add_measured(times, latencies, counts)
-        self._history.add(times, kept, counts, self._plan[1] if self._plan else 0.0)
+        self._history.add(kept, counts, self._plan[1] if self._plan else 0.0)
         for age in ages:
             self._history.age(*age)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from ridgeline.measure.answers.windows import (
     LatencyAnswer,
     LogicalLatencyAnswer,
     OperatorLatencyAnswer,
-    OperatorTimesAnswer,
     PathStepAnswer,
     WindowAnswer,
     WindowSummaryAnswer,
@@ -38,29 +36,23 @@ from ridgeline.measure.latency.operator_latency import (
     LatencyColumns,
     latency_columns,
 )
-from ridgeline.measure.latency.spreads import Spreads
-from ridgeline.measure.latency.totals import KEPT, LatencyTotals
+from ridgeline.measure.latency.since_start import LatencyTotal, LatencyTotals, Spreads, WindowTotals
 from ridgeline.measure.latency.window import WindowTimes, counts_of, entered_and_left
-from ridgeline.measure.registry.operators import LATENCY_METRICS
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import OperatorNode, Topology
 
 SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
-_ABSENT = {row.name: 0 if row.type is int else None for row in LATENCY_METRICS}
 
 
 @dataclass(frozen=True, slots=True)
 class KeptWindow:
-    """One window as it is kept. `figures`: as in `LatencyColumns`; `tuples`: entered, and left."""
+    """One window as it is kept. `figures`: as in `LatencyColumns`; `tuples`: entered, and left.
 
-    window_id: int
+    `times`: those of the driver.
+    """
+
+    times: WindowTimes
     topology: Topology
-    plan_version: int
-    attempts: int
-    triggered: float
-    committed: float
-    latency_seconds: float
-    late_seconds: float
     tuples: tuple[int, int]
     figures: Figures
     estimated: bytes
@@ -89,15 +81,14 @@ class LatencyFold:
     def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
         self.clamps = 0
         """How often an operator ended before its upstream, by clocks that disagree."""
-        self.totals = LatencyTotals()
-        """The latencies since the start.
-
-        Of windows as a whole all but the last count: Spark's own account of it may come yet.
-        """
+        self.window_totals = WindowTotals()
+        """All windows but the last: Spark's own account of it may come yet."""
         self._average_windows = average_windows
         self._history = history
         self._records: dict[int, KeptWindow] = {}
-        self._spreads, self._logical = Spreads(), Spreads()
+        self._totals = LatencyTotals()
+        """By label and partition: what takes the place of an operator continues its counters."""
+        self._physical, self._logical = Spreads(kept=0), Spreads()
         """Of physical operators, by `_key`, and of logical ones, by name."""
         self._last: Topology | None = None
         self._mean: tuple[KeptWindow, Figures] | None = None
@@ -148,14 +139,12 @@ class LatencyFold:
         self._mean = self._mean_path = None
         if not known:
             self.clamps += int(latencies.clamped.sum())
-            self.totals.add(topology, record.figures[SHOWN])
             if last is not None:
                 steps = (((step.what, step.operator), step.seconds) for step in last.blame)
-                self.totals.add_window(last.latency_seconds, steps)
-            self._spreads.add(record.figures[0])
+                self.window_totals.add(last.times.latency_seconds, steps)
+            self._totals.add(record.figures[SHOWN])
+            self._physical.add(record.figures[0])
             self._logical.add(topology.logical.latencies(record.figures[None, :1])[0, 0])
-            self._spreads.trim(0)  # the plan has a window, so it is no longer only tried
-            self._logical.trim(KEPT)
             if len(self._records) > self._history:
                 del self._records[next(iter(self._records))]
         return record
@@ -168,8 +157,8 @@ class LatencyFold:
         if self._last is not None and (topology is self._last or topology == self._last):
             return self._last
         self._last = topology
-        self.totals.planned(topology)
-        self._spreads.planned(_key(topology, node.id) for node in topology.operators)
+        self._totals.planned(node.series for node in topology.operators)
+        self._physical.planned(_key(topology, node.id) for node in topology.operators)
         self._logical.planned(topology.logical.names)
         return topology
 
@@ -183,14 +172,8 @@ class LatencyFold:
         for step in chain:
             phases[step.what] = phases.get(step.what, 0.0) + step.seconds
         return KeptWindow(
-            window_id=times.window_id,
+            times=replace(times, containers={}, operators={}),
             topology=topology,
-            plan_version=times.plan_version,
-            attempts=times.attempts,
-            triggered=times.triggered,
-            committed=times.committed,
-            latency_seconds=times.latency_seconds,
-            late_seconds=times.late_seconds,
             tuples=entered_and_left(topology, counts),
             figures=latencies.figures,
             estimated=latencies.estimated.tobytes(),
@@ -204,20 +187,23 @@ class LatencyFold:
 
     # Answers out --------------------------------------------------------------------------------------------
 
-    def latency(
-        self, window_id: int | None = None, metrics: Mapping[int, Mapping[str, object]] | None = None
-    ) -> LatencyAnswer:
+    def totals(self) -> list[tuple[OperatorNode, LatencyTotal]]:
+        """All windows since the start by operator of the last plan, in its order."""
+        nodes = () if self._last is None else self._last.operators
+        return list(zip(nodes, self._totals.totals(), strict=True))
+
+    def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last), with averages and percentiles.
 
-        `metrics`: by operator, the values of `LATENCY_METRICS`. Raises KeyError if the window is not kept.
+        `behind`: windows that operators are behind now. Raises KeyError if the window is not kept.
         """
         record = self._find(window_id)
         if record is None:
             return {"windowId": None, "operators": [], "logical": [], "clamps": self.clamps}
         averages = self._averages(record)
         return {
-            "windowId": record.window_id,
-            "operators": self._operators(record, averages, metrics or {}),
+            "windowId": record.times.window_id,
+            "operators": self._operators(record, averages, behind or {}),
             "logical": self._logical_operators(record, averages),
             "clamps": self.clamps,
         }
@@ -246,7 +232,7 @@ class LatencyFold:
         topology = record.topology
         share, logical_share = self._shares(record)
         return {
-            "windowId": record.window_id,
+            "windowId": record.times.window_id,
             "latencyMs": as_ms(record.path_seconds),
             "path": [
                 _path_step(record, title, operator)
@@ -264,7 +250,7 @@ class LatencyFold:
             "logicalShare": {
                 name: fraction for name, fraction in logical_share.items() if name in topology.names
             },
-            "windowLatencyMs": as_ms(record.latency_seconds),
+            "windowLatencyMs": as_ms(record.times.latency_seconds),
         }
 
     def average_path(self, window_id: int | None = None) -> AveragePathAnswer:
@@ -382,7 +368,7 @@ class LatencyFold:
         )
 
     def _operators(
-        self, record: KeptWindow, averages: Figures, metrics: Mapping[int, Mapping[str, object]]
+        self, record: KeptWindow, averages: Figures, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
         columns = zip(
@@ -394,22 +380,24 @@ class LatencyFold:
         )
         rows: list[OperatorLatencyAnswer] = []
         for node, (latency, compute, wait, transfer, cpu), average, estimated in columns:
-            p50, p99 = self._spreads.quantiles(_key(record.topology, node.id), _QUANTILES)
-            times: OperatorTimesAnswer = {
-                "operator": node.title,
-                "id": node.id,
-                "name": node.name,
-                "latencyMs": _ms(latency),
-                "computeMs": _ms(compute),
-                "cpuMs": _ms(cpu),
-                "waitMs": _ms(wait),
-                "transferMs": _ms(transfer),
-                "averageMs": _ms(average),
-                "p50Ms": _ms(p50),
-                "p99Ms": _ms(p99),
-            }
-            of_node = metrics.get(node.id, _ABSENT)
-            rows.append(cast("OperatorLatencyAnswer", {**times, **of_node, "estimated": bool(estimated)}))
+            p50, p99 = self._physical.quantiles(_key(record.topology, node.id), _QUANTILES)
+            rows.append(
+                {
+                    "operator": node.title,
+                    "id": node.id,
+                    "name": node.name,
+                    "latencyMs": _ms(latency),
+                    "computeMs": _ms(compute),
+                    "cpuMs": _ms(cpu),
+                    "waitMs": _ms(wait),
+                    "transferMs": _ms(transfer),
+                    "averageMs": _ms(average),
+                    "p50Ms": _ms(p50),
+                    "p99Ms": _ms(p99),
+                    "windowsBehind": behind.get(node.id, 0),
+                    "estimated": bool(estimated),
+                }
+            )
         return rows
 
     def _logical_operators(self, record: KeptWindow, averages: Figures) -> list[LogicalLatencyAnswer]:
@@ -464,14 +452,15 @@ def _nothing_yet() -> CriticalPathAnswer:
 
 def _summary(record: KeptWindow) -> WindowSummaryAnswer:
     """A window in short."""
+    times = record.times
     return {
-        "windowId": record.window_id,
-        "planVersion": record.plan_version,
-        "attempts": record.attempts,
-        "triggeredAt": record.triggered,
-        "committedAt": record.committed,
-        "latencyMs": as_ms(record.latency_seconds),
-        "lateMs": as_ms(record.late_seconds),
+        "windowId": times.window_id,
+        "planVersion": times.plan_version,
+        "attempts": times.attempts,
+        "triggeredAt": times.triggered,
+        "committedAt": times.committed,
+        "latencyMs": as_ms(times.latency_seconds),
+        "lateMs": as_ms(times.late_seconds),
         "criticalPathMs": as_ms(record.path_seconds),
         "path": record.path_titles,
         "tuplesIn": record.tuples[0],

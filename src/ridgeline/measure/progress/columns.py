@@ -88,10 +88,10 @@ class Histories(NamedTuple):
 
 
 class Reports:
-    """The reports of operators in one window, as arrays. Only those that are new are read.
+    """The last reports of operators in one window, as arrays.
 
-    `states`: numbers of `names`, -1 without a report. `shown`: tuples of active elements, over all ports.
-    `work`: rows consumed, remaining and consumed before the window, NaN where nothing is reported.
+    `states`: numbers of `names`, -1 without a report. `work`: rows consumed, remaining and consumed before
+    the window, NaN where nothing is reported.
 
     By output port:
     - `present`: in the report
@@ -100,87 +100,45 @@ class Reports:
     - `promised`: some are reported, be it NaN
 
     By input port: tuples `read` and `queued`, NaN where nothing is reported.
+
+    `running`: by operator; those that the plan does not have are left out.
     """
 
-    def __init__(self, shape: ProgressShape) -> None:
-        self.names = ["waiting", "running", "done", "unknown"]
-        self._shape = shape
-        self._clear()
-
-    def _clear(self) -> None:
-        """An attempt begins: nothing is reported yet."""
-        shape, size = self._shape, len(self._shape.inputs)
-        self._known: Mapping[int, RunningOperator] = {}
-        self.states = np.full(size, _ABSENT, np.int16)
-        self.amounts = np.zeros((4, size))
-        """Rows: seconds, of these in `end_window`, consumed, active."""
-        self.work = np.full((3, size), np.nan)
-        self.foresees = np.zeros(size, np.bool_)
-        """It reports what is expected at any port."""
-        self.read = np.zeros(len(shape.readers))
-        self.queued = np.full(len(shape.readers), np.nan)
-        self._make_room()
-
-    def _make_room(self) -> None:
-        size = len(self._shape.owners)
-        self.present = np.zeros(size, np.bool_)
-        self.before, self.now = np.zeros(size), np.zeros(size)
-        self.expected, self.oldest = np.full(size, np.nan), np.full(size, np.nan)
-        self.promised = np.zeros(size, np.bool_)
-
-    def update(self, running: Mapping[int, RunningOperator]) -> None:
-        """Take the last reports in, by operator. Those that are there already are not read again."""
-        if self._known.keys() - running.keys():
-            self._clear()
-        known, places = self._known, self._shape.topology.places
-        fresh = [report for one, report in running.items() if known.get(one) is not report and one in places]
-        self._known = dict(running)
-        if fresh:
-            self._read(fresh, [places[report.id] for report in fresh])
-        elif len(self.present) < len(self._shape.owners):
-            self._grow()
-
-    def _grow(self) -> None:
-        """Make room for output ports that are new, and keep what is known of the others."""
-        kept = self.present, self.before, self.now, self.expected, self.oldest, self.promised
-        self._make_room()
-        made = self.present, self.before, self.now, self.expected, self.oldest, self.promised
-        for old, new in zip(kept, made, strict=True):
-            new[: len(old)] = old
-
-    def _read(self, fresh: list[RunningOperator], places: list[int]) -> None:
-        """Replace what is known of the operators that report."""
-        shape, inputs = self._shape, self._shape.inputs
+    def __init__(self, shape: ProgressShape, running: Mapping[int, RunningOperator]) -> None:
+        self._shape, inputs = shape, shape.inputs
+        places = {one: place for one, place in shape.topology.places.items() if one in running}
+        reports, rows = [running[one] for one in places], list(places.values())
         produced = [
-            (shape.port(report.id, port), count)
-            for report in fresh
-            for port, count in report.produced.items()
+            (shape.port(one.id, port), count) for one in reports for port, count in one.produced.items()
         ]
         active = [
-            (shape.port(report.id, port), count)
-            for report in fresh
-            for port, count in report.active_produced.items()
+            (shape.port(one.id, port), count)
+            for one in reports
+            for port, count in one.active_produced.items()
         ]
-        self._grow()
-        touched = np.zeros(len(inputs), np.bool_)
-        touched[places] = True
-        own = touched[np.array(shape.owners, np.intp)]
-        self.present[own], self.promised[own] = False, False
-        self.before[own], self.now[own], self.expected[own], self.oldest[own] = 0.0, 0.0, np.nan, np.nan
-        own = touched[shape.operator_of]
-        self.read[own], self.queued[own] = 0.0, np.nan
+        names = {name: code for code, name in enumerate(("waiting", "running", "done", "unknown"))}
+        size, ports = len(inputs), len(shape.owners)
+        self.states = np.full(size, _ABSENT, np.int16)
+        self.states[rows] = [names.setdefault(report.state, len(names)) for report in reports]
+        self.names = list(names)
+        self.amounts = np.zeros((4, size))
+        """Rows: seconds, of these in `end_window`, consumed, active."""
+        self.amounts[:, rows] = np.array([_amounts(report) for report in reports]).T
+        self.amounts[1, inputs] = 0.0
+        self.work = np.full((3, size), np.nan)
+        self.work[:, rows] = np.array([_work(report) for report in reports]).T
+        self.foresees = np.zeros(size, np.bool_)
+        """It reports what is expected at any port."""
+        self.foresees[rows] = [bool(report.active_remaining) for report in reports]
+        self.present, self.promised = np.zeros(ports, np.bool_), np.zeros(ports, np.bool_)
+        self.before, self.now = np.zeros(ports), np.zeros(ports)
+        self.expected, self.oldest = np.full(ports, np.nan), np.full(ports, np.nan)
+        self.read, self.queued = np.zeros(len(shape.readers)), np.full(len(shape.readers), np.nan)
         for values, found in ((self.before, produced), (self.now, active)):
             for port, count in found:
                 values[port] = number(count)
                 self.present[port] = True
-        names = {name: code for code, name in enumerate(self.names)}
-        self.states[places] = [names.setdefault(report.state, len(names)) for report in fresh]
-        self.names = list(names)
-        self.amounts[:, places] = np.array([_amounts(report) for report in fresh]).T
-        self.amounts[1, inputs] = 0.0
-        self.work[:, places] = np.array([_work(report) for report in fresh]).T
-        self.foresees[places] = [bool(report.active_remaining) for report in fresh]
-        for report in fresh:
+        for report in reports:
             self._read_ports(report)
 
     def _read_ports(self, report: RunningOperator) -> None:

@@ -8,7 +8,7 @@ STRAM's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ridgeline.api.errors import did_you_mean
@@ -115,13 +115,12 @@ class ProgressFold:
     # Events -------------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
-        """The plan is made or has changed. Averages of operators stay until `forget`, backlogs go by name."""
+        """The plan is made or has changed. Backlogs go by name."""
         self._asked = None
         self._settling.begin()
         self._topology = topology
         self._shape = ProgressShape(topology)
         inputs = [node for node in topology.operators if node.kind == "input"]
-        self._averages.planned({node.id for node in inputs})
         known = {**self._former, **self._sources}
         self._sources = {}
         for name in dict.fromkeys(node.name for node in inputs):
@@ -140,13 +139,8 @@ class ProgressFold:
         self._stuck_outputs = {name: why for name, why in self._stuck_outputs.items() if name in there}
         self.windows.clear()
 
-    def inherit(self, operator_id: int, before: int) -> None:
-        """Averages of an operator are not those of another one, even of the same name."""
-
-    def forget(self, operators: Collection[int]) -> None:
-        """Drop all that is known of operators, and sources of plans before."""
-        self._asked = None
-        self._averages.forget(operators)
+    def settle(self) -> None:
+        """The plan has a window: drop the sources of plans before."""
         self._former = {}
 
     def window_planned(self, event: WindowPlanned) -> None:
@@ -456,23 +450,21 @@ class ProgressFold:
         """
         window, shape = window or self.windows.oldest, self._shape
         if window is None:
-            return progress_columns(shape, Reports(shape), None, shape.even, {}, ())
+            return progress_columns(shape, Reports(shape, {}), None, shape.even, {}, ())
         if window.figures is not None and not window.running:
             return window.figures
         asked = self._asked
         if asked is not None and asked[0] == now and asked[1] is window:
             return asked[2]
-        if window.reports is None:
-            window.reports = Reports(shape)
-        window.reports.update(window.operators)
+        reports = Reports(shape, window.operators)
         history, shares = self._averages.columns(shape)  # after the reports, which may name new ports
         if window.running:
             ages = self._ages(now, window)
-            figures = progress_columns(shape, window.reports, history, shares, ages, window.finished)
+            figures = progress_columns(shape, reports, history, shares, ages, window.finished)
             self._asked = now, window, figures
             return figures
         over = set(self._topology.containers)
-        window.figures = progress_columns(shape, window.reports, None, shares, {}, over)
+        window.figures = progress_columns(shape, reports, None, shares, {}, over)
         return window.figures
 
     def _ages(self, now: float, window: WindowInFlight) -> dict[int, float]:

@@ -19,7 +19,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
-from ridgeline.measure.progress.columns import ProgressColumns, Reports
+from ridgeline.measure.progress.columns import ProgressColumns
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate
 from ridgeline.measure.progress.verdict import KEEPS_UP_WINDOWS, LEAVES_WINDOWS, Verdict
 
@@ -36,8 +36,8 @@ class WindowInFlight:
     soon as the one before, which was late, had ended. `first_heartbeat_at`, `last_heartbeat_at`: of this
     attempt. `reported`: operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of
     the last ones, by container. `processes`: the container that each process works for. `finished`:
-    containers that have ended their part. `reports`, `figures`: what was reported as arrays, and the progress
-    once it is committed and does not change any more. `at_last`: the reports of operators from then on.
+    containers that have ended their part. `figures`: the progress once it is committed and does not
+    change any more. `at_last`: the reports of operators from then on.
     """
 
     id: int
@@ -54,7 +54,6 @@ class WindowInFlight:
     heartbeats: dict[int, float] = field(default_factory=dict)
     processes: dict[tuple[str, int], int] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
-    reports: Reports | None = None
     figures: ProgressColumns | None = None
     at_last: dict[int, RunningOperator] | None = None
 
@@ -82,7 +81,7 @@ class WindowInFlight:
     def clear(self) -> None:
         """A new attempt begins, or a new plan: reports of the one before do not count."""
         self.ended, self.first_heartbeat_at, self.last_heartbeat_at = (), None, -math.inf
-        self.reports = self.figures = self.at_last = None
+        self.figures = self.at_last = None
         for reports in (self.reported, self.heartbeats, self.processes, self.finished):
             reports.clear()
 

@@ -68,8 +68,6 @@ class OperatorMetric:
     - `metric`: the metric of `/metrics` and the page of metrics, whose value is the answer's
     - `graph`: a line of that metric in the dashboard
     - `column`: a column of `ridgeline operators`
-    - `latency_column`: a column of `ridgeline latency`, with a field of `/latency` and an Arrow column; its
-      `read` must not need latencies or tuples
     """
 
     name: str
@@ -81,7 +79,6 @@ class OperatorMetric:
     metric: Metric | None = None
     graph: Graph | None = None
     column: TerminalColumn | None = None
-    latency_column: TerminalColumn | None = None
 
     @property
     def value(self) -> Callable[[OperatorMoment], Any]:

@@ -12,6 +12,7 @@ from ridgeline.measure.moment import OperatorMoment
 from ridgeline.measure.registry.operator_metric import Form, Graph, OperatorMetric, TerminalColumn
 
 _PORT = (*OPERATOR, "port")
+_of_operator = partial(Metric, labels=OPERATOR)
 
 
 def _of_latency(field: str, seen: OperatorMoment) -> object:
@@ -20,43 +21,38 @@ def _of_latency(field: str, seen: OperatorMoment) -> object:
 
 
 _TIMES_AND_RECORDS = (
-    Metric(
+    _of_operator(
         "operator_window_latency_seconds",
         "How much later a window's end leaves an operator than the slowest of those that it reads from; "
         "of inputs, their compute.",
         "A long tail is a straggler or skew: compare the partitions.",
-        labels=OPERATOR,
         aliases=("Apex `latencyMA`",),
         bounds=LATENCY_BOUNDS_SECONDS,
     ),
-    Metric(
+    _of_operator(
         "operator_compute_seconds_total",
         "Time in an operator's own callbacks, that of a running window included as far as heartbeats "
         "report it. Of expression steps in one query, an estimated share of its time.",
         "A rate near 1 is an operator that is always busy: partition it.",
-        labels=OPERATOR,
         aliases=("Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
     ),
-    Metric(
+    _of_operator(
         "operator_cpu_seconds_total",
         "Processor time of an operator's thread in its own callbacks, of windows that are committed. Of "
         "expression steps in one query, an estimated share.",
         "Far below the compute time, it waits for something outside, or others have the processor.",
-        labels=OPERATOR,
         aliases=("Apex `cpuPercentageMA`",),
     ),
-    Metric(
+    _of_operator(
         "operator_wait_seconds_total",
         "Time in which an operator waited: for the stage before, a slot, or siblings in its container.",
         "Much of it: more slots, or fewer operators a container.",
-        labels=OPERATOR,
         aliases=("Flink `idleTimeMsPerSecond`", "Kafka Streams `blocked-time-ns-total`"),
     ),
-    Metric(
+    _of_operator(
         "operator_transfer_seconds_total",
         "Time in which an operator's tuples or state moved: launch, shuffle, encode and decode, restore.",
         "Much of it: fuse the operator with those that it reads from, or send fewer columns.",
-        labels=OPERATOR,
     ),
     Metric(
         "operator_records_in_total",
@@ -154,11 +150,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Failures of it that made a window start again.",
         read=lambda seen: seen.status.counts["failureCount"],
-        metric=Metric(
+        metric=_of_operator(
             "operator_failures_total",
             "How often an operator's failure made a window start again.",
             "Look for its exception in the driver's log.",
-            labels=OPERATOR,
             aliases=("Apex `failureCount`",),
         ),
         graph=Graph("Failures and dropped windows", "{} failures"),
@@ -169,11 +164,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Tuples that it emitted at error ports or left out, since the start.",
         count=lambda window: window.errors,
-        metric=Metric(
+        metric=_of_operator(
             "operator_records_rejected_total",
             "Tuples that an operator emitted on its error ports, connected or not.",
             "Alert on any rate; with `error_tuples_kept` some of them are shown.",
-            labels=OPERATOR,
             aliases=("Kafka Streams `dropped-records-total`",),
         ),
         graph=Graph("Rejected records"),
@@ -196,11 +190,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Windows that it lost, with `AT_MOST_ONCE`.",
         count=lambda window: bool(window.dropped),
-        metric=Metric(
+        metric=_of_operator(
             "operator_windows_dropped_total",
             "Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
             "Alert on any rate; the reason is in the driver's log.",
-            labels=OPERATOR,
         ),
         graph=Graph("Failures and dropped windows", "{} dropped"),
     ),
@@ -209,14 +202,12 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Windows that are over by the schedule and that it has not completed.",
         read=lambda seen: seen.moment.behind.get(seen.status.node.id, 0),
-        metric=Metric(
+        metric=_of_operator(
             "operator_windows_behind",
             "How many windows an operator is behind the newest one that it could work on.",
             "If it grows, its container hangs: ask for its stack.",
-            labels=OPERATOR,
         ),
         graph=Graph("Windows behind"),
-        latency_column=TerminalColumn("behind", Form.COUNT, unless_zero=True),
     ),
     OperatorMetric(
         name="lastHeartbeat",
@@ -229,11 +220,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Bytes of state that its last window changed.",
         last=lambda window: window.state_bytes,
-        metric=Metric(
+        metric=_of_operator(
             "operator_state_bytes",
             "Size of an operator's state in the last checkpoint.",
             "If it grows without end, keys are never forgotten.",
-            labels=OPERATOR,
             aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
         ),
         graph=Graph("State"),
@@ -243,11 +233,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float | None,
         help="When its state was last written, by STRAM's clock in seconds since 1970; null before that.",
         read=lambda seen: seen.status.last_state_written,
-        metric=Metric(
+        metric=_of_operator(
             "operator_state_written_timestamp_seconds",
             "When an operator's state was last written, in seconds since 1970.",
             "It stands still while the state does not change.",
-            labels=OPERATOR,
             aliases=("Apex `checkpointStartTime`",),
         ),
         graph=Graph("State written"),
@@ -258,12 +247,11 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float | None,
         help="How long that took, with the file that its container's operators share.",
         read=lambda seen: seen.status.last_state_seconds,
-        metric=Metric(
+        metric=_of_operator(
             "operator_state_write_seconds",
             "How long an operator's state took when it was last written.",
             "If it grows, the disk of the checkpoint is slow, or a window changes much: see "
             "`operator_state_bytes`.",
-            labels=OPERATOR,
             aliases=("Apex `checkpointTimeMA`",),
         ),
         graph=Graph("Time to write state"),
@@ -274,11 +262,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Bytes of tuples that it keeps in memory for sliding application windows.",
         last=lambda window: window.held_bytes,
-        metric=Metric(
+        metric=_of_operator(
             "operator_held_bytes",
             "What a slider keeps.",
             "Aggregate before it.",
-            labels=OPERATOR,
         ),
         graph=Graph("State", "slides of {}"),
         column=TerminalColumn("held", Form.SIZE, unless_zero=True),
@@ -288,11 +275,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=float | None,
         help="Tuples that waited when its turn came, averaged.",
         read=lambda seen: seen.status.queue,
-        metric=Metric(
+        metric=_of_operator(
             "operator_queue_records",
             "Tuples that waited for an operator when its turn came, averaged over the last windows.",
             "It grows with the input; compare it among partitions.",
-            labels=OPERATOR,
             aliases=("Apex `queueSizeMA`",),
         ),
         graph=Graph("Queue"),
@@ -302,8 +288,6 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
 
 COUNTED = {row.name: row.count for row in OPERATOR_METRICS if row.count is not None}
 """How much each window adds to the rows that are sums since the start."""
-LATENCY_METRICS = tuple(row for row in OPERATOR_METRICS if row.latency_column is not None)
-"""The rows that are in the answer about latencies too, and in its Arrow table."""
 OPERATORS = (
     *_TIMES_AND_RECORDS,
     *(row.metric for row in OPERATOR_METRICS if row.metric is not None),

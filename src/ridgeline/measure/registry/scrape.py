@@ -14,7 +14,7 @@ from ridgeline.measure.answers.operators import MetricAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.events import ProcessUsage
-from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
+from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.measure.topology import MetricNode, OperatorNode

@@ -65,12 +65,12 @@ def _refused(scrape: Scrape) -> Labelled:
 
 
 _SOURCE = ("operator",)
+_of_source = partial(ScrapedMetric, labels=_SOURCE)
 SOURCES = (
-    ScrapedMetric(
+    _of_source(
         "source_backlog_records",
         "Records that a source has not given to the application yet. Absent where unknown.",
         "If it grows, the application is too slow for this source.",
-        labels=_SOURCE,
         aliases=(
             "Flink `pendingRecords`",
             "Spark `avgOffsetsBehindLatest`",
@@ -78,35 +78,31 @@ SOURCES = (
         ),
         read=lambda scrape: [((row["operator"],), row["backlogRecords"]) for row in _sources(scrape)],
     ),
-    ScrapedMetric(
+    _of_source(
         "source_backlog_bytes",
         "Bytes that a source has not given to the application yet. Absent where unknown.",
         "As `source_backlog_records`.",
-        labels=_SOURCE,
         aliases=("Databricks `STREAMING_BACKLOG_BYTES`",),
         read=lambda scrape: [((row["operator"],), row["backlogBytes"]) for row in _sources(scrape)],
     ),
-    ScrapedMetric(
+    _of_source(
         "source_backlog_seconds",
         "How long a source's backlog takes at the current drain rate, were nothing to arrive.",
         "Alert on it: it is how late results are.",
-        labels=_SOURCE,
         aliases=("Dataflow `backlog_seconds`", "Databricks `STREAMING_BACKLOG_SECONDS`"),
         read=lambda scrape: [((row["operator"],), row["backlogSeconds"]) for row in _sources(scrape)],
     ),
-    ScrapedMetric(
+    _of_source(
         "source_oldest_seconds",
         "Age of the oldest record of a source that waits, there or in windows under way. Absent if unknown.",
         "Alert on it: results are at least so old.",
-        labels=_SOURCE,
         read=lambda scrape: [((row["operator"],), row["oldest"]["value"]) for row in _sources(scrape)],
     ),
-    ScrapedMetric(
+    _of_source(
         "source_catch_up_seconds",
         "Time until a source's backlog is worked off: backlog / (drain - arrival). Absent while it does "
         "not fall.",
         "Absent with a backlog: it never catches up; add partitions or cores.",
-        labels=_SOURCE,
         read=_catch_up,
     ),
     ScrapedMetric(
@@ -119,34 +115,30 @@ SOURCES = (
     ),
 )
 
-_QUEUE = ("operator", "stream")
+_of_queue = partial(ScrapedMetric, labels=("operator", "stream"))
 QUEUES = (
-    ScrapedMetric(
+    _of_queue(
         "queue_backlog_records",
         "Tuples in the durable queue of a decoupled stream that its reader has not committed.",
         "If it grows, the reader's region is too slow, or does not run.",
-        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), row["backlogRecords"]) for row in _queues(scrape)],
     ),
-    ScrapedMetric(
+    _of_queue(
         "queue_backlog_bytes",
         "Bytes of these tuples on the disk.",
         "As `queue_backlog_records`.",
-        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), row["backlogBytes"]) for row in _queues(scrape)],
     ),
-    ScrapedMetric(
+    _of_queue(
         "queue_backlog_seconds",
         "Age of the oldest of these tuples, since its window was committed.",
         "Alert on it below the queue's `keep`: there the writer's region is held back.",
-        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), row["backlogSeconds"]) for row in _queues(scrape)],
     ),
-    ScrapedMetric(
+    _of_queue(
         "queue_full",
         "1 while the writer's region begins no window, since this reader has not read the full queue.",
         "Start the reader's region, or make it faster; more `keep` gives it time.",
-        labels=_QUEUE,
         read=lambda scrape: [(_ends(row), float(row["full"])) for row in _queues(scrape)],
     ),
 )
@@ -292,46 +284,42 @@ RECORDS = (
     ),
 )
 
+_of_operator = partial(ScrapedMetric, labels=OPERATOR)
 WATERMARKS = (
-    ScrapedMetric(
+    _of_operator(
         "watermark_timestamp_seconds",
         "The watermark of an operator: no older record is to come. Absent before the first record and at the "
         "end.",
         "If it stands still, `ridgeline record-age --watermarks` names the input that holds it back.",
-        labels=OPERATOR,
         aliases=("Flink `currentInputWatermark`",),
         read=lambda scrape: [(labels, mark["watermark"]) for labels, mark in _marks(scrape)],
     ),
-    ScrapedMetric(
+    _of_operator(
         "watermark_lag_seconds",
         "How far the watermark of an operator is behind the clock.",
         "It is how late results of event time are. If it grows without end, an input is silent: give it "
         "`idle_after`.",
-        labels=OPERATOR,
         aliases=("Dataflow `data_watermark_age`",),
         read=lambda scrape: [(labels, mark["lagSeconds"]) for labels, mark in _marks(scrape)],
     ),
-    ScrapedMetric(
+    _of_operator(
         "watermark_idle",
         "1 of an operator whose inputs, or that itself as an input, had no record for `idle_after`.",
         "It holds no watermark up; its next records may be late.",
-        labels=OPERATOR,
         read=lambda scrape: [(labels, float(mark["state"] == "idle")) for labels, mark in _marks(scrape)],
     ),
-    ScrapedMetric(
+    _of_operator(
         "records_late_total",
         "Records that came too late for their windows.",
         "If it rises, give the input a greater `lateness`, or the operator one of its own.",
-        labels=OPERATOR,
         aliases=("Flink `numLateRecordsDropped`", "Spark `numRowsDroppedByWatermark`"),
         read=partial(_counted, field="lateRecords"),
     ),
-    ScrapedMetric(
+    _of_operator(
         "records_ahead_total",
         "Records of an input that are ahead of the clock by more than `time_ahead_limit`: they move no "
         "watermark.",
         "Look for wrong clocks or units where these records are made.",
-        labels=OPERATOR,
         read=partial(_counted, field="recordsAhead"),
     ),
 )

@@ -25,7 +25,6 @@ from ridgeline.measure.answers.operators import (
     MetricsAnswer,
     OperatorAnswer,
     RecordAgesAnswer,
-    ThroughputAnswer,
 )
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
@@ -380,12 +379,6 @@ def _windows(call: Call) -> WindowsAnswer:
 def _window(call: Call) -> WindowAnswer:
     """A window with its operators and what it waited for."""
     return found(answers_of(call).window, call["id"])
-
-
-@FIGURES.question("/throughput")
-def _throughput(call: Call) -> ThroughputAnswer:
-    """Tuples of every operator and port, in sum and per second."""
-    return call.watch.throughput()
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -10,10 +10,9 @@ import pytest
 
 from ridgeline.measure.events import LineTime
 from ridgeline.measure.latency.line_times import LineTimes
-from ridgeline.measure.latency.totals import LatencyTotals
+from ridgeline.measure.latency.since_start import LatencyTotals, Spreads, WindowTotals
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS
 from ridgeline.measure.topology import OperatorNode, Topology
-from support.measure.partitioned import chain
 
 NAN = float("nan")
 
@@ -24,11 +23,11 @@ def figures(*columns):
 
 
 def test_sums_and_counts_by_operator():
-    totals, topology = LatencyTotals(), chain("a", "b")
-    totals.add(topology, figures((0.001, 0.001, 0.0, 0.0), (0.3, 0.1, 0.15, 0.05)))
-    totals.add(topology, figures((0.002, 0.002, 0.0, 0.0), (700.0, 600.0, 60.0, 40.0)))
-    (first, a), (second, b) = totals.rows()
-    assert (first.title, second.title) == ("a", "b")
+    totals = LatencyTotals()
+    totals.planned("ab")
+    totals.add(figures((0.001, 0.001, 0.0, 0.0), (0.3, 0.1, 0.15, 0.05)))
+    totals.add(figures((0.002, 0.002, 0.0, 0.0), (700.0, 600.0, 60.0, 40.0)))
+    a, b = totals.totals()
     assert (a.latency, a.compute, a.wait, a.transfer) == pytest.approx((0.003, 0.003, 0.0, 0.0))
     assert a.counts[:3] == (1, 2, 2)  # a bound is inclusive: 0.001 is up to 0.001
     assert (b.latency, b.compute, b.wait, b.transfer) == pytest.approx((700.3, 600.1, 60.15, 40.05))
@@ -40,25 +39,56 @@ def test_sums_and_counts_by_operator():
 
 def test_who_did_not_report_is_not_counted():
     totals = LatencyTotals()
-    totals.add(chain("a", "b"), figures((0.1, 0.1, 0.0, 0.0), (NAN, NAN, NAN, NAN)))
-    (_, a), (_, b) = totals.rows()
+    totals.planned("ab")
+    totals.add(figures((0.1, 0.1, 0.0, 0.0), (NAN, NAN, NAN, NAN)))
+    a, b = totals.totals()
     assert (a.counts[-1], b.counts[-1], b.latency) == (1, 0, 0.0)
 
 
-def test_a_new_plan_keeps_those_that_it_still_has():
+def test_a_new_plan_keeps_those_that_it_still_has_and_a_plan_that_is_tried_loses_none():
     totals = LatencyTotals()
-    totals.add(chain("a", "b"), figures((0.1, 0.1, 0.0, 0.0), (0.2, 0.2, 0.0, 0.0)))
-    totals.add(chain("a", "c"), figures((0.1, 0.1, 0.0, 0.0), (0.4, 0.4, 0.0, 0.0)))
-    (_, a), (other, c) = totals.rows()
+    totals.planned("ab")
+    totals.add(figures((0.1, 0.1, 0.0, 0.0), (0.2, 0.2, 0.0, 0.0)))
+    totals.planned("acd")
+    totals.planned("ca")
+    totals.add(figures((0.4, 0.4, 0.0, 0.0), (0.1, 0.1, 0.0, 0.0)))
+    c, a = totals.totals()
     assert (a.counts[-1], a.compute) == (2, pytest.approx(0.2))
-    assert (other.title, c.counts[-1], c.compute) == ("c", 1, pytest.approx(0.4))
+    assert (c.counts[-1], c.compute) == (1, pytest.approx(0.4))
+    totals.planned("b")
+    assert totals.totals()[0].compute == pytest.approx(0.2)
+
+
+def test_a_thousand_keys_that_are_gone_are_kept():
+    spreads = Spreads()
+    spreads.planned(range(1_010))
+    spreads.add(np.ones(1_010))
+    spreads.planned("a")
+    spreads.add(np.ones(1))
+    spreads.planned([9, 10])
+    assert [spreads.quantiles(one, (0.5,)) for one in (9, 10)] == [(None,), (pytest.approx(1, rel=0.0079),)]
+
+
+@pytest.mark.parametrize("windows", [1, 256, 775])
+def test_percentiles_are_of_all_windows_in_which_an_operator_reported(windows):
+    latencies = np.random.default_rng(1).lognormal(-3, 3, (windows, 3))
+    latencies[::5, 1] = np.nan
+    spreads = Spreads()
+    spreads.planned("abc")
+    for row in latencies:
+        spreads.add(row)
+    for name, column in zip("abc", latencies.T, strict=True):
+        values = np.sort(column[~np.isnan(column)])
+        expected = [values[max(0, -(-len(values) * one // 100) - 1)] for one in (50, 99, 100) if len(values)]
+        found = spreads.quantiles(name, (0.5, 0.99, 1.0))
+        assert found == (pytest.approx(expected, rel=0.0079, abs=1e-4) if expected else (None, None, None))
 
 
 def test_windows_and_their_blame():
-    totals = LatencyTotals()
-    totals.add_window(0.25, [(("compute", "a"), 0.2), (("commit", ""), 0.05)])
-    totals.add_window(0.5, [(("compute", "a"), 0.5)])
-    window = totals.window()
+    totals = WindowTotals()
+    totals.add(0.25, [(("compute", "a"), 0.2), (("commit", ""), 0.05)])
+    totals.add(0.5, [(("compute", "a"), 0.5)])
+    window = totals.total()
     assert window.latency == pytest.approx(0.75)
     assert window.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 1
     assert window.counts[-1] == 2
