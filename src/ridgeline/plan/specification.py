@@ -1,4 +1,4 @@
-"""A specification as an `Application`, with all of its faults, and the edits that lead to another one."""
+"""A specification as an `Application`, with all of its faults."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections.abc import Mapping
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
-from ridgeline.plan.change.kinds import find_edits
-from ridgeline.plan.change.plan_pair import PlanPair
 from ridgeline.plan.draft import with_origins
-from ridgeline.plan.edits import Edit
-from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
 from ridgeline.plan.spec.model import check_document, validate_document
 from ridgeline.plan.spec.reader import Reader
-from ridgeline.plan.validation import find_faults, validate
+from ridgeline.plan.validation import find_faults
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -78,26 +74,3 @@ def _further_faults(reader: Reader) -> list[Fault]:
         if (dot and operator is not None and not is_port) or fault.where in reader.specification.attributes:
             found.append(fault)
     return found
-
-
-_NO_VALUES: Mapping[str, object] = {}
-
-
-def edits_between(
-    old: LogicalPlan,
-    new: Application,
-    properties: Mapping[str, object] = _NO_VALUES,
-    attributes: Mapping[str, object] = _NO_VALUES,
-) -> tuple[Edit, ...]:
-    """The edits after which the application of a plan is planned like a new one; none if they are alike.
-
-    `properties` and `attributes` are for the new one, as of `validate`: what the run was started with. An
-    operator with another name is another operator: what was renamed is removed and added. Raises
-    ValidationError for faults of the new application, and for differences that no edit can make.
-    """
-    pair = PlanPair(old, validate(new, properties, attributes), new)
-    edits = tuple(find_edits(pair))
-    pair.check()
-    if pair.faults:
-        raise ValidationError(old.application, pair.faults)
-    return edits

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ridgeline.api.errors import Fault, ValidationError
-from ridgeline.plan.change.difference import PlanDifference, difference
+from ridgeline.plan.change.difference import LogicalPair, PlanDifference, difference
 from ridgeline.plan.change.editing import names_after
 from ridgeline.plan.change.state_moves import StatePlan, plan_states
 from ridgeline.plan.change.succession import succeed
@@ -64,9 +64,9 @@ def transition(old: Plan, planned: Plan, edits: Sequence[Edit]) -> Transition:
 
 def _check_application(old: LogicalPlan, new: LogicalPlan) -> None:
     """Refuse other values of what counts from the start of a run. Raises ValidationError."""
-    changed = [name for name in _FROM_THE_START if old.attributes[name] != new.attributes[name]]
-    if old.window_seconds != new.window_seconds:
-        changed.insert(0, WINDOW)
+    pair = LogicalPair(old, new)
+    others = {one.name for one in pair.values_of_application()}
+    changed = [name for name in (WINDOW, *_FROM_THE_START) if name in others]
     if new.speculates and not old.speculates:
         changed.append("speculation")
     faults = [
@@ -77,32 +77,15 @@ def _check_application(old: LogicalPlan, new: LogicalPlan) -> None:
         )
         for name in changed
     ]
-    faults += _faults_of_slots(old, new)
+    faults += [
+        Fault(
+            one.where,
+            "its slots got what they have when they started, so this would change nothing while it runs",
+            f"start the application anew with `--attribute {one.where}=...`",
+        )
+        for both in pair.both
+        for one in pair.values_of(*both)
+        if one.name in _OF_A_SLOT and one.kind != "property"
+    ]
     if faults:
         raise ValidationError(new.application, faults)
-
-
-def _faults_of_slots(old: LogicalPlan, new: LogicalPlan) -> list[Fault]:
-    """Faults for other values of what slots are given, at operators that were there before."""
-    before = {one.name: one for one in old.operators}
-    faults = []
-    for one in new.operators:
-        if (was := before.get(one.name)) is None:
-            continue
-        sides = [("", was.attributes, one.attributes)]
-        sides += [
-            (f"unifier.{port}.", was.unifier_attributes[port], given)
-            for port, given in one.unifier_attributes.items()
-            if port in was.unifier_attributes
-        ]
-        faults += [
-            Fault(
-                f"{one.name}.{where}{name}",
-                "its slots got what they have when they started, so this would change nothing while it runs",
-                f"start the application anew with `--attribute {one.name}.{where}{name}=...`",
-            )
-            for where, earlier, given in sides
-            for name in _OF_A_SLOT
-            if name in given and earlier.get(name) != given.get(name)
-        ]
-    return faults

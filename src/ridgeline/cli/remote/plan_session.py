@@ -13,8 +13,7 @@ from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.change_request import ChangeSender
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.change.edit_texts import edit_text
-from ridgeline.plan.change.kind import Verb
-from ridgeline.plan.change.kinds import VERBS
+from ridgeline.plan.change.verbs import VERBS, Verb
 from ridgeline.plan.edits import Edit, edit_to_json
 
 PROMPT = "logical-plan-change> "
@@ -115,8 +114,8 @@ class PlanSession:
                 if not self._queue:
                     self._say("the queue is empty")
             case _:
-                for verb in VERBS.values():
-                    self._say(f"{f'{verb.name} {verb.words}':72} {verb.help}")
+                for title, verb in VERBS.items():
+                    self._say(f"{f'{title} {verb.words}':72} {verb.help}")
                 for title, does in _OWN.items():
                     self._say(f"{title + ' ':72} {does}")
         return False

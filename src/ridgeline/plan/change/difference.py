@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -11,7 +12,9 @@ from ridgeline.api.support.masking import mask
 from ridgeline.plan.change.state_moves import StateMove
 from ridgeline.plan.change.succession import can_retain, changed_properties
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan
+from ridgeline.plan.graph import Kind
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, Section
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.same_values import altered_properties, same_value
 from ridgeline.plan.shown_properties import plain
 
@@ -105,17 +108,10 @@ class PlanDifference:
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON values."""
         moves = tuple(replace(move, before=None) for move in self.moves)
-        found = {name: _listed(value) for name, value in asdict(replace(self, moves=moves)).items()}
+        found: dict[str, Any] = json.loads(json.dumps(asdict(replace(self, moves=moves))))
         for move in found["moves"]:
             del move["before"]
         return found
-
-
-def _listed(value: Any) -> Any:
-    """A value with lists in the place of tuples."""
-    if isinstance(value, (list, tuple)):
-        return [_listed(one) for one in value]
-    return {key: _listed(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def _moved(move: StateMove) -> str:
@@ -131,6 +127,101 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."  # noqa: PLR2004  characters in a line
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A property or attribute that differs. `operator` "": of the application.
+
+    `port`: of which port, or of the unifiers of which. `follows`: it is inherited, before and after.
+    """
+
+    kind: Kind
+    operator: str
+    port: str
+    name: str
+    before: Any
+    after: Any
+    follows: bool = False
+
+    @property
+    def where(self) -> str:
+        """It as errors name it: `sum.limit`, `sum.port.input.partition_parallel`."""
+        side = f"{self.kind}.{self.port}" if self.port else ""
+        return ".".join(part for part in (self.operator, side, self.name) if part)
+
+    @property
+    def shown(self) -> Altered:
+        """It for people."""
+        before, after = (plain(mask(self.name, value)) for value in (self.before, self.after))
+        return Altered(self.where, before, after)
+
+
+class LogicalPair:
+    """Two logical plans, one after the other. `renamed`: new names of operators by old ones.
+
+    `before`, `after`: the operators by their names in the new plan. `both`: those that are in both, and
+    `replaced` those of these that are of another class. `removed`: old names of those that are gone;
+    `dropped` are, even if others have these names now.
+    """
+
+    def __init__(
+        self,
+        old: LogicalPlan,
+        new: LogicalPlan,
+        renamed: Mapping[str, str] = _NOTHING,
+        dropped: Collection[str] = (),
+    ) -> None:
+        self.old, self.new, self.renamed = old, new, renamed
+        stays = [one for one in old.operators if one.name not in dropped]
+        stays.sort(key=lambda one: one.name in renamed)  # new names win over others' old ones
+        self.before = {renamed.get(one.name, one.name): one for one in stays}
+        self.after = {one.name: one for one in new.operators}
+        self.both = [(self.before[name], one) for name, one in self.after.items() if name in self.before]
+        self.added = [name for name in self.after if name not in self.before]
+        self.removed = [one.name for one in old.operators if one.name in dropped]
+        self.removed += [one.name for name, one in self.before.items() if name not in self.after]
+        self.replaced = [
+            one.name for earlier, one in self.both if type(earlier.operator) is not type(one.operator)
+        ]
+
+    def values_of_application(self) -> Iterator[Changed]:
+        """The attributes of the application that differ, and its window."""
+        before, after = ({**plan.attributes, "window": plan.window_seconds} for plan in (self.old, self.new))
+        yield from _changed(("attribute", "", ""), (before, {}), (after, {}))
+
+    def values_of(self, old: LogicalOperator, new: LogicalOperator) -> Iterator[Changed]:
+        """The properties and attributes of an operator that differ; of a replaced one the attributes."""
+        if new.name not in self.replaced:
+            before, after = vars(old.operator), vars(new.operator)
+            for name in altered_properties(old.operator, new.operator):
+                yield Changed("property", new.name, "", name, before.get(name), after[name])
+        earlier = old.sections(self.old.attributes)
+        for (kind, port), section in new.sections(self.new.attributes).items():
+            if (kind, port) in earlier:
+                yield from _changed((kind, new.name, port), earlier[kind, port], section)
+
+    def streams(self) -> tuple[_Sinks, _Sinks]:
+        """The sinks of each stream, by its name and source, before and after; with new names."""
+
+        def end(ref: PortRef) -> str:
+            return f"{self.renamed.get(ref.operator, ref.operator)}.{ref.port}"
+
+        before = {(one.name, end(one.source)): [*map(end, one.sinks)] for one in self.old.streams}
+        return before, {(one.name, str(one.source)): [*map(str, one.sinks)] for one in self.new.streams}
+
+
+_Sinks = Mapping[tuple[str, str], list[str]]
+
+
+def _changed(of: tuple[Kind, str, str], before: Section, after: Section) -> Iterator[Changed]:
+    """The values that differ of two mappings, each with what these are where nothing is given."""
+    (old, inherited), (new, now) = before, after
+    for name, value in new.items():
+        if name in old and not same_value(old[name], value):
+            follows = name in now and same_value(now[name], value)
+            follows = follows and same_value(inherited.get(name), old[name])
+            yield Changed(*of, name, old[name], value, follows)
+
+
 def difference(
     old: Plan,
     new: Plan,
@@ -144,69 +235,59 @@ def difference(
     `renamed`: new names by old ones. `dropped`: old names of operators that are removed, even if others have
     these names in the new plan.
     """
-    stays = [one for one in _named(old.logical, renamed) if one.name not in dropped]
-    before = {renamed.get(one.name, one.name): one for one in stays}
-    after = {one.name: one for one in new.logical.operators}
-    gone = [one.name for one in old.logical.operators if one.name in dropped]
-    both = [(before[name], one) for name, one in after.items() if name in before]
-    replaced = [one.name for earlier, one in both if type(earlier.operator) is not type(one.operator)]
-    streams = _Streams(old.logical, new.logical, renamed)
+    pair = LogicalPair(old.logical, new.logical, renamed, dropped)
+    values = [*pair.values_of_application()]
+    values += [one for both in pair.both for one in pair.values_of(*both)]
+    attributes = [one.shown for one in values if one.kind != "property" and not _is_count(one)]
+    before, after = pair.streams()
+    same = [stream for stream in after if stream in before]
     sorted_by = _sorted_operators(old, new)
     return PlanDifference(
         versions=(old.version, new.version),
-        added=tuple(name for name in after if name not in before),
-        removed=(*gone, *(one.name for name, one in before.items() if name not in after)),
-        renamed={name: other for name, other in renamed.items() if other in after},
-        replaced=tuple(replaced),
+        added=tuple(pair.added),
+        removed=tuple(pair.removed),
+        renamed={name: other for name, other in renamed.items() if other in pair.after},
+        replaced=tuple(pair.replaced),
         repartitioned=tuple(
             Altered(one.name, len(earlier.divided), len(one.divided))
-            for earlier, one in both
+            for earlier, one in pair.both
             if len(earlier.divided) != len(one.divided)
         ),
-        properties=tuple(
-            altered
-            for earlier, one in both
-            if one.name not in replaced
-            for altered in _properties(earlier, one)
-        ),
-        attributes=tuple(_attributes(old.logical, new.logical, both)),
-        streams_added=streams.added,
-        streams_removed=streams.removed,
-        sinks_added=streams.sinks_added,
-        sinks_removed=streams.sinks_removed,
+        properties=tuple(one.shown for one in values if one.kind == "property"),
+        attributes=tuple(attributes),
+        streams_added=tuple(name for name, source in after if (name, source) not in before),
+        streams_removed=tuple(name for name, source in before if (name, source) not in after),
+        sinks_added=_only(same, after, before),
+        sinks_removed=_only(same, before, after),
         **sorted_by,
         **_containers(old, new, {*sorted_by["made_anew"], *sorted_by["set"]}),
         moves=tuple(moves),
-        aligned=aligned_every(old, new),
+        aligned=_aligned(old, new),
     )
 
 
-def aligned_every(old: Plan, new: Plan) -> int:
+def _is_count(changed: Changed) -> bool:
+    """True for the number of partitions, which is shown beside."""
+    return changed.kind == "attribute" and changed.name == "partitions"
+
+
+def _only(streams: Iterable[tuple[str, str]], one: _Sinks, other: _Sinks) -> tuple[str, ...]:
+    """The sinks of streams that are in one only."""
+    return tuple(f"{of[0]}: {sink}" for of in streams for sink in one[of] if sink not in other[of])
+
+
+def _aligned(old: Plan, new: Plan) -> int:
     """With which windows the new plan may begin: those whose ids are multiples of this.
 
     Before them the application windows of all operators that are touched are at their ends. So what they
     keep for the time of an application window is empty.
     """
-    before = {one.id: one for one in old.physical.operators}
-    after = {one.id: one for one in new.physical.operators}
-    touched = [
-        one for one in (*before.values(), *after.values()) if one.id not in before or one.id not in after
-    ]
-    for identity, one in after.items():
-        earlier = before.get(identity)
-        if earlier is not None and _count(earlier) != _count(one):
-            touched += [earlier, one]
-    return math.lcm(*map(_count, touched))
-
-
-def _count(one: Any) -> int:
-    count: int = one.attributes["application_window_count"]
-    return count
-
-
-def _named(logical: LogicalPlan, renamed: Mapping[str, str]) -> list[LogicalOperator]:
-    """The operators, those that are renamed last: so their new names win over others' old ones."""
-    return sorted(logical.operators, key=lambda one: one.name in renamed)
+    before, after = (
+        {one.id: one.attributes["application_window_count"] for one in plan.physical.operators}
+        for plan in (old, new)
+    )
+    touched = before.items() ^ after.items()
+    return math.lcm(*(count for _, count in touched))
 
 
 def _sorted_operators(old: Plan, new: Plan) -> dict[str, tuple[int, ...]]:
@@ -250,60 +331,3 @@ def _pictures(plan: Plan) -> dict[int, Hashable]:
         for box in set(ends):
             streams[box].append(picture)
     return {box.id: (box.operators, frozenset(streams[box.id])) for box in plan.execution.containers}
-
-
-def _properties(old: LogicalOperator, new: LogicalOperator) -> Iterator[Altered]:
-    """The properties of an operator that differ."""
-    for name in altered_properties(old.operator, new.operator):
-        values = [plain(mask(name, vars(one.operator).get(name))) for one in (old, new)]
-        yield Altered(f"{new.name}.{name}", *values)
-
-
-def _attributes(
-    old: LogicalPlan, new: LogicalPlan, both: Iterable[tuple[LogicalOperator, LogicalOperator]]
-) -> Iterator[Altered]:
-    """The attributes that differ: of the application, of operators, their ports and unifiers."""
-    yield from _altered("", old.attributes, new.attributes)
-    if old.window_seconds != new.window_seconds:
-        yield Altered("window", old.window_seconds, new.window_seconds)
-    for before, after in both:
-        name = after.name
-        own = {key: value for key, value in after.attributes.items() if key != "partitions"}
-        yield from _altered(name, before.attributes, own)
-        for port in after.ports:
-            yield from _altered(f"{name}.port.{port}", before.ports.get(port, {}), after.ports[port])
-        for port, unifier in after.unifier_attributes.items():
-            earlier = before.unifier_attributes.get(port, {})
-            yield from _altered(f"{name}.unifier.{port}", earlier, unifier)
-
-
-def _altered(owner: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Altered]:
-    for name, value in after.items():
-        if name in before and not same_value(before[name], value):
-            where = f"{owner}.{name}" if owner else name
-            yield Altered(where, plain(mask(name, before[name])), plain(mask(name, value)))
-
-
-class _Streams:
-    """The streams and sinks that are added and removed, with the operators called by their new names."""
-
-    def __init__(self, old: LogicalPlan, new: LogicalPlan, renamed: Mapping[str, str]) -> None:
-        def end(ref: Any) -> str:
-            return f"{renamed.get(ref.operator, ref.operator)}.{ref.port}"
-
-        before = {one.name: (end(one.source), [*map(end, one.sinks)]) for one in old.streams}
-        after = {one.name: (str(one.source), [*map(str, one.sinks)]) for one in new.streams}
-        same = [name for name in after if name in before and after[name][0] == before[name][0]]
-        self.added = tuple(name for name in after if name not in same)
-        self.removed = tuple(name for name in before if name not in same)
-        self.sinks_added = tuple(_only(same, after, before))
-        self.sinks_removed = tuple(_only(same, before, after))
-
-
-_Ends = Mapping[str, tuple[str, list[str]]]
-
-
-def _only(streams: Iterable[str], one: _Ends, other: _Ends) -> Iterator[str]:
-    """The sinks of streams that are in one only."""
-    for name in streams:
-        yield from (f"{name}: {sink}" for sink in one[name][1] if sink not in other[name][1])

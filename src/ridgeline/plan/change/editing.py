@@ -8,7 +8,7 @@ from typing import Any
 from ridgeline.api.application import Application
 from ridgeline.api.operator import Operator
 from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.change.kinds import kind_of, make_all
+from ridgeline.plan.change.kinds import make_all
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.edits import (
     AddOperator,
@@ -16,6 +16,9 @@ from ridgeline.plan.edits import (
     Given,
     RemoveOperator,
     RenameOperator,
+    Repartition,
+    SetAttribute,
+    SetProperty,
 )
 from ridgeline.plan.graph import Graph
 from ridgeline.plan.modules.expanding import expand
@@ -30,38 +33,39 @@ def of_modules(app: Application, given: Given) -> Given:
 
     Which modules there are is known once they are expanded, so that is done for these edits alone.
     """
-    wanted = [one for one in (*given.kept, *given.edits) if kind_of(one).of_module(one) is not None]
-    if not (app.modules and wanted):
+    if not app.modules or not any(map(_option, (*given.kept, *given.edits))):
         return given
-    found = expand(Faults(), app, given.properties)
-    names = found.graph.parts
-    before, kept = _divided(given.kept, names)
-    after, edits = _divided(given.edits, names)
-    return Given(
-        {**before[0], **given.properties, **after[0]},
-        {**before[1], **given.attributes, **after[1]},
-        edits,
-        kept,
-    )
+    modules = expand(Faults(), app, given.properties).graph.parts
+    before: dict[str, dict[str, object]] = {"property": {}, "attribute": {}}
+    after: dict[str, dict[str, object]] = {"property": {}, "attribute": {}}
+    kept = tuple(edit for edit in given.kept if not _taken(edit, modules, before))
+    edits = tuple(edit for edit in given.edits if not _taken(edit, modules, after))
+    properties = {**before["property"], **given.properties, **after["property"]}
+    attributes = {**before["attribute"], **given.attributes, **after["attribute"]}
+    return Given(properties, attributes, edits, kept)
 
 
-_Options = tuple[dict[str, object], dict[str, object]]
+def _taken(edit: Edit, modules: Collection[str], options: Mapping[str, dict[str, object]]) -> bool:
+    """Whether an edit is one of a module, which becomes an option."""
+    option = _option(edit)
+    if option is None or option[1] not in modules:
+        return False
+    kind, module, name, value = option
+    options[kind][f"{module}.{name}"] = value
+    return True
 
 
-def _divided(edits: Sequence[Edit], modules: Collection[str]) -> tuple[_Options, tuple[Edit, ...]]:
-    """Edits of modules' properties and attributes as options, and all other edits."""
-    properties: dict[str, object] = {}
-    attributes: dict[str, object] = {}
-    others: list[Edit] = []
-    for edit in edits:
-        option = kind_of(edit).of_module(edit)
-        if option is None or option.module not in modules:
-            others.append(edit)
-        else:
-            (properties if option.is_property else attributes)[f"{option.module}.{option.name}"] = (
-                option.value
-            )
-    return (properties, attributes), tuple(others)
+def _option(edit: Edit) -> tuple[str, str, str, object] | None:
+    """An edit as an option: kind, what it is of, name and value. None if no option says the same."""
+    match edit:
+        case SetProperty(owner, name, value):
+            return "property", owner, name, value
+        case SetAttribute(owner, name, value, port, unifier):
+            side = f"{'unifier' if unifier else 'port'}.{port}." if port else ""
+            return "attribute", owner, f"{side}{name}", value
+        case Repartition(owner, partitions, None):
+            return "attribute", owner, "partitions", partitions
+    return None
 
 
 def names_made(edits: Iterable[Edit]) -> set[str]:

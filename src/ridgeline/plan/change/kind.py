@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ridgeline.api.support.masking import mask, shown
 from ridgeline.plan.change.editor import Editor
@@ -14,15 +14,6 @@ E = TypeVar("E")
 IsSecret = Callable[[str, object], bool]
 """Whether a value given to `operator.property` is a secret, by the type of the property."""
 _LONGEST = 60
-
-
-class ModuleOption(NamedTuple):
-    """An edit of a module as the option that says the same: `-D module.name=value`, or `--attribute`."""
-
-    module: str
-    name: str
-    value: object
-    is_property: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +30,6 @@ class Word:
     dashed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """An edit as a line of `ridgeline change`.
-
-    `words`: what stands behind the name; a word in brackets may be left out. `edit` takes them as texts.
-    """
-
-    name: str
-    words: str
-    help: str
-    edit: Callable[..., Edit]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditKind(Generic[E]):
     """A kind of edit. Its JSON follows from the fields of its class (`ridgeline.plan.edits`).
@@ -61,24 +39,15 @@ class EditKind(Generic[E]):
         text: It in one line, after `masked`.
         make: Carries it out; what cannot be made is a fault of the editor's draft.
         masked: It without secrets, for people.
-        verbs: It in words, for sessions on the command line.
         command: A command of its own: a function of annotated parameters (`Word`), whose docstring is the
             help. Raises ChangeError for words that make no edit.
-        target: What it gives a value to, so that a later edit of the same makes it superfluous; None if it
-            does more.
-        keeps_all: All that was there stays, under the same names.
-        of_module: If it is about a module, as an option that says what is inside; None if there is none.
     """
 
     edit: type[E]
     text: Callable[[E], str]
     make: Callable[[Editor, E], None]
     masked: Callable[[E, IsSecret], E] = lambda edit, _: edit
-    verbs: tuple[Verb, ...] = ()
     command: Callable[..., Edit] | None = None
-    target: Callable[[E], object] = lambda _: None
-    keeps_all: bool = False
-    of_module: Callable[[E], ModuleOption | None] = lambda _: None
 
 
 def value_text(name: str, value: object) -> str:

@@ -5,36 +5,26 @@ Those of operators are here, too: add, remove, replace and rename one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
 from ridgeline.plan.change.kind import (
     EditKind,
-    Verb,
     class_text,
     masked_spec,
 )
-from ridgeline.plan.change.plan_pair import PlanPair
 from ridgeline.plan.change.streams import (
     ADD_SINK,
     ADD_STREAM,
     REMOVE_SINK,
     REMOVE_STREAM,
-    sinks_added,
-    sinks_removed,
-    streams_added,
-    streams_removed,
 )
 from ridgeline.plan.change.values import (
     REPARTITION,
     SET_ATTRIBUTE,
     SET_PROPERTY,
-    application_differences,
-    attribute_differences,
-    partition_differences,
-    property_differences,
 )
 from ridgeline.plan.edits import (
     AddOperator,
@@ -55,27 +45,11 @@ def _add(editor: Editor, edit: AddOperator) -> None:
         editor.graph = editor.graph.put(made)
 
 
-def _added(pair: PlanPair) -> Iterator[Edit]:
-    """The operators that are new."""
-    for name in pair.after:
-        if name not in pair.before and pair.is_outside(name, "added"):
-            yield AddOperator(name, pair.specs[name])
-
-
 ADD_OPERATOR = EditKind(
     edit=AddOperator,
     text=lambda edit: f"add the operator `{edit.name}`, {class_text(edit.spec)}",
     make=_add,
     masked=lambda edit, _: replace(edit, spec=masked_spec(edit.spec)),
-    verbs=(
-        Verb(
-            "create-operator",
-            "NAME CLASS",
-            "add an operator of a class, by its import path",
-            lambda name, kind: AddOperator(name, {"class": kind}),
-        ),
-    ),
-    keeps_all=True,
 )
 
 
@@ -87,28 +61,10 @@ def _remove(editor: Editor, edit: RemoveOperator) -> None:
         editor.forget([edit.name])
 
 
-def _removed(pair: PlanPair) -> Iterator[Edit]:
-    """The operators and modules that are gone."""
-    modules = {one.name for one in pair.old.modules} - {one.name for one in pair.new.modules}
-    whole = [name for name in sorted(modules) if module_of(name) not in modules]
-    yield from map(RemoveOperator, whole)
-    for name in pair.before:
-        if name not in pair.after and not any(name.startswith(f"{module}.") for module in whole):
-            yield RemoveOperator(name)
-
-
 REMOVE_OPERATOR = EditKind(
     edit=RemoveOperator,
     text=lambda edit: f"remove the operator `{edit.name}`",
     make=_remove,
-    verbs=(
-        Verb(
-            "remove-operator",
-            "NAME",
-            "remove an operator, its state, and the ends of streams at it",
-            RemoveOperator,
-        ),
-    ),
 )
 
 
@@ -138,26 +94,11 @@ def _replace(editor: Editor, edit: ReplaceOperator) -> None:
     editor.graph = editor.graph.put(new)
 
 
-def _replaced(pair: PlanPair) -> Iterator[Edit]:
-    """The operators that are of another class."""
-    for name in pair.after:
-        if name in pair.replaced and pair.is_outside(name, "replaced"):
-            yield ReplaceOperator(name, pair.specs[name])
-
-
 REPLACE_OPERATOR = EditKind(
     edit=ReplaceOperator,
     text=lambda edit: f"replace the operator `{edit.name}` by {class_text(edit.spec)}",
     make=_replace,
     masked=lambda edit, _: replace(edit, spec=masked_spec(edit.spec)),
-    verbs=(
-        Verb(
-            "replace-operator",
-            "NAME CLASS",
-            "put an operator of another class in the place of one",
-            lambda name, kind: ReplaceOperator(name, {"class": kind}),
-        ),
-    ),
 )
 
 
@@ -177,7 +118,6 @@ RENAME_OPERATOR = EditKind(
     edit=RenameOperator,
     text=lambda edit: f"rename the operator `{edit.name}` to `{edit.new}`",
     make=_rename,
-    verbs=(Verb("rename-operator", "NAME NEW", "give an operator another name", RenameOperator),),
 )
 """No difference has it: an operator of another name is another one there."""
 
@@ -195,8 +135,6 @@ KINDS: tuple[EditKind[Any], ...] = (
     SET_PROPERTY,
     SET_ATTRIBUTE,
 )
-"""In the order in which a session's `help` lists their verbs."""
-VERBS: Mapping[str, Verb] = {verb.name: verb for kind in KINDS for verb in kind.verbs}
 _KIND_OF = {kind.edit: kind for kind in KINDS}
 
 
@@ -209,22 +147,3 @@ def make_all(editor: Editor, edits: Iterable[Edit]) -> None:
     """Make edits, in order; those that cannot be made are faults of the editor's draft."""
     for edit in edits:
         kind_of(edit).make(editor, edit)
-
-
-def find_edits(pair: PlanPair) -> Iterator[Edit]:
-    """The edits that make the new plan of the old one; differences that no edit can make are faults.
-
-    In this order each edit finds what it needs, and no stream is ever without sinks.
-    """
-    yield from streams_removed(pair)
-    yield from _added(pair)
-    yield from sinks_added(pair)
-    yield from sinks_removed(pair)
-    yield from _replaced(pair)
-    yield from _removed(pair)
-    yield from streams_added(pair)
-    yield from application_differences(pair)
-    for before, after in pair.both:
-        yield from property_differences(pair, before, after)
-        yield from partition_differences(pair, before, after)
-        yield from attribute_differences(pair, before, after)

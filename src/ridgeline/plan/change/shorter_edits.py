@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 
-from ridgeline.plan.change.kinds import kind_of
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -18,6 +17,9 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
+
+_KEEPING = (AddOperator, AddStream, AddSink, SetProperty, SetAttribute, Repartition)
+"""With these edits all that was there stays, under the same names."""
 
 
 def shortened(edits: Sequence[Edit]) -> list[Edit]:
@@ -42,7 +44,7 @@ def _without_older(edits: Sequence[Edit]) -> list[Edit]:
     left: list[Edit] = []
     later: set[object] = set()
     for edit in reversed(edits):
-        of = kind_of(edit).target(edit)
+        of = _target(edit)
         if of is None:
             later.clear()
         elif of in later:
@@ -51,6 +53,18 @@ def _without_older(edits: Sequence[Edit]) -> list[Edit]:
             later.add(of)
         left.append(edit)
     return left[::-1]
+
+
+def _target(edit: Edit) -> object:
+    """What an edit gives a value to, so that a later one makes it superfluous; None if it does more."""
+    match edit:
+        case SetProperty(operator, name):
+            return "property", operator, name
+        case SetAttribute(operator, name, _, port, unifier):
+            return "attribute", operator, name, port, unifier
+        case Repartition(operator, int(), None):
+            return "partitions", operator
+    return None
 
 
 def _undone(edits: Sequence[Edit], place: int) -> Collection[int]:
@@ -84,7 +98,7 @@ def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Coll
             }:
                 own.add(number)
                 streams.add(stream)
-            case _ if not kind_of(edit).keeps_all or _names(edit, name):
+            case _ if not isinstance(edit, _KEEPING) or _names(edit, name):
                 return ()
     for stream in streams:
         left = (edit for number, edit in enumerate(edits) if number > begin and number not in own)

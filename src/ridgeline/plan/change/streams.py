@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ridgeline.api.errors import listed
 from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.change.kind import EditKind, Verb
-from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
-from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
+from ridgeline.plan.change.kind import EditKind
+from ridgeline.plan.edits import AddSink, AddStream, RemoveSink, RemoveStream
 from ridgeline.plan.graph import Sink, Stream
-from ridgeline.plan.logical import locality_name
 from ridgeline.plan.validate.application import check_name
 
 
@@ -40,36 +37,12 @@ def _add(editor: Editor, edit: AddStream) -> None:
     editor.graph = replace(editor.graph, streams={**streams, edit.name: made})
 
 
-def streams_added(pair: PlanPair) -> Iterator[Edit]:
-    """The streams that are new, and those that are made again with other ends."""
-    for name, stream in pair.streams_after.items():
-        if not pair.stays(name):
-            first, *others = zip(stream.sinks, map(locality_name, stream.localities), strict=True)
-            alike = [sink for sink, locality in others if locality == first[1]]
-            sinks = tuple(map(str, (first[0], *alike)))
-            yield AddStream(name, str(stream.source), sinks, first[1])
-            for sink, locality in others:
-                if locality != first[1]:
-                    yield AddSink(name, str(sink), locality)
-
-
 ADD_STREAM = EditKind(
     edit=AddStream,
     text=lambda edit: (
         f"add the stream `{edit.name}` from `{edit.source}` to {', '.join(f'`{one}`' for one in edit.sinks)}"
     ),
     make=_add,
-    verbs=(
-        Verb(
-            "create-stream",
-            "NAME FROM-OPERATOR FROM-PORT TO-OPERATOR TO-PORT",
-            "join an output port to an input port",
-            lambda name, source, output, sink, port: AddStream(
-                name, f"{source}.{output}", (f"{sink}.{port}",)
-            ),
-        ),
-    ),
-    keeps_all=True,
 )
 
 
@@ -78,16 +51,10 @@ def _remove(editor: Editor, edit: RemoveStream) -> None:
         editor.graph = editor.graph.without_streams([edit.name])
 
 
-def streams_removed(pair: PlanPair) -> Iterator[Edit]:
-    """The streams that are gone, and those that are made again with other ends."""
-    yield from (RemoveStream(name) for name in pair.streams_before if not pair.stays(name))
-
-
 REMOVE_STREAM = EditKind(
     edit=RemoveStream,
     text=lambda edit: f"remove the stream `{edit.name}`",
     make=_remove,
-    verbs=(Verb("remove-stream", "NAME", "remove a stream", RemoveStream),),
 )
 
 
@@ -103,29 +70,10 @@ def _add_sink(editor: Editor, edit: AddSink) -> None:
     editor.graph = editor.graph.put_stream(replace(stream, sinks={**stream.sinks, **added}))
 
 
-def sinks_added(pair: PlanPair) -> Iterator[Edit]:
-    """The new sinks of streams that stay."""
-    for name, stream in pair.streams_after.items():
-        if pair.stays(name):
-            before = sinks_of(pair.streams_before[name])
-            for sink, locality in sinks_of(stream).items():
-                if sink not in before:
-                    yield AddSink(name, sink, locality)
-
-
 ADD_SINK = EditKind(
     edit=AddSink,
     text=lambda edit: f"add the sink `{edit.sink}` to the stream `{edit.stream}`",
     make=_add_sink,
-    verbs=(
-        Verb(
-            "add-stream-sink",
-            "STREAM TO-OPERATOR TO-PORT",
-            "let one more input port read a stream",
-            lambda name, sink, port: AddSink(name, f"{sink}.{port}"),
-        ),
-    ),
-    keeps_all=True,
 )
 
 
@@ -143,26 +91,8 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
     editor.graph = editor.graph.put_stream(replace(stream, sinks=left))
 
 
-def sinks_removed(pair: PlanPair) -> Iterator[Edit]:
-    """The sinks that streams which stay have no more."""
-    for name, stream in pair.streams_after.items():
-        if pair.stays(name):
-            after = sinks_of(stream)
-            yield from (
-                RemoveSink(name, sink) for sink in sinks_of(pair.streams_before[name]) if sink not in after
-            )
-
-
 REMOVE_SINK = EditKind(
     edit=RemoveSink,
     text=lambda edit: f"remove the sink `{edit.sink}` from the stream `{edit.stream}`",
     make=_remove_sink,
-    verbs=(
-        Verb(
-            "remove-stream-sink",
-            "STREAM TO-OPERATOR TO-PORT",
-            "let an input port read a stream no more",
-            lambda name, sink, port: RemoveSink(name, f"{sink}.{port}"),
-        ),
-    ),
 )

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, locality_name
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.region import Region
 from ridgeline.plan.show.notes import find_notes
-from ridgeline.plan.show.to_json import (
-    own_values,
-    set_attributes,
-    set_port_attributes,
-    set_unifier_attributes,
-)
+from ridgeline.plan.show.to_json import own_values, set_attributes, set_sections
 from ridgeline.plan.shown_properties import chosen_properties
 
 _SHOWN = 4
@@ -51,7 +45,7 @@ def describe(plan: Plan, regions: Sequence[Plan] = ()) -> str:
     window = (
         f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
     )
-    settings = _settings(set_attributes(logical.attributes, APPLICATION_ATTRIBUTES))
+    settings = _settings(set_attributes(logical))
     lines = [
         ", ".join(
             part
@@ -131,9 +125,9 @@ def _describe_regions(plans: Sequence[LogicalPlan], regions: Sequence[Region]) -
 def _row(operator: LogicalOperator) -> tuple[str, ...]:
     """Name, class, attributes and properties of an operator."""
     attributes = {"partitions": operator.attributes["partitions"]}
-    attributes |= set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
-    attributes |= _by_port("port", set_port_attributes(operator))
-    attributes |= _by_port("unifier", set_unifier_attributes(operator))
+    for (kind, port), values in set_sections(operator).items():
+        prefix = f"{kind}.{port}." if port else ""
+        attributes |= {f"{prefix}{name}": value for name, value in values.items()}
     properties = _settings(chosen_properties(operator.operator))
     return operator.name, type(operator.operator).__name__, _settings(attributes), properties
 
@@ -212,13 +206,6 @@ def _describe_execution(physical: PhysicalPlan, execution: ExecutionPlan) -> lis
 
 def _settings(values: Mapping[str, object]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _by_port(kind: str, ports: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
-    """Attributes of ports as they are named from outside: `port.data.partition_parallel`."""
-    return {
-        f"{kind}.{port}.{name}": value for port, values in ports.items() for name, value in values.items()
-    }
 
 
 def _count(things: Sequence[object], noun: str) -> str:

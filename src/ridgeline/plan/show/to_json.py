@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES
-from ridgeline.api.operator import operator_type
+from ridgeline.api.attributes import ATTRIBUTES
 from ridgeline.api.partitioner import PartitionKeys
-from ridgeline.api.support.attribute import Attribute
 from ridgeline.api.support.masking import mask
-from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
 from ridgeline.plan.execution import ExecutionPlan, Plan
+from ridgeline.plan.graph import Kind
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.region import QueueEdge, Region
@@ -89,7 +87,7 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
     """The logical plan as plain values."""
     return {
         "window_seconds": logical.window_seconds,
-        "attributes": set_attributes(logical.attributes, APPLICATION_ATTRIBUTES),
+        "attributes": set_attributes(logical),
         "operators": [_logical_operator(operator) for operator in logical.operators],
         "streams": [
             {
@@ -121,54 +119,40 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
 def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
     """One operator of the logical plan as plain values."""
     kind = type(operator.operator)
-    partitions = {"partitions": operator.attributes["partitions"]}
+    given = set_sections(operator)
     return {
         "name": operator.name,
         "module": module_of(operator.name) or None,
         "class": f"{kind.__module__}.{kind.__qualname__}",
-        "attributes": partitions | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES),
-        "ports": set_port_attributes(operator),
-        "unifiers": set_unifier_attributes(operator),
+        "attributes": {"partitions": operator.attributes["partitions"], **given.pop(("attribute", ""), {})},
+        "ports": {port: values for (kind, port), values in given.items() if kind == "port"},
+        "unifiers": {port: values for (kind, port), values in given.items() if kind == "unifier"},
         "properties": shown_properties(operator.operator),
         "inputs": {name: schema.describe() for name, schema in operator.inputs.items()},
         "outputs": {name: schema.describe() for name, schema in operator.outputs.items()},
     }
 
 
-def set_attributes(attributes: Mapping[str, object], known: Mapping[str, Attribute]) -> dict[str, object]:
-    """The attributes that differ from their defaults, as plain values."""
-    return {
-        name: plain(mask(name, attributes[name]))
-        for name, attribute in known.items()
-        if attributes[name] != attribute.default
-    }
-
-
-def set_port_attributes(operator: LogicalOperator) -> dict[str, dict[str, object]]:
-    """By port, the attributes that differ from what the port takes over, as plain values."""
-    declared = operator_type(type(operator.operator))
-    shown = {
-        port: _differing(values, inherited_by_port(declared, port, operator.attributes))
-        for port, values in operator.ports.items()
-    }
-    return {port: values for port, values in shown.items() if values}
-
-
-def set_unifier_attributes(operator: LogicalOperator) -> dict[str, dict[str, object]]:
-    """By output port, the attributes of its unifiers that differ from those of the operator."""
-    shown = {
-        port: _differing(values, inherited_by_unifier(operator.attributes, {}))
-        for port, values in operator.unifier_attributes.items()
-    }
-    return {port: values for port, values in shown.items() if values}
-
-
-def _differing(values: Mapping[str, object], inherited: Mapping[str, object]) -> dict[str, object]:
+def set_attributes(application: LogicalPlan) -> dict[str, object]:
+    """The attributes of an application that differ from their defaults, as plain values."""
     return {
         name: plain(mask(name, value))
-        for name, value in values.items()
-        if value != inherited.get(name, ATTRIBUTES[name].default)
+        for name, value in application.attributes.items()
+        if value != ATTRIBUTES[name].default
     }
+
+
+def set_sections(operator: LogicalOperator) -> dict[tuple[Kind, str], dict[str, object]]:
+    """The attributes of an operator, its ports and unifiers that differ from what they are if not given."""
+    found = {
+        of: {
+            name: plain(mask(name, value))
+            for name, value in values.items()
+            if value != inherited.get(name, ATTRIBUTES[name].default)
+        }
+        for of, (values, inherited) in operator.sections({}).items()
+    }
+    return {of: values for of, values in found.items() if values}
 
 
 def _physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> dict[str, object]:

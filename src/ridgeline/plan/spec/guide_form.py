@@ -7,18 +7,19 @@ case, or ours. All values of properties are texts.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import javaproperties
 
 from ridgeline.api.errors import Fault, listed
 from ridgeline.plan.spec.form import Document, FormError
 
-_PREFIXES = ("apex.", "dt.")
-_SECTIONS = {"operator": "operators", "stream": "streams", "attr": "", "application": ""}
-_OPERATOR_KEYS = {"name", "class", "properties", "attributes"}
-_STREAM_KEYS = {"name", "source", "sinks", "locality"}
-_KEYS = {"name", "description", "operators", "streams", "attributes"}
+_PREFIXES = ("apex", "dt")
+_KEYS = {
+    "": {"name", "description", "operators", "streams", "attributes"},
+    "operators": {"name", "class", "properties", "attributes"},
+    "streams": {"name", "source", "sinks", "locality"},
+}
+"""The keys of a document with lists, and of the entries of each list."""
 _RULES = "affinity_rules_set"
 _RULE_KEYS = {"operatorRegex": "pattern", "operatorsList": "operators", "relaxLocality": "relax"}
 _KNOWN = (
@@ -31,31 +32,26 @@ def from_guide(document: Document, name: str) -> tuple[Document, bool, list[Faul
 
     `name`: of the application, which keys with `application.NAME.` must have.
     """
-    if any(key.startswith(_PREFIXES) for key in document):
-        return _from_properties(document, name)
-    if any(isinstance(document.get(section), list) for section in ("operators", "streams")):
-        return _from_lists(document)
-    return document, False, []
-
-
-def _from_lists(document: Document) -> tuple[Document, bool, list[Fault]]:
-    """`operators` and `streams` as lists of objects with names."""
     faults: list[Fault] = []
-    found: Document = {}
-    for key, value in document.items():
-        if key not in _KEYS:
-            faults.append(
-                Fault(key, f"there is no key `{key}` here", f"the guide has {listed(sorted(_KEYS))}")
-            )
-        elif key == "name":
-            found["application"] = value
-        elif key in {"operators", "streams"}:
-            found[key] = _named(key, value, faults)
-        elif key == "attributes" and isinstance(value, dict):
-            found |= _of_application(_attributes(value), faults)
-        else:
-            found[key] = value
-    return found, False, faults
+    if any(key.partition(".")[0] in _PREFIXES for key in document):
+        return _from_properties(document, name, faults), True, faults
+    if any(isinstance(document.get(section), list) for section in ("operators", "streams")):
+        return _from_lists(document, faults), False, faults
+    return document, False, faults
+
+
+def _from_lists(document: Document, faults: list[Fault]) -> Document:
+    """`operators` and `streams` as lists of objects with names."""
+    found = {
+        section: _named(section, document.get(section, []), faults) for section in ("operators", "streams")
+    }
+    known = _known("", "", document, faults)
+    found |= {key: value for key, value in known.items() if key in {"description", "attributes"}}
+    if "name" in known:
+        found["application"] = known["name"]
+    if isinstance(found.get("attributes"), dict):
+        found |= _of_application(_lowered(found.pop("attributes")), faults)
+    return found
 
 
 def _named(section: str, given: object, faults: list[Fault]) -> Document:
@@ -67,34 +63,35 @@ def _named(section: str, given: object, faults: list[Fault]) -> Document:
     for index, entry in enumerate(given):
         where = f"{section}.{index}"
         name = entry.get("name") if isinstance(entry, dict) else None
-        if not isinstance(entry, dict) or not isinstance(name, str):
+        if not isinstance(name, str):
             faults.append(Fault(where, "has no `name`", 'give it: `{"name": ...}`'))
             continue
         if name in found:
             faults.append(Fault(where, f"`{name}` is there twice", "give each a name of its own"))
-        keys = _OPERATOR_KEYS if section == "operators" else _STREAM_KEYS
-        faults += [
-            Fault(
-                f"{section}.{name}.{key}",
-                f"there is no key `{key}` here",
-                f"the guide has {listed(sorted(keys))}",
-            )
-            for key in entry
-            if key not in keys
-        ]
-        read = _operator if section == "operators" else _stream
-        found[name] = read({key: value for key, value in entry.items() if key in keys - {"name"}})
+        known = _known(section, f"{section}.{name}.", entry, faults)
+        del known["name"]
+        found[name] = _operator(known) if section == "operators" else _stream(known)
     return found
+
+
+def _known(section: str, path: str, entry: Document, faults: list[Fault]) -> Document:
+    """An entry without keys that the guide does not have; these are faults."""
+    keys = _KEYS[section]
+    remedy = f"the guide has {listed(sorted(keys))}"
+    faults += [
+        Fault(f"{path}{key}", f"there is no key `{key}` here", remedy) for key in entry if key not in keys
+    ]
+    return {key: value for key, value in entry.items() if key in keys}
 
 
 def _operator(entry: Document) -> Document:
     attributes = entry.get("attributes")
-    return {**entry, "attributes": _attributes(attributes)} if isinstance(attributes, dict) else entry
+    return {**entry, "attributes": _lowered(attributes)} if isinstance(attributes, dict) else entry
 
 
 def _stream(entry: Document) -> Document:
     """`source` and `sinks` as `operator.port`."""
-    found = {key: value for key, value in entry.items() if key == "locality" and value is not None}
+    found = {"locality": entry["locality"]} if entry.get("locality") is not None else {}
     if "source" in entry:
         found["from"] = _end(entry["source"])
     if "sinks" in entry:
@@ -109,32 +106,38 @@ def _end(given: object) -> object:
     return given
 
 
-def _from_properties(pairs: Document, application: str) -> tuple[Document, bool, list[Fault]]:
+def _from_properties(pairs: Document, application: str, faults: list[Fault]) -> Document:
     """Keys with `apex.` or `dt.` before them; all values are texts."""
-    found: Document = {}
-    faults: list[Fault] = []
+    operators: dict[str, Document] = {}
+    streams: dict[str, Document] = {}
+    attributes: Document = {}
     for key, value in pairs.items():
-        prefix = next((prefix for prefix in _PREFIXES if key.startswith(prefix)), "")
-        section, _, rest = key.removeprefix(prefix).partition(".")
-        if not prefix or section not in _SECTIONS or not rest or not isinstance(value, str):
-            faults.append(Fault(key, "is no key of a specification", _KNOWN))
-        elif section == "attr":
-            found.setdefault("attributes", {})[rest.lower()] = value
-        elif section == "application":
-            name, _, attribute = rest.partition(".attr.")
-            if name == application and attribute:
-                found.setdefault("attributes", {})[attribute.lower()] = value
-            else:
+        prefix, *words = key.split(".")
+        match words if prefix in _PREFIXES and isinstance(value, str) and all(words) else []:
+            case ["operator", name, "classname" | "class"]:
+                operators.setdefault(name, {})["class"] = value
+            case ["operator", name, "attr", *path] if path:
+                given = operators.setdefault(name, {}).setdefault("attributes", {})
+                given[".".join(path).lower()] = value
+            case ["operator", name, "prop", *path] if path:
+                operators.setdefault(name, {}).setdefault("properties", {})[".".join(path)] = value
+            case ["operator", name, known]:
+                operators.setdefault(name, {}).setdefault("properties", {})[known] = value
+            case ["stream", name, "sinks"]:
+                sinks = [sink.strip() for sink in value.split(",") if sink.strip()]
+                streams.setdefault(name, {})["to"] = sinks
+            case ["stream", name, "source" | "locality" as known]:
+                streams.setdefault(name, {})["from" if known == "source" else known] = value.strip()
+            case ["application", *name, "attr", known] if ".".join(name) == application:
+                attributes[known.lower()] = value
+            case ["application", *_]:
                 remedy = f"write `application.{application}.attr.ATTRIBUTE`, or rename the file"
                 faults.append(Fault(key, f"is no attribute of application `{application}`", remedy))
-        else:
-            name, _, inner = rest.partition(".")
-            entry: dict[str, Any] = found.setdefault(_SECTIONS[section], {}).setdefault(name, {})
-            put = _put_operator if section == "operator" else _put_stream
-            if not put(entry, inner, value):
+            case ["attr", *path] if path:
+                attributes[".".join(path).lower()] = value
+            case _:
                 faults.append(Fault(key, "is no key of a specification", _KNOWN))
-    found |= _of_application(found.pop("attributes", {}), faults)
-    return found, True, faults
+    return {"operators": operators, "streams": streams, **_of_application(attributes, faults)}
 
 
 def _of_application(attributes: Document, faults: list[Fault]) -> Document:
@@ -151,33 +154,7 @@ def _of_application(attributes: Document, faults: list[Fault]) -> Document:
     return found
 
 
-def _put_operator(entry: dict[str, Any], key: str, value: str) -> bool:
-    """One key of an operator; False if there is none of this form."""
-    kind, _, name = key.partition(".")
-    if key in {"classname", "class"}:
-        entry["class"] = value
-    elif kind == "attr" and name:
-        entry.setdefault("attributes", {})[name.lower()] = value
-    elif kind == "prop" and name:
-        entry.setdefault("properties", {})[name] = value
-    elif kind and not name:
-        entry.setdefault("properties", {})[kind] = value
-    else:
-        return False
-    return True
-
-
-def _put_stream(entry: dict[str, Any], key: str, value: str) -> bool:
-    if key == "sinks":
-        entry["to"] = [sink.strip() for sink in value.split(",") if sink.strip()]
-    elif key in {"source", "locality"}:
-        entry["from" if key == "source" else key] = value.strip()
-    else:
-        return False
-    return True
-
-
-def _attributes(given: Document) -> Document:
+def _lowered(given: Document) -> Document:
     return {name.lower(): value for name, value in given.items()}
 
 

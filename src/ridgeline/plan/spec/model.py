@@ -15,6 +15,7 @@ from ridgeline.api.support.masking import shown
 _UNKNOWN = "there is no key"
 _TAGS = {"text", "mapping", "one", "several"}
 Values = dict[str, Any]
+_Limit = float | int | str | None
 
 
 class _Section(BaseModel):
@@ -43,20 +44,18 @@ class PromiseSpec(_Section):
 
     kind: str = Field(description="A function of `ridgeline.sla`, such as `latency` or `uptime`.")
     operator: str | None = Field(default=None, description="Which operator it is of.")
-    p50: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
-    p90: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
-    p99: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
-    limit: float | int | str | None = Field(default=None, description="Of `caught_up_within`.")
+    p50: _Limit = Field(default=None, description='The limit of this quantile: `"2s"`.')
+    p90: _Limit = Field(default=None, description='The limit of this quantile: `"2s"`.')
+    p99: _Limit = Field(default=None, description='The limit of this quantile: `"2s"`.')
+    limit: _Limit = Field(default=None, description="Of `caught_up_within`.")
     at_most: float | int | None = Field(
         default=None, description="Of `error_share`, `late_share` and `loss`: from 0 to 1."
     )
     at_least: float | int | None = Field(
         default=None, description="Of `throughput`: tuples a second; of `uptime`: from 0 to 1."
     )
-    over: float | int | str | None = Field(default=None, description='The period that counts: `"1m"`.')
-    gap: float | int | str | None = Field(
-        default=None, description='Of `uptime`: how long no window may be committed: `"1m"`.'
-    )
+    over: _Limit = Field(default=None, description='The period that counts: `"1m"`.')
+    gap: _Limit = Field(default=None, description='Of `uptime`: how long no window may be committed: `"1m"`.')
 
 
 class DeciderSpec(_Section):
@@ -66,28 +65,25 @@ class DeciderSpec(_Section):
     properties: Values = Field(default={}, description="Values of its properties.")
 
 
-class PersistSpec(_Section):
-    """An output operator that writes a stream down."""
-
-    class_: str = Field(alias="class", description="The import path of its class: `payments.Archive`.")
-    properties: Values = Field(default={}, description="Values of its properties.")
-    attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
-
-
-class ModuleSpec(_Section):
-    """A module: its class, and what is set of it."""
-
-    class_: str = Field(alias="class", description="The import path of its class: `quotes.CleanQuotes`.")
-    properties: Values = Field(default={}, description="Values of its properties.")
-    attributes: Values = Field(default={}, description="Attributes of the operators inside.")
-
-
-class OperatorSpec(_Section):
-    """An operator: its class, and what is set of it."""
+class ComponentSpec(_Section):
+    """What is made of a class, with its properties and attributes."""
 
     class_: str = Field(alias="class", description="The import path of its class: `payments.Check`.")
     properties: Values = Field(default={}, description="Values of its properties.")
     attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
+
+
+class PersistSpec(ComponentSpec):
+    """An output operator that writes a stream down."""
+
+
+class ModuleSpec(ComponentSpec):
+    """A module; its attributes are those of the operators inside."""
+
+
+class OperatorSpec(ComponentSpec):
+    """An operator: its class, and what is set of it."""
+
     ports: dict[str, Values] = Field(default={}, description="Attributes of its ports, by port.")
     unifiers: dict[str, Values] = Field(
         default={}, description="Attributes of the unifiers of its output ports, by port."
@@ -137,7 +133,7 @@ class StreamSpec(_Section):
     decoupled: bool = Field(
         default=False, description="True: all sinks read the stream from a durable queue, in another region."
     )
-    keep: float | int | str | None = Field(
+    keep: _Limit = Field(
         default=None, description='How long its queue keeps rows that were read: `"1h"`, the default.'
     )
 
@@ -290,7 +286,7 @@ def _models(kind: Any) -> Iterator[type[_Section]]:
 
 _HELP = {
     field.alias or name: (field.description or "").rstrip(".")
-    for part in _Section.__subclasses__()
+    for part in (*_Section.__subclasses__(), OperatorSpec)
     for name, field in part.model_fields.items()
 }
 """What a key is for; of keys in several sections in the one that is declared last."""

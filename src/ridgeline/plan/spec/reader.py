@@ -15,6 +15,7 @@ from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.build.property_values import decoded
 from ridgeline.plan.spec.deciders import make_decider, make_promise
 from ridgeline.plan.spec.model import (
+    ComponentSpec,
     DeciderSpec,
     ModuleSpec,
     OperatorSpec,
@@ -112,15 +113,30 @@ class Reader:
                 found[name] = read_value(value, self._environment)
         return found
 
-    def _add_operator(self, name: str, given: OperatorSpec) -> None:
-        """Add an operator with its attributes, or faults."""
-        where = f"operators.{name}"
-        before = len(self._faults)
-        kind = self._class(f"{where}.class", given.class_, Operator)
+    def _component(self, where: str, given: ComponentSpec, base: type) -> tuple[Any, dict[str, Any]]:
+        """What a class, a subclass of `base`, makes of its properties, None for faults; its attributes."""
+        kind: Any = None
+        with self._noting(f"{where}.class"):
+            kind = import_class(given.class_, base)
         properties = self._values(f"{where}.properties", given.properties)
         attributes = self._values(f"{where}.attributes", given.attributes)
-        self._read_partitioner(f"{where}.attributes", attributes)
-        operator = None if kind is None else self._make(where, kind, properties)
+        if isinstance(attributes.get("partitioner"), Mapping):
+            spec = attributes.pop("partitioner")
+            with self._noting(f"{where}.attributes.partitioner"):
+                attributes["partitioner"] = read_partitioner(spec)
+        made: Any = None
+        if kind is not None:
+            with self._noting(where):
+                made = made_of(kind, properties)
+        if self._texts and made is not None:
+            for name in properties.keys() & operator_type(kind).properties.keys():
+                vars(made)[name] = decoded(made, name, properties[name])
+        return made, attributes
+
+    def _add_operator(self, name: str, given: OperatorSpec) -> None:
+        """Add an operator with its attributes, or faults."""
+        where, before = f"operators.{name}", len(self._faults)
+        operator, attributes = self._component(where, given, Operator)
         if operator is None or len(self._faults) > before:
             self._spoilt.add(name)
         if operator is not None:
@@ -130,14 +146,6 @@ class Reader:
             self.made[name] = operator
             self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
             self._set_attributes(name, f"{where}.unifiers", given.unifiers, unifier=True)
-
-    def _read_partitioner(self, where: str, attributes: dict[str, Any]) -> None:
-        """Put a partitioner in the place of its class, arguments and properties."""
-        spec = attributes.get("partitioner")
-        if isinstance(spec, Mapping):
-            del attributes["partitioner"]
-            with self._noting(f"{where}.partitioner"):
-                attributes["partitioner"] = read_partitioner(spec)
 
     def _deciders(self, where: str, given: Sequence[DeciderSpec], method: str) -> list[Any]:
         """Policies or listeners, without those that have faults."""
@@ -150,12 +158,8 @@ class Reader:
 
     def _add_module(self, name: str, given: ModuleSpec) -> None:
         """Add a module with its attributes, or faults."""
-        where = f"modules.{name}"
-        before = len(self._faults)
-        kind = self._class(f"{where}.class", given.class_, Module)
-        properties = self._values(f"{where}.properties", given.properties)
-        attributes = self._values(f"{where}.attributes", given.attributes)
-        module = None if kind is None else self._make(where, kind, properties)
+        where, before = f"modules.{name}", len(self._faults)
+        module, attributes = self._component(where, given, Module)
         if module is None or len(self._faults) > before:
             self._spoilt.add(name)
         else:
@@ -180,56 +184,35 @@ class Reader:
                 what = f"`{type(operator).__name__}` has no {'output port' if unifier else 'port'} `{port}`"
                 self._fault(f"{where}.{port}", what, did_you_mean(port, [*ports]))
 
-    def _class(self, where: str, path: str, base: type) -> Any:
-        """The class that a path names, a subclass of `base`; None if there is a fault."""
-        with self._noting(where):
-            return import_class(path, base)
-        return None
-
-    def _make(self, where: str, kind: Any, properties: dict[str, Any]) -> Any:
-        """An instance with these properties; None if it cannot be made."""
-        made = None
-        with self._noting(where):
-            made = made_of(kind, properties)
-        if self._texts and made is not None:
-            declared = operator_type(kind).properties
-            for name, value in properties.items():
-                if name in declared and isinstance(value, str):
-                    vars(made)[name] = decoded(made, name, value)
-        return made
-
     def _add_stream(self, name: str, given: StreamSpec) -> None:
         """Add a stream and what writes it down, or faults."""
         where = f"streams.{name}"
         source = self._end(f"{where}.from", given.from_, "output")
-        sinks = [self._end(f"{where}.to", sink.port, "input") for sink in given.sinks()]
-        if source is not None and None not in sinks:
-            locality: Any = given.locality
-            if any(sink.locality is not None for sink in given.sinks()):
-                named = [(point, sink.locality) for point, sink in zip(sinks, given.sinks(), strict=True)]
-                locality = {point: own or given.locality for point, own in named if own or given.locality}
-            persist: Any = self._persist(f"{where}.persist", given.persist)
-            by_sink = {
-                point: self._persist(f"{where}.to.persist", sink.persist)
-                for point, sink in zip(sinks, given.sinks(), strict=True)
-                if sink.persist is not None
-            }
-            if by_sink and persist is not None:
-                what = "`persist` is given for the stream and for single sinks"
-                self._fault(f"{where}.persist", what, "give it for one of them")
-            with self._adding(where):
-                given_persist = persist or by_sink or None
-                apart = [point for point, sink in zip(sinks, given.sinks(), strict=True) if sink.decoupled]
-                keep = KEEP if given.keep is None else given.keep
-                self.application.add_stream(
-                    name,
-                    source,
-                    *sinks,
-                    locality=locality,
-                    persist=given_persist,
-                    decoupled=given.decoupled or apart,
-                    keep=keep,
-                )
+        ends = [(self._end(f"{where}.to", sink.port, "input"), sink) for sink in given.sinks()]
+        if source is None or any(end is None for end, _ in ends):
+            return
+        locality: Any = given.locality
+        if any(sink.locality is not None for _, sink in ends):
+            locality = {end: own for end, sink in ends if (own := sink.locality or given.locality)}
+        persist = self._persist(f"{where}.persist", given.persist)
+        by_sink = {
+            end: self._persist(f"{where}.to.persist", sink.persist)
+            for end, sink in ends
+            if sink.persist is not None
+        }
+        if by_sink and persist is not None:
+            what = "`persist` is given for the stream and for single sinks"
+            self._fault(f"{where}.persist", what, "give it for one of them")
+        with self._adding(where):
+            self.application.add_stream(
+                name,
+                source,
+                *(end for end, _ in ends),
+                locality=locality,
+                persist=persist or by_sink or None,
+                decoupled=given.decoupled or [end for end, sink in ends if sink.decoupled],
+                keep=KEEP if given.keep is None else given.keep,
+            )
 
     def _add_region(self, name: str, given: RegionSpec) -> None:
         """Name a region, or faults."""
@@ -261,10 +244,8 @@ class Reader:
             return None
         if isinstance(given, str):
             return self._end(where, given, "input")
-        kind = self._class(f"{where}.class", given.class_, Operator)
-        properties = self._values(f"{where}.properties", given.properties)
-        operator = None if kind is None else self._make(where, kind, properties)
-        self._persisters[id(operator)] = self._values(f"{where}.attributes", given.attributes)
+        operator, attributes = self._component(where, given, Operator)
+        self._persisters[id(operator)] = attributes
         return operator
 
     def _end(self, where: str, text: str, what: str) -> Any:

@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -225,53 +226,28 @@ def _read_json(text: str) -> object:
     """One JSON value; None for an empty text. Raises FormError."""
     if not text.strip():
         return None
+
+    def pairs(found: Sequence[tuple[str, object]]) -> Document:
+        values = dict(found)
+        if len(values) < len(found):
+            key = Counter(key for key, _ in found).most_common(1)[0][0]
+            line = _line_of(text, json.dumps(key), 2)
+            raise FormError(f"the key `{key}` is there twice in one object", "keep one of them", line)
+        return values
+
+    def constant(name: str) -> object:
+        line = _line_of(text, name, 1)
+        raise FormError(f"`{name}` is no number of JSON", "give a finite number, or a text", line)
+
     try:
-        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except json.JSONDecodeError as error:
-        raise FormError(
-            f"this is no JSON: {error.msg[0].lower()}{error.msg[1:]}, column {error.colno}",
-            "mend the line",
-            error.lineno,
-        ) from None
+        what = f"this is no JSON: {error.msg[0].lower()}{error.msg[1:]}, column {error.colno}"
+        raise FormError(what, "mend the line", error.lineno) from None
     except RecursionError:
         raise too_deep() from None
-    except _TwiceError as error:
-        key = error.args[0]
-        raise FormError(
-            f"the key `{key}` is there twice in one object",
-            "keep one of them",
-            _line_of(text, json.dumps(key), 2),
-        ) from None
-    except _ConstantError as error:
-        name = error.args[0]
-        raise FormError(
-            f"`{name}` is no number of JSON", "give a finite number, or a text", _line_of(text, name, 1)
-        ) from None
     except ValueError as error:  # a number with more digits than Python reads
         raise FormError(f"this is no JSON: {error}", "give a shorter number, or a text") from None
-
-
-class _TwiceError(Exception):
-    """A key that is there twice."""
-
-
-class _ConstantError(Exception):
-    """`NaN`, `Infinity`."""
-
-
-def _pairs(pairs: Sequence[tuple[str, object]]) -> Document:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _TwiceError(key)
-            seen.add(key)
-    return found
-
-
-def _no_constant(name: str) -> object:
-    raise _ConstantError(name)
 
 
 def _line_of(text: str, part: str, occurrence: int) -> int | None:

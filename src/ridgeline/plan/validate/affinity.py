@@ -13,6 +13,7 @@ from ridgeline.api.support.patterns import Pattern
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.placement.colocation import Edge, Node, find_contradiction, find_groups
 from ridgeline.plan.placement_rule import PlacementRule
+from ridgeline.plan.validate.attributes import member_of
 
 _LEAST = 2
 _BY_ATTRIBUTE = {"locality_host": Locality.NODE_LOCAL, "locality_rack": Locality.RACK_LOCAL}
@@ -53,15 +54,8 @@ def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> P
         faults.add(where, f"{shorten(rule)} is no `AffinityRule`", "give `AffinityRule(type, operators)`")
         return None
     before = len(faults.found)
-    types = [member.name for member in AffinityType]
-    kind = str(getattr(rule.type, "name", rule.type)).upper()
-    if kind not in types:
-        faults.add(where, f"there is no type {shorten(rule.type)} of rules", did_you_mean(kind, types))
-    localities = [member.name for member in Locality]
-    locality = str(getattr(rule.locality, "name", rule.locality)).upper()
-    if locality not in localities:
-        what = f"there is no locality {shorten(rule.locality)}"
-        faults.add(where, what, did_you_mean(locality, localities))
+    kind = member_of(faults, where, "type of rules", AffinityType, rule.type)
+    locality = member_of(faults, where, "locality", Locality, rule.locality)
     if not isinstance(rule.relax, bool):
         faults.add(where, f"`relax` is {shorten(rule.relax)}", "give True or False")
     if (rule.pattern is None) == (not rule.operators):
@@ -74,7 +68,7 @@ def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> P
         else _matched(draft, faults, where, prefix, rule)
     )
     hosts = _hosts(faults, where, rule, locality)
-    if len(faults.found) > before:
+    if kind is None or locality is None or len(faults.found) > before:
         return None
     if len(names) < (1 if hosts else _LEAST):
         what = f"a rule needs two operators; found {listed(names) or 'none'}"
@@ -82,15 +76,15 @@ def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> P
         return None
     return PlacementRule(
         where,
-        AffinityType[kind] is AffinityType.ANTI_AFFINITY,
+        kind is AffinityType.ANTI_AFFINITY,
         tuple(names),
-        Locality[locality],
+        locality,
         rule.relax,
         hosts,
     )
 
 
-def _hosts(faults: Faults, where: str, rule: AffinityRule, locality: str) -> tuple[str, ...]:
+def _hosts(faults: Faults, where: str, rule: AffinityRule, locality: object) -> tuple[str, ...]:
     """The hosts or racks that a rule names; adds a fault if they are none."""
     given = [rule.hosts] if isinstance(rule.hosts, str) else rule.hosts
     if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) and one for one in given):

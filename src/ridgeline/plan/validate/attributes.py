@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
-from ridgeline.api.errors import did_you_mean, nearest
+from ridgeline.api.errors import did_you_mean, nearest, shorten
 from ridgeline.api.operator import SparkSource, reads_ranges
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.attribute import Scope
@@ -15,6 +16,7 @@ from ridgeline.api.support.masking import shown
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 
+E = TypeVar("E", bound=enum.Enum)
 _HOW = {
     Scope.APPLICATION: "`Application(name, {0}=...)`",
     Scope.OPERATOR: "`add_operator(name, operator, {0}=...)`",
@@ -100,41 +102,52 @@ def _elsewhere(name: str, scope: Scope) -> str:
     return f"it belongs to {article} {owner}: {_HOW[owner].format(name)}"
 
 
+def member_of(faults: Faults, where: str, noun: str, kind: type[E], given: object) -> E | None:
+    """The member of an enumeration, itself or by its name in any case; None, and a fault, for none."""
+    names = [member.name for member in kind]
+    name = str(getattr(given, "name", given)).upper()
+    if name in names:
+        return kind[name]
+    faults.add(where, f"there is no {noun} {shorten(given)}", did_you_mean(name, names))
+    return None
+
+
 def read_port_attributes(draft: Draft, faults: Faults) -> None:
     """Check the attributes of ports and unifiers; fill in those of all ports of all operators."""
     for owner in draft.operators:
-        node = draft.graph.nodes[owner.name]
-        _check_ports(draft, faults, owner, node.ports, node.unifiers)
+        node, declared = draft.graph.nodes[owner.name], owner.declared
+        for port in (*declared.inputs, *declared.outputs):
+            read_port(draft, faults, owner, port, node.ports.get(port, {}), node.unifiers.get(port, {}))
+        known = {"port": (*declared.inputs, *declared.outputs), "unifier": tuple(declared.outputs)}
+        for kind, named in (("port", node.ports), ("unifier", node.unifiers)):
+            for port in named:
+                if port not in known[kind]:
+                    noun = "output port" if kind == "unifier" else "port"
+                    what = f"`{owner.name}` has no {noun} `{port}` to set an attribute of"
+                    faults.add(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known[kind]))
 
 
-def _check_ports(
+def read_port(
     draft: Draft,
     faults: Faults,
     owner: DraftOperator,
-    ports: Mapping[str, Mapping[str, object]],
-    unifiers: Mapping[str, Mapping[str, object]],
+    port: str,
+    given: Mapping[str, object],
+    of_unifiers: Mapping[str, object],
 ) -> None:
-    """Check the attributes of one operator's ports and of their unifiers; fill in those not given."""
-    inputs, outputs = owner.declared.inputs, owner.declared.outputs
-    for port in (*inputs, *outputs):
-        scope = Scope.INPUT_PORT if port in inputs else Scope.OUTPUT_PORT
-        given = ports.get(port, {})
-        where = f"{owner.name}.port.{port}"
-        inherited = inherited_by_port(owner.declared, port, owner.attributes)
-        owner.ports[port], doubtful = check_attributes(faults, where, scope, given, inherited)
-        owner.doubtful |= doubtful
-    for port in outputs:
-        given = unifiers.get(port, {})
+    """Check the attributes of one port, and of the unifiers of an output; fill in those not given."""
+    is_input = port in owner.declared.inputs
+    scope = Scope.INPUT_PORT if is_input else Scope.OUTPUT_PORT
+    inherited = inherited_by_port(owner.declared, port, owner.attributes)
+    where = f"{owner.name}.port.{port}"
+    owner.ports[port], doubtful = check_attributes(faults, where, scope, given, inherited)
+    owner.doubtful |= doubtful
+    if not is_input:
         where = f"{owner.name}.unifier.{port}"
         inherited = inherited_by_unifier(owner.attributes, draft.attributes)
-        owner.unifiers[port], doubtful = check_attributes(faults, where, Scope.UNIFIER, given, inherited)
-        count_application_window(draft, faults, where, owner.unifiers[port], given, doubtful)
-    for kind, known, named in (("port", (*inputs, *outputs), ports), ("unifier", tuple(outputs), unifiers)):
-        for port in named:
-            if port not in known:
-                noun = "output port" if kind == "unifier" else "port"
-                what = f"`{owner.name}` has no {noun} `{port}` to set an attribute of"
-                faults.add(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known))
+        values, doubtful = check_attributes(faults, where, Scope.UNIFIER, of_unifiers, inherited)
+        count_application_window(draft, faults, where, values, of_unifiers, doubtful)
+        owner.unifiers[port] = values
 
 
 def check_speculation(draft: Draft, faults: Faults) -> None:

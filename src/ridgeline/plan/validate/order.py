@@ -10,6 +10,7 @@ from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.ports import Order
 from ridgeline.plan.build.key_agreement import determines, key_of, shown_key
 from ridgeline.plan.draft import Draft, DraftOperator, End, Faults
+from ridgeline.plan.validate.attributes import member_of
 
 _NEEDS = "it needs the tuples of a key in order"
 
@@ -35,12 +36,7 @@ def _order_of(draft: Draft, faults: Faults, operator: DraftOperator, name: str) 
     declared: Any = operator.declared.inputs[name].order
     if declared is None:
         return Order.KEPT if operator.operator.needs_order else None
-    known = [member.name for member in Order]
-    if str(getattr(declared, "name", declared)) not in known:
-        what = f"there is no order {shorten(declared)}"
-        faults.add(operator.port(name), what, did_you_mean(str(declared), known))
-        return None
-    order = Order[str(getattr(declared, "name", declared))]
+    order = member_of(faults, operator.port(name), "order", Order, declared)
     if order is Order.BY_TIME and draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF:
         what = "the port takes its tuples in the order of their times, but they have none at"
         faults.add(

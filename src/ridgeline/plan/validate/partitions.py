@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.errors import listed
@@ -63,41 +65,30 @@ def _count(faults: Faults, operator: DraftOperator) -> int | None:
     """The number of partitions upstream for parallel ports, else the attribute; None if a fault hides it."""
     if "partition_parallel" in operator.doubtful:
         return None
-    upstream = {}
-    for port in operator.followed:
-        stream = operator.entered.get(port)
-        upstream[port] = stream.source.operator if stream is not None and stream.source is not None else None
-    if not upstream:
+    streams = {port: operator.entered.get(port) for port in operator.followed}
+    if not streams:
         return None if "partitions" in operator.doubtful else int(operator.attributes["partitions"])
-    counts = {source.partitions if source is not None else None for source in upstream.values()}
-    if None in counts:
+    sources = {
+        port: stream.source.operator
+        for port, stream in streams.items()
+        if stream is not None and stream.source is not None
+    }
+    counts = {source.partitions for source in sources.values()}
+    if None in counts or len(sources) < len(streams):
         return None
+    found = [f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items()]
     if len(counts) > 1:
-        sources = {port: source for port, source in upstream.items() if source is not None}
-        found = ", ".join(
-            f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items()
-        )
-        remedy = (
-            "give these operators the same number of partitions, or declare `InputPort(..., "
-            "parallel=True)` for one port only"
-        )
-        faults.add(
-            operator.name, f"its parallel ports follow different numbers of partitions: {found}", remedy
-        )
+        what = f"its parallel ports follow different numbers of partitions: {', '.join(found)}"
+        remedy = "give these operators the same number of partitions, or declare `InputPort(..., "
+        remedy += "parallel=True)` for one port only"
+        faults.add(operator.name, what, remedy)
         return None
     count = counts.pop()
     given = operator.attributes["partitions"]
     if "partitions" in operator.given - operator.doubtful and given != count:
-        port, source = next((port, source) for port, source in upstream.items() if source is not None)
-        what = (
-            f"attribute `partitions` is {given}, "
-            f"but port `{port}` follows `{source.name}` with {count} one to one"
-        )
-        faults.add(
-            operator.port("partitions"),
-            what,
-            "leave `partitions` out; or the port's `parallel` and `partition_parallel`",
-        )
+        what = f"attribute `partitions` is {given}, but port {found[0]} one to one"
+        remedy = "leave `partitions` out; or the port's `parallel` and `partition_parallel`"
+        faults.add(operator.port("partitions"), what, remedy)
     return count
 
 
@@ -105,57 +96,37 @@ def check_unused(draft: Draft, faults: Faults) -> None:
     """Refuse attributes that were given and would have no effect."""
     silent = draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF
     for operator in draft.operators:
-        given, values, declared = operator.given - operator.doubtful, operator.attributes, operator.declared
-        connected = [name for name in declared.inputs if name in operator.touched]
-        followed = [] if "partition_parallel" in operator.doubtful else operator.followed
-        unused = [
-            (
-                "partition_parallel",
-                values["partition_parallel"] and operator.is_input,
-                "an input operator follows nothing",
-            ),
-            (
-                "partitioner",
-                values["partitioner"] and operator.is_input and not _chosen(operator),
-                "an input operator has no tuples to divide",
-            ),
-            (
-                "partitioner",
-                values["partitioner"] and connected and connected == followed,
-                "all its ports follow the partitions upstream",
-            ),
-            ("unifier_limit", values["unifier_limit"] and not declared.outputs, "it has no output port"),
-            (
-                "error_tuples_kept",
-                values["error_tuples_kept"]
-                and not _error_ports(operator)
-                and values["on_error"] is not OnError.SKIP,
-                "it has no output port with `error=True`",
-            ),
-            (
-                "on_error",
-                values["on_error"] is OnError.SKIP and not operator.may_leave_out,
-                "an input operator gets no tuples to leave out",
-            ),
-            (
-                "callback_timeout",
-                values["callback_timeout"] and silent,
-                "workers send no heartbeats at `metrics_recording_level` OFF",
-            ),
-        ]
-        for name, set_, why in unused:
-            if name in given and set_:
+        for name, why in _useless(operator, silent=silent):
+            if name in operator.given - operator.doubtful:
                 faults.add(operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out")
+
+
+def _useless(operator: DraftOperator, *, silent: bool) -> Iterator[tuple[str, str]]:
+    """The attributes that an operator has and that do nothing, each with the reason."""
+    values, outputs = operator.attributes, operator.declared.outputs
+    skips = values["on_error"] is OnError.SKIP
+    if values["partition_parallel"] and operator.is_input:
+        yield "partition_parallel", "an input operator follows nothing"
+    if values["partitioner"] and operator.is_input and not _chosen(operator):
+        yield "partitioner", "an input operator has no tuples to divide"
+    connected = [name for name in operator.declared.inputs if name in operator.touched]
+    followed = [] if "partition_parallel" in operator.doubtful else operator.followed
+    if values["partitioner"] and connected and connected == followed:
+        yield "partitioner", "all its ports follow the partitions upstream"
+    if values["unifier_limit"] and not outputs:
+        yield "unifier_limit", "it has no output port"
+    if values["error_tuples_kept"] and not skips and not any(port.error for port in outputs.values()):
+        yield "error_tuples_kept", "it has no output port with `error=True`"
+    if skips and not operator.may_leave_out:
+        yield "on_error", "an input operator gets no tuples to leave out"
+    if values["callback_timeout"] and silent:
+        yield "callback_timeout", "workers send no heartbeats at `metrics_recording_level` OFF"
 
 
 def _chosen(operator: DraftOperator) -> bool:
     """True if a partitioner chose the number of partitions, or gave them values of their own."""
     own = any(part.properties or part.attributes for part in operator.divided)
     return own or ("partitions" not in operator.given and len(operator.divided) > 1)
-
-
-def _error_ports(operator: DraftOperator) -> list[str]:
-    return [name for name, port in operator.declared.outputs.items() if port.error]
 
 
 def settle_placement(draft: Draft, faults: Faults) -> None:
@@ -196,14 +167,10 @@ def check_meeting(faults: Faults, operator: DraftOperator) -> None:
             sticky.append(KeyedPort(name, codec, schema))
     why = disagreement(sticky)
     if why is not None:
-        what = (
-            f"it has {operator.partitions} partitions, "
-            f"and equal keys of its ports would not meet in one of them: {why}"
-        )
-        remedy = (
-            "declare keys of one type, or say by a `partitioner` that they need not meet, "
-            "such as `KeyedPartitioner()`"
-        )
+        what = f"it has {operator.partitions} partitions, and equal keys of its ports would not meet"
+        what += f" in one of them: {why}"
+        remedy = "declare keys of one type, or say by a `partitioner` that they need not meet, such as"
+        remedy += " `KeyedPartitioner()`"
         faults.add(operator.name, what, remedy)
 
 

@@ -54,16 +54,10 @@ def _check_outputs(faults: Faults, operator: DraftOperator) -> None:
         if operator.unread:
             faults.add(operator.name, "nothing reads what it emits", operator.unread)
             return
-        what = (
-            "its output port is not connected"
-            if len(outputs) == 1
-            else "none of its output ports is connected"
-        )
-        faults.add(
-            operator.name,
-            what,
-            f"begin a stream at {ports}" if len(outputs) == 1 else f"begin a stream at one of {ports}",
-        )
+        what, remedy = "none of its output ports is connected", f"begin a stream at one of {ports}"
+        if len(outputs) == 1:
+            what, remedy = "its output port is not connected", f"begin a stream at {ports}"
+        faults.add(operator.name, what, remedy)
 
 
 def refuse_unconnected(faults: Faults, port: str) -> None:
@@ -135,35 +129,27 @@ def _check_input(faults: Faults, operator: DraftOperator, name: str, port: Input
             faults.add(where, what, did_you_mean(column, schema.arrow.names))
         elif any(refuses(schema.arrow.field(column).type) for refuses in _NO_KEY):
             what = f"the column `{column}` is {schema.arrow.field(column).type}, which cannot be a key"
-            faults.add(
-                where,
-                what,
-                "take columns of int, str, bytes, float, bool, Decimal, date or datetime, or give a function",
-            )
+            known = "int, str, bytes, float, bool, Decimal, date or datetime"
+            faults.add(where, what, f"take columns of {known}, or give a function")
 
 
 def _check_key(faults: Faults, where: str, port: InputPort) -> bool:
     """Return True, and add a fault, if the declared key or codec is invalid."""
-    if port.declared_codec is not None and not isinstance(port.declared_codec, StreamCodec):
-        faults.add(
-            where,
-            f"its codec is {shorten(port.declared_codec)}, which is no `StreamCodec`",
-            "give an instance of a subclass",
-        )
-    elif port.declared_codec is not None and (fault := codec_fault(port.declared_codec)) is not None:
-        faults.add(where, f"its codec {fault[0]}", fault[1])
-    elif port.declared_codec is not None and port.declared_codec.divides and port.key is not None:
-        faults.add(
-            where,
-            "the port has a `key` and a `codec`, and both say who gets which tuples",
-            "give one of them",
-        )
+    codec: Any = port.declared_codec
+    wrong: tuple[str, str] | None = None
+    if codec is not None and not isinstance(codec, StreamCodec):
+        wrong = f"its codec is {shorten(codec)}, which is no `StreamCodec`", "give an instance of a subclass"
+    elif codec is not None and (found := codec_fault(codec)) is not None:
+        wrong = f"its codec {found[0]}", found[1]
+    elif codec is not None and codec.divides and port.key is not None:
+        what = "the port has a `key` and a `codec`, and both say who gets which tuples"
+        wrong = what, "give one of them"
     elif port.key is not None and not port.key_columns and not callable(port.key):
         remedy = "give the name of a column, several names, or a function that makes the key of a tuple"
-        faults.add(where, f"its key is {shorten(port.key)}", remedy)
-    else:
-        return False
-    return True
+        wrong = f"its key is {shorten(port.key)}", remedy
+    if wrong is not None:
+        faults.add(where, *wrong)
+    return wrong is not None
 
 
 def _check_serialiser(faults: Faults, where: str, codec: StreamCodec | None) -> None:
@@ -199,16 +185,10 @@ def _check_output(faults: Faults, operator: DraftOperator, name: str) -> None:
     if column is None or schema is None:
         return
     if schema.pickled or column not in schema.arrow.names:
-        names = (
-            []
-            if schema.pickled
-            else [field.name for field in schema.arrow if pa.types.is_timestamp(field.type)]
-        )
-        remedy = (
-            did_you_mean(column, names)
-            if names
-            else "leave `timestamp` out, or give the tuples a column of type datetime"
-        )
+        columns = [] if schema.pickled else schema.arrow
+        names = [field.name for field in columns if pa.types.is_timestamp(field.type)]
+        remedy = "leave `timestamp` out, or give the tuples a column of type datetime"
+        remedy = did_you_mean(column, names) if names else remedy
         faults.add(where, f"the timestamp column `{column}` is not in {schema.describe()}", remedy)
     elif not pa.types.is_timestamp(schema.arrow.field(column).type):
         what = f"the timestamp column `{column}` is {schema.arrow.field(column).type}, not a time"
@@ -236,10 +216,8 @@ def _check_lateness(faults: Faults, operator: DraftOperator, name: str) -> None:
     where = operator.port(name)
     if not makes_watermark(operator.operator):
         what = f"`{operator.kind}` promises a `lateness`, but it is no input: watermarks come from inputs"
-        remedy = (
-            "declare it at the input operators upstream, or lead the stream through `WithTimes`; "
-            "leave it out here; `timestamp` may stay"
-        )
+        remedy = "declare it at the input operators upstream, or lead the stream through `WithTimes`; "
+        remedy += "leave it out here; `timestamp` may stay"
         faults.add(where, what, remedy)
     else:
         what = "an error port promises a `lateness`, but no watermark follows from errors"

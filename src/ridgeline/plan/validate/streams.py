@@ -8,16 +8,14 @@ from dataclasses import replace
 
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
-from ridgeline.api.errors import did_you_mean, listed, shorten
-from ridgeline.api.support.attribute import Scope
+from ridgeline.api.errors import listed, shorten
 from ridgeline.api.support.duration import FORMS, parse_duration
-from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
 from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
 from ridgeline.plan.graph import Graph, Stream
 from ridgeline.plan.graphs import reachable, successors
 from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.region import PortRef
-from ridgeline.plan.validate.attributes import check_attributes
+from ridgeline.plan.validate.attributes import member_of, read_port
 
 
 def read_streams(draft: Draft, faults: Faults) -> None:
@@ -41,7 +39,10 @@ def _read(draft: Draft, faults: Faults, given: Stream) -> None:
     localities: dict[str, Locality | None] = {}
     for one, sink in given.sinks.items():
         if (text := repr(sink.locality)) not in localities:
-            localities[text] = _locality(faults, given.name, sink.locality)
+            own = sink.locality
+            localities[text] = (
+                None if own is None else member_of(faults, given.name, "locality", Locality, own)
+            )
         end = _touched(draft, one)
         end.locality, end.persisted, end.decoupled = localities[text], sink.persisted, sink.decoupled
         stream.sinks.append(end)
@@ -53,18 +54,6 @@ def _touched(draft: Draft, end: PortRef) -> End:
     owner = draft.owners[end.operator]
     owner.touched.add(end.port)
     return End(owner, end.port, end.through)
-
-
-def _locality(faults: Faults, where: str, locality: object) -> Locality | None:
-    """The locality; None if there is none, or if it is faulty."""
-    names = [member.name for member in Locality]
-    if locality is None:
-        return None
-    name = str(getattr(locality, "name", locality)).upper()
-    if name in names:
-        return Locality[name]
-    faults.add(where, f"there is no locality {shorten(locality)}", did_you_mean(name, names))
-    return None
 
 
 def _check_sharing(faults: Faults, graph: Graph) -> None:
@@ -158,11 +147,4 @@ def _settle(draft: Draft, faults: Faults, operator: DraftOperator) -> None:
     """Give a port of dead letters that is connected its attributes, and refuse one that would do nothing."""
     if not _leaves_out(operator) and "on_error" not in operator.doubtful:
         faults.add(operator.port(NAME), "the operator leaves no tuple out, so nothing comes here", _REMEDY)
-    inherited = inherited_by_port(operator.declared, NAME, operator.attributes)
-    operator.ports[NAME], _ = check_attributes(
-        faults, f"{operator.name}.port.{NAME}", Scope.OUTPUT_PORT, {}, inherited
-    )
-    inherited = inherited_by_unifier(operator.attributes, draft.attributes)
-    operator.unifiers[NAME], _ = check_attributes(
-        faults, f"{operator.name}.unifier.{NAME}", Scope.UNIFIER, {}, inherited
-    )
+    read_port(draft, faults, operator, NAME, {}, {})
