@@ -49,9 +49,11 @@ class RegionPlans:
     def _cut(self, region: Region, graph: Graph) -> Graph:
         """The application by name as far as it is in the region, with the ends of its queues."""
         inside = frozenset(region.operators)
-        nodes = {name: node for name, node in graph.nodes.items() if name in inside}
         elsewhere = frozenset(graph.nodes.keys() - inside)
-        streams = {one.name: part for one in graph.streams.values() if (part := _within(one, inside))}
+        # a sink that a queue feeds is in another region; a stream that only queues read is made with a writer
+        here = graph.without(elsewhere)
+        nodes, taker = dict(here.nodes), here.dead_letters
+        streams = {name: one for name, one in here.streams.items() if one.sinks}
         schemas = {stream.name: stream.schema for stream in self.whole.streams}
         ends = {end: end for stream in graph.streams.values() for end in stream.sinks}  # with modules' ports
         letters: list[PortRef] = []
@@ -66,9 +68,6 @@ class RegionPlans:
             else:
                 sinks = {ends[sink]: Sink() for sink in edge.sinks}
                 streams[edge.stream] = Stream(edge.stream, begin, sinks)
-        taker = graph.dead_letters
-        if taker is not None and taker.operator in elsewhere:
-            taker = None
         for name in dict.fromkeys(edge.writer for edge in region.writes):
             edges = [edge for edge in region.writes if edge.writer == name]
             nodes[name] = Node(name, self._ends.writer(edges))
@@ -80,10 +79,10 @@ class RegionPlans:
             else:  # beside the sinks that the stream has here
                 stream = streams.get(first.stream, Stream(first.stream, first.source, {}))
                 streams[first.stream] = replace(stream, sinks={**stream.sinks, entry: Sink()})
-        parts = {name: part for name, part in graph.parts.items() if _is_whole(name, inside, elsewhere)}
+        parts = {name: part for name, part in here.parts.items() if _is_whole(name, inside, elsewhere)}
         rules = [self._rule(rule, inside, parts) for rule in self.whole.affinity]
         return replace(
-            graph,
+            here,
             window=graph.window if region.window is None else region.window,
             attributes={**graph.attributes, **region.attributes},
             nodes=nodes,
@@ -115,17 +114,6 @@ class RegionPlans:
             return None
         kind = AffinityType.ANTI_AFFINITY if rule.apart else AffinityType.AFFINITY
         return AffinityRule(kind, names, None, rule.locality, rule.relax, rule.hosts)
-
-
-def _within(stream: Stream, inside: Collection[str]) -> Stream | None:
-    """The part of a stream that is not decoupled, if its source is here; None if nothing is left of it.
-
-    A stream that only a queue reads is made with the queue's writer.
-    """
-    if stream.source is None or stream.source.operator not in inside:
-        return None
-    sinks = {end: sink for end, sink in stream.sinks.items() if not sink.decoupled}
-    return replace(stream, sinks=sinks) if sinks else None
 
 
 def _decides(policy: Any, inside: Collection[str]) -> bool:

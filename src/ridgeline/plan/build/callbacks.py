@@ -60,14 +60,12 @@ def _name_faults(operator: Operator, port: InputPort[Any]) -> Iterator[CallbackF
     kind = type(operator).__name__
     for name in port.methods:
         if hasattr(InputOperator, name):
-            what = (
-                f"`{name}` of `{kind}` is decorated for the port, but operators have a `{name}` of their own"
-            )
+            what = f"`{name}` of `{kind}` is decorated for the port"
+            what += f", but operators have a `{name}` of their own"
             yield CallbackFault(port.name, what, "call it something else")
     for name in port.doubled:
-        what = (
-            f"`{name}` of `{kind}` is never called: another method is decorated for the port in the same way"
-        )
+        what = f"`{name}` of `{kind}` is never called: another method is decorated for the port"
+        what += " in the same way"
         yield CallbackFault(port.name, what, "let one method call the other")
 
 
@@ -80,17 +78,13 @@ def method_faults(
     if method in (getattr(Operator, name, None), getattr(InputOperator, name, None)):
         return  # not overridden
     if not callable(method):
-        yield CallbackFault(
-            port,
-            f"`{name}` of `{kind}` is {shorten(method)}, but a callback has this name",
-            "call it something else",
-        )
+        what = f"`{name}` of `{kind}` is {shorten(method)}, but a callback has this name"
+        yield CallbackFault(port, what, "call it something else")
         return
     if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
         what = f"`{name}` of `{kind}` is `async`, and nothing would await it: it would never run"
-        yield CallbackFault(
-            port, what, "make it a plain method; `asyncio.run(...)` in it runs asynchronous code"
-        )
+        remedy = "make it a plain method; `asyncio.run(...)` in it runs asynchronous code"
+        yield CallbackFault(port, what, remedy)
     elif inspect.isgeneratorfunction(method):
         what = f"`{name}` of `{kind}` has `yield` in it, which makes it a generator: it would never run"
         yield CallbackFault(port, what, "emit on an output port: `self.port.emit(...)`")
@@ -110,8 +104,6 @@ def _call_faults(
         signature.bind(*parameters)
     except TypeError:
         given = ", ".join(("self", *parameters))
-        what = (
-            f"`{name}` of `{type(operator).__name__}` has the parameters {signature}, "
-            f"but it is called with `({', '.join(parameters)})`"
-        )
+        what = f"`{name}` of `{type(operator).__name__}` has the parameters {signature}, but it is called"
+        what += f" with `({', '.join(parameters)})`"
         yield CallbackFault(port, what, f"write `def {name}({given})`")

@@ -60,10 +60,8 @@ def disagreement(ports: Sequence[KeyedPort]) -> str | None:
             continue
         other, others = known
         if len(others) != len(types):
-            return (
-                f"the key of `{other.name}` has {_columns(len(others))}, "
-                f"that of `{port.name}` {_columns(len(types))}"
-            )
+            counts = _columns(len(others)), _columns(len(types))
+            return f"the key of `{other.name}` has {counts[0]}, that of `{port.name}` {counts[1]}"
         for one, two in zip(others, types, strict=True):
             if _kind_of(one) != _kind_of(two):
                 return f"the key of `{other.name}` is {one}, that of `{port.name}` is {two}"
@@ -154,13 +152,10 @@ def why_alone(
     if attributes["slide_by_window_count"] is not None:
         return "its application windows slide"
     results = [port for port in outputs if not declared.every_output[port].error]
-    follower = next(iter(followers), None)
-    parallel = (
-        ""
-        if follower is None
-        else f"`{follower}` follows its partitions one by one, so nothing is merged before it"
-    )
-    return _unmerged(operator, results, keyed.values()) or parallel
+    why = _unmerged(operator, results, keyed.values())
+    if not why and (follower := next(iter(followers), None)) is not None:
+        why = f"`{follower}` follows its partitions one by one, so nothing is merged before it"
+    return why
 
 
 def _unmerged(operator: Operator, results: Collection[str], keyed: Iterable[StreamCodec]) -> str:
@@ -172,10 +167,8 @@ def _unmerged(operator: Operator, results: Collection[str], keyed: Iterable[Stre
             return f"output port `{port}` has no unifier that merges what several partitions make of a key"
         merged = merges_by_key(operator, port)
         if not all(merged is not None and _keeps_apart(merged[1], codec) for codec in keyed):
-            return (
-                f"the unifier of output port `{port}` does not say that it merges by the same key; "
-                "if it does, declare its input port with the `key` of the operator"
-            )
+            why = f"the unifier of output port `{port}` does not say that it merges by the same key; "
+            return why + "if it does, declare its input port with the `key` of the operator"
     return ""
 
 

@@ -30,12 +30,8 @@ class PartitioningError(FaultError):
     """A partitioner returned invalid partitions."""
 
 
-class PartitionValueError(PartitioningError):
-    """A partition has a wrong value."""
-
-
 def own_properties(operator: Operator, part: Partition) -> dict[str, Any]:
-    """The properties of a partition, validated and converted. Raises PartitionValueError."""
+    """The properties of a partition, validated and converted. Raises PartitioningError."""
     if not part.properties:
         return {}
     given = dict(part.properties)
@@ -43,35 +39,31 @@ def own_properties(operator: Operator, part: Partition) -> dict[str, Any]:
     unknown = [name for name in given if name not in known]
     if unknown:
         what = f"`{type(operator).__name__}` has no property {_named(unknown[0])}"
-        raise PartitionValueError(what, did_you_mean(str(unknown[0]), known))
+        raise PartitioningError(what, did_you_mean(str(unknown[0]), known))
     reader = "Spark's query" if isinstance(operator, SparkSource) else "its publisher"
     if isinstance(operator, SparkSource) or type(operator).publisher is not Operator.publisher:
         what = f"property `{next(iter(given))}` is its own, but {reader} works for all partitions at once"
-        raise PartitionValueError(what, "give the operator the property")
+        raise PartitioningError(what, "give the operator the property")
     trial = copy.copy(operator)
     vars(trial).update(given)
     faults = property_faults(trial)
     if faults:
         _, what, remedy = faults[0]
-        raise PartitionValueError(what, remedy)
+        raise PartitioningError(what, remedy)
     return {name: vars(trial)[name] for name in given}
 
 
 def own_attributes(part: Partition) -> dict[str, Any]:
-    """The attributes of a partition, checked and converted. Raises PartitionValueError."""
+    """The attributes of a partition, checked and converted. Raises PartitioningError."""
     found = {}
     for name, value in dict(part.attributes).items():
         if name not in _OF_PARTITIONS:
-            raise PartitionValueError(
-                f"a partition has no attribute {_named(name)} of its own",
-                did_you_mean(str(name), _OF_PARTITIONS),
-            )
+            what = f"a partition has no attribute {_named(name)} of its own"
+            raise PartitioningError(what, did_you_mean(str(name), _OF_PARTITIONS))
         found[name], rule = ATTRIBUTES[name].check(value)
         if rule is not None:
-            raise PartitionValueError(
-                f"attribute `{name}` {rule}; got {shown(name, value)}",
-                f"give another value ({ATTRIBUTES[name].help})",
-            )
+            remedy = f"give another value ({ATTRIBUTES[name].help})"
+            raise PartitioningError(f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
     return found
 
 
@@ -89,6 +81,7 @@ def _named(name: object) -> str:
     return f"`{name}`" if isinstance(name, str) else shorten(name)
 
 
+_LIST = "return a list of `Partition(keys, round_robin)`"
 _GREATEST_MASK = (1 << 16) - 1
 _MOST = ATTRIBUTES["partitions"].maximum
 
@@ -114,13 +107,9 @@ def define_partitions(
         return (Partition(),) * count
     partitioner = given or StickyPartitioner()
     if not isinstance(partitioner, Partitioner):
-        raise PartitioningError(
-            (
-                f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}, "
-                "which is no `Partitioner`"
-            ),
-            "give an instance of a subclass of `Partitioner`",
-        )
+        what = f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}"
+        remedy = "give an instance of a subclass of `Partitioner`"
+        raise PartitioningError(f"{what}, which is no `Partitioner`", remedy)
     ports = [
         PortInfo(name, port.codec is not None, name in connected, partitioner.load)
         for name, port in inputs.items()
@@ -130,17 +119,13 @@ def define_partitions(
         partitions = partitioner.define_partitions(count, ports)
     except Exception as error:
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise PartitioningError(
-            f"{shorten(partitioner)} cannot make {count} partitions: {reason}",
-            "choose another partitioner or number of partitions",
-        ) from error
+        what = f"{shorten(partitioner)} cannot make {count} partitions: {reason}"
+        raise PartitioningError(what, "choose another partitioner or number of partitions") from error
     try:
         _check(partitioner, partitions, count if fixed else None, ports)
     except (TypeError, AttributeError) as error:
-        raise PartitioningError(
-            f"{shorten(partitioner)} gave partitions that are none: {error}",
-            "return a list of `Partition(keys, round_robin)`",
-        ) from error
+        what = f"{shorten(partitioner)} gave partitions that are none: {error}"
+        raise PartitioningError(what, _LIST) from error
     open_ports = {port.name for port in ports if port.connected}
     return tuple(
         _settled(partitioner, operator, number, part, open_ports) for number, part in enumerate(partitions)
@@ -153,10 +138,9 @@ def _settled(
     """A partition with connected ports only, and with valid values of its own. Raises PartitioningError."""
     try:
         properties, attributes = own_properties(operator, part), own_attributes(part)
-    except PartitionValueError as error:
-        raise PartitioningError(
-            f"{shorten(partitioner)} gave partition {number} wrong values: {error.what}", error.remedy
-        ) from error
+    except PartitioningError as error:
+        what = f"{shorten(partitioner)} gave partition {number} wrong values: {error.what}"
+        raise PartitioningError(what, error.remedy) from error
     keys = {name: keys for name, keys in part.keys.items() if name in open_ports}
     return Partition(keys, frozenset(part.round_robin) & frozenset(open_ports), properties, attributes)
 
@@ -173,7 +157,7 @@ def _check(
         isinstance(part, Partition) for part in partitions[: _MOST + 1]
     ):
         what = f"{name} gave {shorten(partitions)}, which is no list of `Partition`"
-        raise PartitioningError(what, "return a list of `Partition(keys, round_robin)`")
+        raise PartitioningError(what, _LIST)
     count = len(partitions)
     noun = "1 partition" if count == 1 else f"{count} partitions"
     if not 0 < count <= _MOST:
@@ -192,19 +176,13 @@ def _check(
         sticky = sum(port in part.keys for part in partitions)
         in_turn = sum(port in part.round_robin for part in partitions)
         if sorted((sticky, in_turn)) != [0, count]:
-            what = (
-                f"{name} divides port `{port}` by key for {sticky} "
-                f"and round robin for {in_turn} of {count} partitions"
-            )
-            raise PartitioningError(
-                what,
-                "divide a port in one way for all partitions, or leave it out: then each gets all tuples",
-            )
+            what = f"{name} divides port `{port}` by key for {sticky} and round robin for {in_turn}"
+            remedy = "divide a port in one way for all partitions, or leave it out: then each gets all tuples"
+            raise PartitioningError(f"{what} of {count} partitions", remedy)
         if sticky and not known[port].keyed:
             what = f"{name} divides port `{port}` by key, but the port has none"
-            raise PartitioningError(
-                what, f"declare `{port} = InputPort(..., key=...)`, or divide it round robin"
-            )
+            remedy = f"declare `{port} = InputPort(..., key=...)`, or divide it round robin"
+            raise PartitioningError(what, remedy)
         if sticky:
             check_cover(name, port, [part.keys[port] for part in partitions])
 
@@ -218,23 +196,15 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
     for part in keys:
         mask |= part.mask
         if not 0 <= part.mask <= _GREATEST_MASK:
-            raise PartitioningError(
-                f"{name} gave port `{port}` the mask {part.mask}", f"use masks from 0 to {_GREATEST_MASK}"
-            )
+            what = f"{name} gave port `{port}` the mask {part.mask}"
+            raise PartitioningError(what, f"use masks from 0 to {_GREATEST_MASK}")
         beyond = sorted(key for key in part.keys | part.shared if key & ~part.mask)
         if beyond:
-            raise PartitioningError(
-                (
-                    f"{name} gave port `{port}` the key {beyond[0]}, "
-                    f"which no hash has under the mask {part.mask}"
-                ),
-                "use keys within the mask",
-            )
+            what = f"{name} gave port `{port}` the key {beyond[0]}, which no hash has under the mask"
+            raise PartitioningError(f"{what} {part.mask}", "use keys within the mask")
         if part.shared and (not part.keys or not part.shared.isdisjoint(part.keys)):
-            raise PartitioningError(
-                f"{name} gave port `{port}` shared keys without, or among, those of one partition alone",
-                "give each partition keys of its own that no other one gets",
-            )
+            what = f"{name} gave port `{port}` shared keys without, or among, those of one partition alone"
+            raise PartitioningError(what, "give each partition keys of its own that no other one gets")
     size = 1 << mask.bit_length()
     taken, values = np.zeros(size, np.int32), np.arange(size)
     shared = sum((np.isin(values & part.mask, list(part.shared)) for part in keys), taken)
@@ -253,10 +223,8 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
                 if value & part.mask in part.keys or value & part.mask in part.shared
             ]
             by = f"by partitions {', '.join(map(str, takers))}" if takers else "by no partition"
-            raise PartitioningError(
-                f"{name}: tuples of port `{port}` whose hash ends in {value} (mask {mask}) are taken {by}",
-                "give every key to exactly one partition",
-            )
+            what = f"{name}: tuples of port `{port}` whose hash ends in {value} (mask {mask}) are taken {by}"
+            raise PartitioningError(what, "give every key to exactly one partition")
 
 
 def _is_whole(mask: int) -> bool:

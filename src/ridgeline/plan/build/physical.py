@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.merging import merges_of
@@ -43,6 +43,15 @@ class _Head:
     port: str
 
 
+class _Way(NamedTuple):
+    """How tuples go from a source to a port: as of `PhysicalStream`."""
+
+    route: Share = None
+    codec: StreamCodec | None = None
+    encoding: Encoding | None = None
+    combiner: Combiner | None = None
+
+
 @dataclass(slots=True)
 class _Output:
     """A connected output port of a logical operator.
@@ -60,6 +69,9 @@ class _Output:
     merged: _Head | None = None
     unifiers: int = 0
     unifiers_made: int = 0
+
+
+_STRAIGHT = _Way()
 
 
 class _Builder:
@@ -91,9 +103,8 @@ class _Builder:
         for partition, part in enumerate(divided):
             identity = self.make(operator, partition, count, part)
             for port, output, heads in sources:
-                encoding = self.encoding(output, operator, port)
-                for head, route, codec, combiner in heads[partition]:
-                    self.join(output.stream, head, identity, port, route, codec, encoding, combiner)
+                head, way = heads[partition]
+                self.join(output.stream, head, identity, port, way)
             for output in self.outputs.get(operator.name, []):
                 head = _Head(identity, output.port)
                 slides = _slides(output) and not merges_of(type(operator.operator))
@@ -103,29 +114,30 @@ class _Builder:
 
     def unify(
         self, output: _Output, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]
-    ) -> list[list[tuple[_Head, Any, Any, Combiner | None]]]:
-        """Return, for each partition, what comes to a port: sources with route, codec and combiner.
+    ) -> list[tuple[_Head, _Way]]:
+        """Return, for each partition, the source that comes to a port, and its way.
 
         Adds a final unifier before each partition if the output has several sources.
         """
+        encoding = self.encoding(output, operator, port)
         if port in self.followed[operator.name]:
-            return [[(head, None, None, None)] for head in output.partitions]
+            return [(head, _Way(encoding=encoding)) for head in output.partitions]
         codec = operator_type(type(operator.operator)).inputs[port].codec
         one = output.merged or (output.heads[0] if len(output.heads) == 1 else None)
         if len(divided) > 1 and self.merges_apart(output, operator, port):
             one = one if len(output.heads) == 1 else None
         combiner = self.combiner(output, operator, port)
-        sources: list[list[tuple[_Head, Any, Any, Combiner | None]]] = []
+        sources: list[tuple[_Head, _Way]] = []
         for partition, part in enumerate(divided):
             route = _route(part, port, partition, len(divided))
             hashed = codec if isinstance(route, PartitionKeys) else None
+            way = _Way(route, hashed, encoding, combiner)
             if one is not None:
-                sources.append([(one, route, hashed, combiner)])
+                sources.append((one, way))
                 continue
-            encoding = self.encoding(output, operator, port)
-            head = self.unifier(output, output.heads, route, hashed, encoding, combiner)
+            head = self.unifier(output, output.heads, way)
             checked = OwnKeys(route) if isinstance(route, PartitionKeys) and _by_author(output) else None
-            sources.append([(head, checked, hashed if checked else None, None)])
+            sources.append((head, _Way(checked, hashed if checked else None, encoding)))
         return sources
 
     def cascade(self, output: _Output) -> None:
@@ -156,15 +168,16 @@ class _Builder:
         output.unifiers = sum(size > 1 for level in levels for size in level) + once
         output.unifiers += sum(finals) if left > 1 else 0
         encodings = [self.encoding(output, sink, port) for sink, port in sinks]
-        shared = encodings[0] if all(_alike(one, encodings[0]) for one in encodings) else None
+        alike = all(_alike(one, encodings[0]) for one in encodings)
+        shared = _Way(encoding=encodings[0] if alike else None)
         for level in levels:
             merged = []
             for size in level:
                 group, output.heads = output.heads[:size], output.heads[size:]
-                merged.append(self.unifier(output, group, encoding=shared) if size > 1 else group[0])
+                merged.append(self.unifier(output, group, shared) if size > 1 else group[0])
             output.heads = merged
         if once:
-            output.merged = self.unifier(output, output.heads, encoding=shared)
+            output.merged = self.unifier(output, output.heads, shared)
 
     def merges_apart(self, output: _Output, sink: LogicalOperator, port: str) -> bool:
         """True if a unifier may stand before each partition of a sink, with that partition's tuples only."""
@@ -184,25 +197,16 @@ class _Builder:
         """Add what merges the slides of one partition; return it as a source."""
         unifier = make_unifier(output.operator.operator, output.port, slides=True)
         made = self.merger(output, unifier, partition, len(output.operator.divided), slider=True)
-        self.join(output.stream, head, made.id, unifier_ports(unifier)[0], None, None, None)
+        self.join(output.stream, head, made.id, unifier_ports(unifier)[0])
         return made
 
-    def unifier(
-        self,
-        output: _Output,
-        heads: list[_Head],
-        route: PartitionKeys | RoundRobin | None = None,
-        codec: StreamCodec | None = None,
-        encoding: Encoding | None = None,
-        combiner: Combiner | None = None,
-    ) -> _Head:
+    def unifier(self, output: _Output, heads: list[_Head], way: _Way) -> _Head:
         """Add one unifier for some sources of an output port; return it as a source."""
         unifier = make_unifier(output.operator.operator, output.port)
         made = self.merger(output, unifier, output.unifiers_made, output.unifiers)
         output.unifiers_made += 1
         for head in heads:
-            entry = unifier_ports(unifier)[0]
-            self.join(output.stream, head, made.id, entry, route, codec, encoding, combiner)
+            self.join(output.stream, head, made.id, unifier_ports(unifier)[0], way)
         return made
 
     def merger(
@@ -287,21 +291,10 @@ class _Builder:
             return None
         return operator.combiner(sink.outputs)
 
-    def join(
-        self,
-        stream: LogicalStream,
-        head: _Head,
-        sink: int,
-        port: str,
-        route: Share,
-        codec: StreamCodec | None,
-        encoding: Encoding | None,
-        combiner: Combiner | None = None,
-    ) -> None:
+    def join(self, stream: LogicalStream, head: _Head, sink: int, port: str, way: _Way = _STRAIGHT) -> None:
         """Add one physical stream."""
         schema = self.operators[head.id - 1].outputs[head.port]
-        ends = head.id, head.port, sink, port
-        self.streams.append(PhysicalStream(stream.name, *ends, schema, route, codec, encoding, combiner))
+        self.streams.append(PhysicalStream(stream.name, head.id, head.port, sink, port, schema, *way))
 
 
 def _alike(one: Encoding | None, other: Encoding | None) -> bool:

@@ -23,29 +23,21 @@ def property_faults(
     kind = type(operator).__name__
     validated, problems = check_properties(operator)
     if not problems:
-        vars(operator).update(
-            validated, _given={}
-        )  # what was given is in the values: a secret is kept nowhere else
+        # what was given is in the values: a secret is kept nowhere else
+        vars(operator).update(validated, _given={})
     faults = []
     for name, value, rule in problems:
         given = f"`{kind}({name.partition('.')[0]}=...)`"
+        what, remedy = f"property `{name}` of `{kind}`", f"give another value, in {given}"
         if rule.startswith("there is no such property; "):
-            faults.append((name, f"`{kind}` has no property `{name}`", rule.partition("; ")[2]))
+            what, remedy = f"`{kind}` has no property `{name}`", rule.partition("; ")[2]
         elif not name:
-            faults.append(
-                ("", f"properties of `{kind}`: {rule}", "define or import these types at module level")
-            )
+            what, remedy = f"properties of `{kind}`: {rule}", "define or import these types at module level"
         elif value is REQUIRED:
-            remedy = remedies.get(name, f"give it, in {given}")
-            faults.append((name, f"property `{name}` of `{kind}` is required and was not given", remedy))
+            what, remedy = f"{what} is required and was not given", remedies.get(name, f"give it, in {given}")
         else:
-            faults.append(
-                (
-                    name,
-                    f"property `{name}` of `{kind}` is {shown(name, value)}; {mask_text(rule)}",
-                    f"give another value, in {given}",
-                )
-            )
+            what += f" is {shown(name, value)}; {mask_text(rule)}"
+        faults.append((name, what, remedy))
     return faults
 
 

@@ -18,13 +18,8 @@ from ridgeline.plan.build.property_values import property_faults
 def make_unifier(operator: Operator, port: str, *, slides: bool = False) -> Operator:
     """Create the unifier of an operator's port, or what merges its slides, with validated properties."""
     declared = operator.slider_of(port) if slides else operator.unifier_of(port)
-    unifier = (
-        PassThroughUnifier()
-        if declared is None
-        else declared()
-        if isinstance(declared, type)
-        else copy.copy(declared)
-    )
+    declared = PassThroughUnifier if declared is None else declared
+    unifier = declared() if isinstance(declared, type) else copy.copy(declared)
     property_faults(unifier)
     unifier.settle_properties()
     return unifier
@@ -50,30 +45,19 @@ def unifier_faults(
     kind = declared if isinstance(declared, type) else type(declared)
     if not issubclass(kind, Unifier) and declared is not operator:
         shown = f"`{kind.__name__}`" if issubclass(kind, Operator) else shorten(declared)
-        return [
-            (
-                f"its unifier {shown} is no `Unifier`",
-                "derive it from `Unifier`, with one input port and one output port",
-            )
-        ]
+        remedy = "derive it from `Unifier`, with one input port and one output port"
+        return [(f"its unifier {shown} is no `Unifier`", remedy)]
     try:
         unifier = declared() if isinstance(declared, type) else copy.copy(declared)
     except TypeError as error:
-        return [
-            (
-                f"its unifier `{kind.__name__}` cannot be made: {error}",
-                f"give an instance, `unifier={kind.__name__}(...)`",
-            )
-        ]
+        what = f"its unifier `{kind.__name__}` cannot be made: {error}"
+        return [(what, f"give an instance, `unifier={kind.__name__}(...)`")]
     faults = [(f"its unifier: {what}", remedy) for _, what, remedy in property_faults(unifier)]
     ports = operator_type(kind)
     faults += [(f"its unifier: {what}", remedy) for _, what, remedy in callback_faults(unifier)]
     if len(ports.inputs) != 1 or len(ports.outputs) != 1:
-        what = (
-            f"its unifier `{kind.__name__}` has {len(ports.inputs)} input ports "
-            f"and {len(ports.outputs)} output ports"
-        )
-        return [*faults, (what, "give it one of each")]
+        counts = f"{len(ports.inputs)} input ports and {len(ports.outputs)} output ports"
+        return [*faults, (f"its unifier `{kind.__name__}` has {counts}", "give it one of each")]
     for name in (*ports.inputs, *ports.outputs):
         try:
             own = port_schema(unifier, name)
@@ -81,10 +65,8 @@ def unifier_faults(
             faults.append((f"port `{name}` of its unifier `{kind.__name__}`: {error}", "declare a schema"))
             continue
         if own is not None and schema is not None and own != schema:
-            what = (
-                f"port `{name}` of its unifier `{kind.__name__}` has the schema {own.describe()}, "
-                f"but the port has {schema.describe()}"
-            )
+            what = f"port `{name}` of its unifier `{kind.__name__}` has the schema {own.describe()}"
+            what += f", but the port has {schema.describe()}"
             difference = schema.difference(own) or f"`{own.name}` is not `{schema.name}`"
             faults.append((f"{what}: {difference}", "a unifier takes and gives what the port gives"))
     return faults

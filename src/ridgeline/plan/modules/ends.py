@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ridgeline.api.errors import did_you_mean, listed
+from ridgeline.api.errors import did_you_mean
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Part, Stream
@@ -15,7 +15,7 @@ from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.shown_properties import secret_names, shown_properties
 from ridgeline.plan.validate.attributes import check_attributes
-from ridgeline.plan.validate.ports import refuse_silent_output, refuse_unconnected
+from ridgeline.plan.validate.ports import check_needed
 
 
 def flatten(faults: Faults, expanded: Expanded, options: Overrides) -> Graph:
@@ -46,21 +46,11 @@ def _connected(faults: Faults, part: Part, connected: frozenset[PortRef]) -> lis
     """
     if part.failed or part.ends is None:
         return []
-    declared = part.declared
-    loose = [name for name in part.ends if PortRef(part.name, name) not in connected]
-    needed = [name for name in loose if name in declared.inputs and not declared.inputs[name].optional]
-    for name in needed:
-        refuse_unconnected(faults, f"{part.name}.{name}")
-    required = [name for name in loose if name in declared.outputs and declared.outputs[name].required]
-    for name in required:
-        refuse_silent_output(faults, f"{part.name}.{name}")
-    wanted = [name for name, port in declared.outputs.items() if not port.optional]
-    if wanted and not required and declared.outputs.keys() <= {*loose}:
-        ports = listed([f"{part.name}.{name}" for name in declared.outputs])
-        remedy = f"begin a stream at {'one of ' if len(declared.outputs) > 1 else ''}{ports}"
-        faults.add(part.name, "none of the output ports of the module is connected", remedy)
-    open_inputs = {name for name in loose if name in declared.inputs}.difference(needed)
-    return [end for name, ends in part.ends.items() if name not in open_inputs for end in ends]
+    inputs = part.declared.inputs
+    found = {name for name in part.ends if PortRef(part.name, name) in connected}
+    check_needed(faults, part.name, inputs, part.declared.outputs, found)
+    left = {name for name, port in inputs.items() if port.optional} - found
+    return [end for name, ends in part.ends.items() if name not in left for end in ends]
 
 
 def _spread(faults: Faults, graph: Graph, part: Part, options: Overrides) -> None:

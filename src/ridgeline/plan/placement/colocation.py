@@ -124,17 +124,12 @@ def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
     source, sink = nodes[edge.source], nodes[edge.sink]
     what = f"locality {edge.locality} wants `{source.name}` and `{sink.name}` in one container, but "
     if source.partitions == sink.partitions:
-        what += (
-            f"each of their {sink.partitions} partitions gets tuples of all others: "
-            f"port `{sink.name}.{edge.port}` is {edge.way}"
-        )
+        what += f"each of their {sink.partitions} partitions gets tuples of all others: port "
+        what += f"`{sink.name}.{edge.port}` is {edge.way}"
     else:
         what += f"`{source.name}` has {_partitions(source)} and `{sink.name}` has {_partitions(sink)}"
-    remedy = (
-        f"make `{edge.port}` an `InputPort(..., parallel=True)`, give both one partition, "
-        "or leave the locality out"
-    )
-    return Fault(edge.stream, what, remedy)
+    remedy = f"make `{edge.port}` an `InputPort(..., parallel=True)`, give both one partition, "
+    return Fault(edge.stream, what, f"{remedy}or leave the locality out")
 
 
 def _partitions(node: Node) -> str:

@@ -42,22 +42,11 @@ def describe(plan: Plan, regions: Sequence[Plan] = ()) -> str:
            3  numbers.output#unifier  input: all of numbers[0], numbers[1]
     """
     logical = plan.logical
-    window = (
-        f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
-    )
+    width = logical.window_seconds
+    window = f"window {width:g} s" if width else "windows as fast as they get"
     settings = _settings(set_attributes(logical))
-    lines = [
-        ", ".join(
-            part
-            for part in (
-                f"application {logical.application}",
-                window,
-                f"plan version {plan.version}",
-                settings,
-            )
-            if part
-        )
-    ]
+    title = [f"application {logical.application}", window, f"plan version {plan.version}", settings]
+    lines = [", ".join(filter(None, title))]
     lines += ["", *_describe_logical(logical)]
     if regions:
         lines += ["", *_describe_regions([one.logical for one in regions], logical.regions)]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ridgeline.api.attributes import ATTRIBUTES
+from ridgeline.api.attributes import ATTRIBUTES, Locality
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.support.masking import mask
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.graph import Kind
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
-from ridgeline.plan.region import QueueEdge, Region
+from ridgeline.plan.region import PortRef, QueueEdge, Region
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.shown_properties import plain, shown_properties
 
@@ -43,43 +43,50 @@ def to_dict(plan: Plan, regions: Sequence[Plan] = ()) -> dict[str, object]:
     return found
 
 
+def _picked(thing: object, names: str) -> dict[str, object]:
+    """Some fields of a thing as plain values, in this order."""
+    return {name: _json(getattr(thing, name)) for name in names.split()}
+
+
+def _json(value: object) -> object:
+    """A value of a plan: ports, schemas and localities as texts."""
+    if isinstance(value, PortRef):
+        return str(value)
+    if isinstance(value, Schema):
+        return value.describe()
+    if isinstance(value, Locality):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return list(map(_json, value))
+    return {key: _json(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+
+
 def _region(region: Region, plan: Plan) -> dict[str, object]:
     """A region with its queues and its plans as plain values."""
     return {
-        "name": region.name,
-        "operators": list(region.operators),
+        **_picked(region, "name operators"),
         "attributes": {name: plain(value) for name, value in region.attributes.items()},
-        "reads": [_queue(edge) for edge in region.reads],
-        "writes": [_queue(edge) for edge in region.writes],
+        "reads": list(map(_queue, region.reads)),
+        "writes": list(map(_queue, region.writes)),
         **_whole(plan),
     }
 
 
 def _queue(edge: QueueEdge) -> dict[str, object]:
     """A queue, as one of its readers has it."""
-    return {
-        "stream": edge.stream,
-        "source": str(edge.source),
-        "writer": edge.writer,
-        "writer_region": edge.writer_region,
-        "reader": edge.reader,
-        "reader_region": edge.reader_region,
-        "sinks": [str(sink) for sink in edge.sinks],
-        "keep": edge.keep,
-    }
+    return _picked(edge, "stream source writer writer_region reader reader_region sinks keep")
 
 
 def _whole(plan: Plan) -> dict[str, object]:
     """The three plans of an application, or of a region, and the notes on them."""
+    notes = find_notes(plan.logical, plan.physical)
     return {
         "application": plan.logical.application,
         "version": plan.version,
         "logical": _logical(plan.logical),
         "physical": _physical(plan.physical, plan.execution.homes),
         "execution": _execution(plan.execution),
-        "notes": [
-            {"operator": note.where, "text": note.text} for note in find_notes(plan.logical, plan.physical)
-        ],
+        "notes": [{"operator": note.where, "text": note.text} for note in notes],
     }
 
 
@@ -88,17 +95,12 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
     return {
         "window_seconds": logical.window_seconds,
         "attributes": set_attributes(logical),
-        "operators": [_logical_operator(operator) for operator in logical.operators],
+        "operators": list(map(_logical_operator, logical.operators)),
         "streams": [
             {
-                "name": stream.name,
-                "source": str(stream.source),
-                "sinks": [str(sink) for sink in stream.sinks],
-                "persisted": [str(sink) for sink in stream.persisted],
-                **({"decoupled": [str(sink) for sink in stream.decoupled]} if stream.decoupled else {}),
-                "locality": locality_name(stream.locality),
-                "localities": [locality_name(locality) for locality in stream.localities],
-                "schema": stream.schema.describe(),
+                **_picked(stream, "name source sinks persisted"),
+                **(_picked(stream, "decoupled") if stream.decoupled else {}),
+                **_picked(stream, "locality localities schema"),
             }
             for stream in logical.streams
         ],
@@ -107,9 +109,7 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
                 "name": module.name,
                 "module": module_of(module.name) or None,
                 "class": module.kind,
-                "properties": dict(module.properties),
-                "inputs": {port: list(map(str, ends)) for port, ends in module.inputs.items()},
-                "outputs": {port: str(end) for port, end in module.outputs.items()},
+                **_picked(module, "properties inputs outputs"),
             }
             for module in logical.modules
         ],
@@ -128,8 +128,7 @@ def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
         "ports": {port: values for (kind, port), values in given.items() if kind == "port"},
         "unifiers": {port: values for (kind, port), values in given.items() if kind == "unifier"},
         "properties": shown_properties(operator.operator),
-        "inputs": {name: schema.describe() for name, schema in operator.inputs.items()},
-        "outputs": {name: schema.describe() for name, schema in operator.outputs.items()},
+        **_picked(operator, "inputs outputs"),
     }
 
 
@@ -158,7 +157,7 @@ def set_sections(operator: LogicalOperator) -> dict[tuple[Kind, str], dict[str, 
 def _physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> dict[str, object]:
     """The physical plan as plain values. `homes`: the container of each operator."""
     return {
-        "operators": [_physical_operator(operator) for operator in physical.operators],
+        "operators": list(map(_physical_operator, physical.operators)),
         "streams": [
             _physical_stream(stream, leaves=homes[stream.source] != homes[stream.sink])
             for stream in physical.streams
@@ -169,14 +168,7 @@ def _physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> dict[str, obj
 def _physical_operator(operator: PhysicalOperator) -> dict[str, object]:
     """One partition or unifier as plain values."""
     return {
-        "id": operator.id,
-        "name": operator.name,
-        "title": operator.title,
-        "partition": operator.partition,
-        "partitions": operator.partitions,
-        "unifier": operator.unifier,
-        "port": operator.port,
-        "slider": operator.slider,
+        **_picked(operator, "id name title partition partitions unifier port slider"),
         "inputs": {name: _share(operator, name) for name in operator.inputs},
         **own_values(operator),
     }
@@ -205,29 +197,20 @@ def _keys(keys: PartitionKeys) -> dict[str, object]:
 
 def _physical_stream(stream: PhysicalStream, *, leaves: bool) -> dict[str, object]:
     """One physical stream as plain values. `leaves`: its ends are in two containers."""
-    route: dict[str, Any] | None = None
+    route: dict[str, object] | None = None
     if isinstance(stream.route, PartitionKeys):
         route = _keys(stream.route)
     elif isinstance(stream.route, RoundRobin):
-        route = {"index": stream.route.index, "of": stream.route.of}
-    return {
-        "name": stream.name,
-        "source": stream.source,
-        "source_port": stream.source_port,
-        "sink": stream.sink,
-        "sink_port": stream.sink_port,
-        "route": route,
-        **({"combined": True} if leaves and stream.combiner is not None else {}),
-    }
+        route = _picked(stream.route, "index of")
+    combined = {"combined": True} if leaves and stream.combiner is not None else {}
+    return {**_picked(stream, "name source source_port sink sink_port"), "route": route, **combined}
 
 
 def _execution(execution: ExecutionPlan) -> dict[str, object]:
+    stages = execution.stages
+    boxes = [[_picked(box, "id operators") for box in stage.containers] for stage in stages]
     return {
         "stages": [
-            {
-                "index": stage.index,
-                "containers": [{"id": box.id, "operators": list(box.operators)} for box in stage.containers],
-            }
-            for stage in execution.stages
+            {"index": stage.index, "containers": own} for stage, own in zip(stages, boxes, strict=True)
         ]
     }

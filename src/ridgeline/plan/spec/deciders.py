@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from ridgeline.api import policy
 from ridgeline.api.errors import described, did_you_mean, shorten
 from ridgeline.api.policy import Kind, Promise
-from ridgeline.plan.spec.values import ValueFaultError, import_path, made_of, path_of, write_value
+from ridgeline.plan.spec.values import ValueFaultError, class_path, import_path, made_of, write_value
 
 _PROMISES: dict[Kind, Callable[..., Promise]] = {kind: getattr(policy, kind) for kind in policy.UNITS}
 _LIMITS = {"limit", "at_most", "at_least"}
@@ -34,20 +34,13 @@ def make_decider(path: str, properties: Mapping[str, Any], method: str) -> Any:
 def write_decider(decider: Any) -> dict[str, Any]:
     """The class and the properties of a policy or listener. Raises ValueFaultError."""
     kind = type(decider)
-    path = path_of(kind)
-    if path is None:
-        raise ValueFaultError(
-            f"its class `{kind.__name__}` cannot be imported by name",
-            "define it at the top of a module that can be imported",
-        )
+    found: dict[str, Any] = {"class": class_path(kind)}
     if not isinstance(decider, BaseModel):
-        raise ValueFaultError(
-            f"`{kind.__name__}` does not say what its properties are",
-            "make it a subclass of `Policy` or `StatsListener`",
-        )
+        what = f"`{kind.__name__}` does not say what its properties are"
+        raise ValueFaultError(what, "make it a subclass of `Policy` or `StatsListener`")
     given = decider.model_dump(exclude_defaults=True)
     properties = {name: write_value(name, value, Any) for name, value in given.items()}
-    return {"class": path, "properties": properties} if properties else {"class": path}
+    return found | ({"properties": properties} if properties else {})
 
 
 def make_promise(given: Mapping[str, Any]) -> Promise:
@@ -68,9 +61,8 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
     try:
         return make(**words)
     except Exception as error:
-        raise ValueFaultError(
-            f"the promise `{kind}` cannot be made of this: {described(error)}", f"it takes {', '.join(known)}"
-        ) from error
+        what = f"the promise `{kind}` cannot be made of this: {described(error)}"
+        raise ValueFaultError(what, f"it takes {', '.join(known)}") from error
 
 
 def _parameters(make: Callable[..., Promise]) -> list[str]:

@@ -18,7 +18,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -77,14 +77,22 @@ def import_class(path: str, base: type) -> Any:
     return kind
 
 
-def made_of(kind: Any, properties: Mapping[str, Any]) -> Any:
-    """An instance of a class with these properties. Raises ValueFaultError."""
+def made_of(kind: Any, properties: Mapping[str, Any], arguments: Iterable[Any] = ()) -> Any:
+    """An instance of a class with these properties, and arguments before them. Raises ValueFaultError."""
     try:
-        return kind(**properties)
+        return kind(*arguments, **properties)
     except Exception as error:
-        raise ValueFaultError(
-            f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
-        ) from error
+        what = f"`{kind.__name__}` cannot be made of its properties: {described(error)}"
+        raise ValueFaultError(what, "give other properties") from error
+
+
+def class_path(kind: type, *, of_script: bool = False) -> str:
+    """The import path of a class, as `path_of`. Raises ValueFaultError if it has none."""
+    path = path_of(kind, of_script=of_script)
+    if path is None:
+        what = f"its class `{kind.__name__}` cannot be imported by name"
+        raise ValueFaultError(what, "define it at the top of a module that can be imported")
+    return path
 
 
 def _module(name: str, path: str) -> ModuleType:
@@ -256,35 +264,23 @@ def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
         >>> read_partitioner({"class": "ridgeline.StickyPartitioner", "arguments": ["payments"]})
         StickyPartitioner(ports=('payments',))
     """
-    path, arguments, properties = spec.get("class"), spec.get("arguments", []), spec.get("properties", {})
-    sound = isinstance(path, str) and isinstance(arguments, (list, tuple)) and isinstance(properties, Mapping)
+    path, properties = spec.get("class"), spec.get("properties", {})
+    arguments, load = spec.get("arguments", []), spec.get("load", [])
+    lists = all(isinstance(one, (list, tuple)) for one in (arguments, load))
+    sound = isinstance(path, str) and isinstance(properties, Mapping) and lists
     if spec.keys() - _KEYS or not sound:
-        raise ValueFaultError(
-            f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}",
-            "name its class: `payments.ByRegion`",
-        )
-    kind = import_class(str(path), Partitioner)
-    try:
-        made: Partitioner = kind(*arguments, **properties)
-        if load := spec.get("load"):
-            made.load = Load(*(tuple(map(float, shares)) for shares in load))
-    except Exception as error:
-        raise ValueFaultError(
-            f"`{kind.__name__}` cannot be made of its properties: {described(error)}", "give other properties"
-        ) from error
+        what = f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}"
+        raise ValueFaultError(what, "name its class: `payments.ByRegion`")
+    made: Partitioner = made_of(import_class(str(path), Partitioner), properties, arguments)
+    if load:
+        made.load = made_of(Load, {}, (tuple(map(float, shares)) for shares in load))
     return made
 
 
 def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
     """Plain values from which `read_partitioner` makes an equal partitioner. Raises ValueFaultError."""
     kind, values = type(partitioner), vars(partitioner)
-    path = path_of(kind)
-    if path is None:
-        raise ValueFaultError(
-            f"`{kind.__name__}` cannot be imported by name",
-            "define it at the top of a module that can be imported",
-        )
-    found: dict[str, Any] = {"class": path}
+    found: dict[str, Any] = {"class": class_path(kind)}
     for name, parameter in inspect.signature(kind).parameters.items():
         if name in values and parameter.kind is parameter.VAR_POSITIONAL:
             found["arguments"] = [write_value(name, one, Any) for one in values[name]]
@@ -295,8 +291,6 @@ def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
     if partitioner.load != Load():
         found["load"] = [list(partitioner.load.by_partition), list(partitioner.load.by_cell)]
     if not same_value(read_partitioner(found), partitioner):
-        raise ValueFaultError(
-            f"a `{kind.__name__}` is not made anew by what it was given",
-            "keep the arguments of `__init__` under their names",
-        )
+        what = f"a `{kind.__name__}` is not made anew by what it was given"
+        raise ValueFaultError(what, "keep the arguments of `__init__` under their names")
     return found

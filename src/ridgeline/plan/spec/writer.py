@@ -15,7 +15,7 @@ from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
 from ridgeline.plan.shown_properties import is_default
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document
-from ridgeline.plan.spec.values import ValueFaultError, path_of, write_partitioner, write_value
+from ridgeline.plan.spec.values import ValueFaultError, class_path, write_partitioner, write_value
 
 _OWN = {"_given", "_migrations", "_schemas"}
 
@@ -124,12 +124,11 @@ class _Writer:
 
     def _made(self, name: str, thing: Any) -> Document:
         """The class of an operator or module, and its properties."""
-        kind = type(thing)
-        path = path_of(kind, of_script=self._of_script)
-        if path is None:
-            what = f"its class `{kind.__name__}` cannot be imported by name"
-            self._fault(name, what, "define it at the top of a module that can be imported")
-        found: Document = {"class": path}
+        found: Document = {}
+        try:
+            found["class"] = class_path(type(thing), of_script=self._of_script)
+        except ValueFaultError as error:
+            self._fault(name, error.what, error.remedy)
         properties = self._properties(name, thing)
         return {**found, "properties": properties} if properties else found
 

@@ -62,11 +62,8 @@ def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> P
         found = "neither" if rule.pattern is None else "both"
         faults.add(where, f"a rule has `operators` or `pattern`; found {found}", "give one of them")
         return None
-    names = (
-        _named(draft, faults, where, prefix, rule)
-        if rule.pattern is None
-        else _matched(draft, faults, where, prefix, rule)
-    )
+    find = _named if rule.pattern is None else _matched
+    names = find(draft, faults, where, prefix, rule)
     hosts = _hosts(faults, where, rule, locality)
     if kind is None or locality is None or len(faults.found) > before:
         return None

@@ -31,31 +31,20 @@ def read_application(draft: Draft, faults: Faults) -> None:
     try:
         draft.window_seconds = parse_duration(window)
     except ValueError as error:
-        what, _, _ = str(error).partition("; ")
-        faults.add(
-            WINDOW,
-            f"the window of the application: {what}",
-            f"give {FORMS}; 0 runs windows as fast as they get",
-        )
+        what = f"the window of the application: {str(error).partition('; ')[0]}"
+        faults.add(WINDOW, what, f"give {FORMS}; 0 runs windows as fast as they get")
     if draft.window_seconds > MOST_SECONDS:
-        faults.add(
-            WINDOW, f"the window of the application: {shorten(window)} is more than a year", "give less"
-        )
+        what = f"the window of the application: {shorten(window)} is more than a year"
+        faults.add(WINDOW, what, "give less")
     draft.attributes, doubtful = check_attributes(faults, "", Scope.APPLICATION, given, {})
     interval, timeout = draft.attributes["heartbeat_interval"], draft.attributes["heartbeat_timeout"]
     if timeout <= interval and not doubtful.intersection(("heartbeat_interval", "heartbeat_timeout")):
-        what = (
-            f"attribute `heartbeat_timeout` is {timeout:g} s, "
-            f"but heartbeats come only every {interval:g} s (`heartbeat_interval`)"
-        )
-        faults.add(
-            "heartbeat_timeout", what, "give more: every container would count as silent between two of them"
-        )
+        what = f"attribute `heartbeat_timeout` is {timeout:g} s, but heartbeats come only every"
+        remedy = "give more: every container would count as silent between two of them"
+        faults.add("heartbeat_timeout", f"{what} {interval:g} s (`heartbeat_interval`)", remedy)
     if not draft.graph.nodes:
-        where = draft.application or "application"
-        faults.add(
-            where, "the application has no operators", "add one with `app.add_operator(name, operator)`"
-        )
+        remedy = "add one with `app.add_operator(name, operator)`"
+        faults.add(draft.application or "application", "the application has no operators", remedy)
 
 
 def check_deciders(faults: Faults, app: Application) -> None:
@@ -66,7 +55,7 @@ def check_deciders(faults: Faults, app: Application) -> None:
             faults.add(app.name, what, "give an instance of a subclass of `ridgeline.policies.Policy`")
     names: set[str] = set()
     for promise in app.promises:
-        if not _is_promise(promise):
+        if not isinstance(promise, Promise):
             what = f"a promise is {_shown(promise)}"
             remedy = 'make it with a function of `ridgeline.sla`, such as `latency("sink", p99="2s")`'
             faults.add(app.name, what, remedy)
@@ -93,15 +82,11 @@ def read_listeners(draft: Draft, faults: Faults, written: Collection[str]) -> No
         if listeners := (*node.listeners, *own):
             found[node.name] = listeners
     known = {*draft.owners, *written}
-    for promise in filter(_is_promise, draft.graph.promises):
-        if promise.operator and promise.operator not in known:
+    for promise in draft.graph.promises:
+        if isinstance(promise, Promise) and promise.operator and promise.operator not in known:
             what = f"the promise `{promise.name}` is of an operator that there is not"
             faults.add(promise.operator, what, f"give one of {', '.join(sorted(known))}")
     draft.listeners = found
-
-
-def _is_promise(thing: object) -> bool:
-    return isinstance(thing, Promise)
 
 
 def _shown(thing: object) -> str:

@@ -155,14 +155,12 @@ def check_speculation(draft: Draft, faults: Faults) -> None:
     if all(one.attributes.get("speculation") is None for one in draft.operators):
         return
     for operator in draft.operators:
+        what = ""
         if isinstance(operator.operator, PushInput) and not reads_ranges(operator.operator):
-            what = (
-                "with `speculation` windows begin again that have not failed: what it took for them is lost"
-            )
-            faults.add(operator.name, what, f"leave `speculation` out, or read by another input: {_OTHER}")
+            what = "with `speculation` windows begin again that have not failed: "
+            what += "what it took for them is lost"
         elif isinstance(operator.operator, SparkSource):
             what = "its windows take as long as Spark reads, so `speculation` cannot tell a slot that is late"
-            faults.add(operator.name, what, f"leave `speculation` out, or read by another input: {_OTHER}")
-
-
-_OTHER = "one that asks its source again from a position in its state"
+        if what:
+            other = "one that asks its source again from a position in its state"
+            faults.add(operator.name, what, f"leave `speculation` out, or read by another input: {other}")

@@ -20,11 +20,8 @@ def check_cycles(draft: Draft, faults: Faults) -> None:
     """Add a fault for each cycle, with the names of its operators."""
     for cycle in find_cycles(len(draft.operators), draft.pairs()):
         names = [draft.operators[index].name for index in cycle]
-        faults.add(
-            names[0],
-            f"the operators form a cycle: `{' -> '.join(names)}`",
-            "lead one of the streams between them through a `Delay`, or remove it",
-        )
+        what = f"the operators form a cycle: `{' -> '.join(names)}`"
+        faults.add(names[0], what, "lead one of the streams between them through a `Delay`, or remove it")
 
 
 def ordered(draft: Draft) -> list[DraftOperator]:
@@ -74,10 +71,8 @@ def _compare(faults: Faults, parts: Mapping[str, Part], stream: DraftStream, sou
         if given is not None and taken is not None and difference is not None:
             schemas = f"`{giver}` gives {given.describe()}, `{taker}` takes {taken.describe()}"
             what = f"schema mismatch on stream `{stream.name}`: {schemas}: {difference}"
-            remedy = (
-                "declare the same columns on both ports, or convert the tuples in an operator between them"
-            )
-            faults.add(taker, what, remedy)
+            remedy = "declare the same columns on both ports, or convert the tuples in an operator between"
+            faults.add(taker, what, f"{remedy} them")
             return
         if taken is not None:
             given, giver = taken, taker
@@ -117,12 +112,9 @@ def _passed_on(faults: Faults, operator: DraftOperator, name: str, open_inputs: 
         entry in operator.touched or not operator.declared.inputs[entry].optional for entry in open_inputs
     )
     if name in operator.touched and not reported:
+        what = "the output port is declared as `Any`, and no input gives it a schema"
         remedy = f'declare it on the port, or call `self.declare_schema("{name}", ...)` in `__init__`'
-        faults.add(
-            operator.port(name),
-            "the output port is declared as `Any`, and no input gives it a schema",
-            remedy,
-        )
+        faults.add(operator.port(name), what, remedy)
     return None
 
 
@@ -147,11 +139,8 @@ def check_modes(draft: Draft, faults: Faults) -> None:
             if others:
                 names = listed([draft.operators[other].name for other in others])
                 what = f"it is AT_MOST_ONCE, but upstream of operators that are not: {names}"
-                faults.add(
-                    operator.port("processing_mode"),
-                    what,
-                    "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE",
-                )
+                remedy = "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE"
+                faults.add(operator.port("processing_mode"), what, remedy)
 
 
 def check_loops(draft: Draft, faults: Faults) -> None:

@@ -38,9 +38,8 @@ def set_properties(
     """
     known = set(operator_type(type(component)).properties) - {"context"}
     values = vars(component)
-    for name, value in sorted(
-        overrides.items(), key=lambda given: given[0] not in known
-    ):  # entries after whole properties
+    # entries after whole properties
+    for name, value in sorted(overrides.items(), key=lambda given: given[0] not in known):
         if name in known:
             values[name] = decoded(component, name, value)
             continue
@@ -146,9 +145,8 @@ def _check_exported(
     other, known = exported.setdefault(family, (where, options))
     alike = (options.name, options.kind, options.unit) == (known.name, known.kind, known.unit)
     if not alike:
-        what = (
-            f"metrics `{other}` and `{where}` are both `{family}` on `/metrics`, and differ in kind or unit"
-        )
+        what = f"metrics `{other}` and `{where}` are both `{family}` on `/metrics`"
+        what += ", and differ in kind or unit"
         faults.add(where, what, "call one of them something else, or declare both alike")
 
 

@@ -38,10 +38,9 @@ def _order_of(draft: Draft, faults: Faults, operator: DraftOperator, name: str) 
         return Order.KEPT if operator.operator.needs_order else None
     order = member_of(faults, operator.port(name), "order", Order, declared)
     if order is Order.BY_TIME and draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF:
-        what = "the port takes its tuples in the order of their times, but they have none at"
-        faults.add(
-            operator.port(name), f"{what} `metrics_recording_level` OFF", "set it to INFO, or leave it out"
-        )
+        what = "the port takes its tuples in the order of their times, but they have none at "
+        what += "`metrics_recording_level` OFF"
+        faults.add(operator.port(name), what, "set it to INFO, or leave it out")
     return order
 
 
@@ -97,11 +96,8 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
     if promised or at.is_input:
         if not promised:
             what = f"each of the {count} partitions of `{at.name}` before it may emit tuples of one key"
-            remedy = (
-                f"give `{at.name}` one partition, promise that a key comes from one partition, "
-                f"`{source.port} = OutputPort(..., divided_by=...)`, {sort}"
-            )
-            yield at.index, what, remedy
+            remedy = f"give `{at.name}` one partition, promise that a key comes from one partition, "
+            yield at.index, what, f"{remedy}`{source.port} = OutputPort(..., divided_by=...)`, {sort}"
         elif not determines(mine, promised):
             what = f"`{at.name}` before it is divided by {listed(list(promised))}, not by {shown_key(mine)}"
             yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"

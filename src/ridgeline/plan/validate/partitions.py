@@ -190,24 +190,19 @@ def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[s
         why = _scattered(operator) if followed and inputs[first].codec is not None else None
         if why is not None:
             remedy = (
-                f"leave the `parallel` of `{first}` or `partition_parallel` out: "
-                "then it is divided by its key"
+                f"leave the `parallel` of `{first}` or `partition_parallel` out: then it is divided by its"
             )
-            faults.add(operator.name, f"{kept}, but tuples of one key come to several of them: {why}", remedy)
+            what = f"{kept}, but tuples of one key come to several of them: {why}"
+            faults.add(operator.name, what, f"{remedy} key")
         return
-    what = (
-        f"{kept}, but no connected port of `{operator.kind}` has a key, "
-        "so tuples of one key come to several of them"
-    )
+    what = f"{kept}, but no connected port of `{operator.kind}` has a key"
+    what += ", so tuples of one key come to several of them"
     remedy = f"declare `{first} = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
     stream = operator.entered.get(first)
     if followed and stream is not None and stream.source is not None:
         upstream = stream.source.operator.name
-        remedy = (
-            f"declare `{first} = InputPort(..., key=..., "
-            f"parallel=True)` if each key comes from one partition of `{upstream}` only, "
-            "else without `parallel`"
-        )
+        remedy = f"declare `{first} = InputPort(..., key=..., parallel=True)` if each key comes from one"
+        remedy += f" partition of `{upstream}` only, else without `parallel`"
     faults.add(operator.name, what, remedy)
 
 

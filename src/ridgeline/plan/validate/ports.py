@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from ridgeline.api.columns.casting import is_text
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, did_you_mean, listed, shorten
 from ridgeline.api.operator import Unifier, makes_watermark, operator_type, port_schema
-from ridgeline.api.ports import InputPort
+from ridgeline.api.ports import InputPort, OutputPort
 from ridgeline.api.support.handlers import hidden
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
@@ -24,52 +25,50 @@ _NO_KEY = (pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.i
 def check_connections(draft: Draft, faults: Faults) -> None:
     """Check that required ports are connected, and that exactly the input operators have no upstream."""
     for operator in draft.operators:
-        inputs = operator.declared.inputs
+        inputs, outputs = operator.declared.inputs, operator.declared.outputs
         found = operator.touched.union(operator.exempt)
-        loose = [name for name, port in inputs.items() if not port.optional and name not in found]
-        if operator.is_input:
-            if inputs:
-                what = f"the input operator `{operator.kind}` has input ports: {listed(list(inputs))}"
-                faults.add(operator.name, what, "derive it from `Operator`, or remove them")
-        else:
-            for name in loose:
-                refuse_unconnected(faults, operator.port(name))
-            if not loose and not found.intersection(inputs):
-                ports = listed([operator.port(name) for name in inputs])
-                remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
-                what = f"nothing leads to it, but `{operator.kind}` is no input operator"
-                faults.add(operator.name, what, f"{remedy}, or derive it from `InputOperator`")
-        _check_outputs(faults, operator)
+        if operator.is_input and inputs:
+            what = f"the input operator `{operator.kind}` has input ports: {listed(list(inputs))}"
+            faults.add(operator.name, what, "derive it from `Operator`, or remove them")
+        needed = {} if operator.is_input else inputs
+        is_loose = check_needed(faults, operator.name, needed, outputs, found, operator.unread)
+        if not operator.is_input and not is_loose and not found.intersection(inputs):
+            ports = listed([operator.port(name) for name in inputs])
+            remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
+            what = f"nothing leads to it, but `{operator.kind}` is no input operator"
+            faults.add(operator.name, what, f"{remedy}, or derive it from `InputOperator`")
 
 
-def _check_outputs(faults: Faults, operator: DraftOperator) -> None:
-    """Add a fault for each unconnected output port that must be connected, or if none is connected."""
-    outputs, found = operator.declared.outputs, operator.touched.union(operator.exempt)
-    loose = [name for name, port in outputs.items() if port.required and name not in found]
-    for name in loose:
-        refuse_silent_output(faults, operator.port(name))
+def check_needed(
+    faults: Faults,
+    owner: str,
+    inputs: Mapping[str, InputPort],
+    outputs: Mapping[str, OutputPort],
+    found: Collection[str],
+    unread: str = "",
+) -> bool:
+    """Check the ports of an operator or a module that must be connected; True if an input is not.
+
+    `found`: the connected ones. `unread`: the remedy if nothing reads what it emits.
+    """
+    loose = [f"{owner}.{name}" for name, port in inputs.items() if not port.optional and name not in found]
+    for where in loose:
+        remedy = f"end a stream there, `add_stream(name, ..., {where})`, or declare it with `optional=True`"
+        faults.add(where, "the input port is not connected", remedy)
+    silent = [f"{owner}.{name}" for name, port in outputs.items() if port.required and name not in found]
+    for where in silent:
+        remedy = f"begin a stream there: `add_stream(name, {where}, ...)`"
+        faults.add(where, "the output port must be connected and is not", remedy)
     wanted = [name for name, port in outputs.items() if not port.optional and not port.error]
-    if wanted and not loose and not found.intersection(outputs):
-        ports = listed([operator.port(name) for name in outputs])
-        if operator.unread:
-            faults.add(operator.name, "nothing reads what it emits", operator.unread)
-            return
+    if wanted and not silent and outputs.keys().isdisjoint(found):
+        ports = listed([f"{owner}.{name}" for name in outputs])
         what, remedy = "none of its output ports is connected", f"begin a stream at one of {ports}"
-        if len(outputs) == 1:
+        if unread:
+            what, remedy = "nothing reads what it emits", unread
+        elif len(outputs) == 1:
             what, remedy = "its output port is not connected", f"begin a stream at {ports}"
-        faults.add(operator.name, what, remedy)
-
-
-def refuse_unconnected(faults: Faults, port: str) -> None:
-    """Add the fault of an input port that must be connected."""
-    end = f"end a stream there, `add_stream(name, ..., {port})`"
-    faults.add(port, "the input port is not connected", f"{end}, or declare it with `optional=True`")
-
-
-def refuse_silent_output(faults: Faults, port: str) -> None:
-    """Add the fault of an output port that must be connected."""
-    what = "the output port must be connected and is not"
-    faults.add(port, what, f"begin a stream there: `add_stream(name, {port}, ...)`")
+        faults.add(owner, what, remedy)
+    return bool(loose)
 
 
 def check_declarations(draft: Draft, faults: Faults) -> None:

@@ -40,10 +40,8 @@ def divide(draft: Draft, faults: Faults) -> tuple[Region, ...]:
     letters: list[Cut] = []
     for stream, source, sink in draft.edges():
         if sink.decoupled and sink.locality is not None:
-            what = (
-                f"stream `{stream.name}` has a locality at `{sink}`, where it is decoupled: its ends run in "
-            )
-            what += "windows of their own"
+            what = f"stream `{stream.name}` has a locality at `{sink}`, where it is decoupled"
+            what += ": its ends run in windows of their own"
             faults.add(str(sink), what, "leave out the locality, or `decoupled`")
         elif sink.decoupled:
             continue

@@ -161,6 +161,5 @@ def _check_port(faults: Faults, operator: DraftOperator, port: str) -> None:
     ]
     if lasting:
         what = f"{given}: `{kind.__name__}` keeps `{lasting[0]}` over windows, but gets tuples in several"
-        faults.add(
-            where, what, f'declare it with `scope="window"`: `{lasting[0]} = State(..., scope="window")`'
-        )
+        remedy = f'declare it with `scope="window"`: `{lasting[0]} = State(..., scope="window")`'
+        faults.add(where, what, remedy)
