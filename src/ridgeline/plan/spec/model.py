@@ -70,7 +70,9 @@ class ComponentSpec(_Section):
 
     class_: str = Field(alias="class", description="The import path of its class: `payments.Check`.")
     properties: Values = Field(default={}, description="Values of its properties.")
-    attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
+    attributes: Values = Field(
+        default={}, description="Attributes of the operator, or of those in a module: `partitions: 3`."
+    )
 
 
 class PersistSpec(ComponentSpec):
@@ -284,9 +286,10 @@ def _models(kind: Any) -> Iterator[type[_Section]]:
         yield from _models(part)
 
 
+_SECTIONS: list[type[_Section]] = [*_Section.__subclasses__(), OperatorSpec]
 _HELP = {
     field.alias or name: (field.description or "").rstrip(".")
-    for part in (*_Section.__subclasses__(), OperatorSpec)
+    for part in _SECTIONS
     for name, field in part.model_fields.items()
 }
 """What a key is for; of keys in several sections in the one that is declared last."""

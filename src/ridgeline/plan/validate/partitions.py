@@ -189,11 +189,9 @@ def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[s
     if any(inputs[port].codec is not None for port in connected):
         why = _scattered(operator) if followed and inputs[first].codec is not None else None
         if why is not None:
-            remedy = (
-                f"leave the `parallel` of `{first}` or `partition_parallel` out: then it is divided by its"
-            )
+            remedy = f"leave the `parallel` of `{first}` or `partition_parallel` out"
             what = f"{kept}, but tuples of one key come to several of them: {why}"
-            faults.add(operator.name, what, f"{remedy} key")
+            faults.add(operator.name, what, f"{remedy}: then it is divided by its key")
         return
     what = f"{kept}, but no connected port of `{operator.kind}` has a key"
     what += ", so tuples of one key come to several of them"
