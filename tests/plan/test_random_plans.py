@@ -14,7 +14,7 @@ from ridgeline.plan import (
     RoundRobin,
     plan_application,
 )
-from ridgeline.plan.change.edits_between import edits_between
+from ridgeline.plan.specification import edits_between
 from support.plan.random_applications import applications, many, plan_of
 
 

@@ -18,7 +18,6 @@ from ridgeline import (
 )
 from ridgeline.operators import ConsoleOutput
 from ridgeline.plan.change.difference import difference
-from ridgeline.plan.change.edits_between import edits_between
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -37,7 +36,7 @@ from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.planner import plan_logical
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.texts import write_document
-from ridgeline.plan.specification import read_specification
+from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.validation import validate
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.settings.documents import read_file

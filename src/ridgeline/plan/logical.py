@@ -11,21 +11,12 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import Policy, Promise, StatsListener
-from ridgeline.plan.build.port_attributes import (
-    inherited_by_operator,
-    inherited_by_port,
-    inherited_by_unifier,
-)
-from ridgeline.plan.graph import Kind, Values
 from ridgeline.plan.region import PortRef, Region
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.plan.edits import Given
     from ridgeline.plan.placement_rule import PlacementRule
-
-Section = tuple[Values, Values]
-"""Attributes, and those that they have where nothing is given: what is missing there is the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +44,6 @@ class LogicalOperator:
     def followed(self) -> list[str]:
         """The connected input ports at which every partition follows one partition upstream."""
         return parallel_ports(self.operator, self.ports, self.inputs)
-
-    def sections(self, application: Values) -> dict[tuple[Kind, str], Section]:
-        """Its attributes, and those of each port and of its unifiers, with what they follow from.
-
-        `application`: the attributes of the application.
-        """
-        declared = operator_type(type(self.operator))
-        found: dict[tuple[Kind, str], Section] = {
-            ("attribute", ""): (self.attributes, inherited_by_operator(application))
-        }
-        for port, values in self.ports.items():
-            found["port", port] = values, inherited_by_port(declared, port, self.attributes)
-        for port, values in self.unifier_attributes.items():
-            found["unifier", port] = values, inherited_by_unifier(self.attributes, application)
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A specification as an `Application`, with all of its faults."""
+"""A specification as an `Application`, with all of its faults, and the edits that lead to another one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
+from ridgeline.plan.change.finding import find_edits
 from ridgeline.plan.draft import with_origins
+from ridgeline.plan.edits import Edit
+from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
 from ridgeline.plan.spec.model import check_document, validate_document
 from ridgeline.plan.spec.reader import Reader
-from ridgeline.plan.validation import find_faults
+from ridgeline.plan.validation import find_faults, validate
 
 _NOTHING: Mapping[str, str] = {}
+_NO_VALUES: Mapping[str, object] = {}
 
 
 def read_specification(
@@ -74,3 +78,18 @@ def _further_faults(reader: Reader) -> list[Fault]:
         if (dot and operator is not None and not is_port) or fault.where in reader.specification.attributes:
             found.append(fault)
     return found
+
+
+def edits_between(
+    old: LogicalPlan,
+    new: Application,
+    properties: Mapping[str, object] = _NO_VALUES,
+    attributes: Mapping[str, object] = _NO_VALUES,
+) -> tuple[Edit, ...]:
+    """The edits after which the application of a plan is planned like a new one; none if they are alike.
+
+    `properties` and `attributes` are for the new one, as of `validate`: what the run was started with. An
+    operator with another name is another operator: what was renamed is removed and added. Raises
+    ValidationError for faults of the new application, and for differences that no edit can make.
+    """
+    return find_edits(old, validate(new, properties, attributes), new)

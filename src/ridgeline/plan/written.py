@@ -9,7 +9,6 @@ from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.editing import edited, names_made, of_modules
-from ridgeline.plan.change.edits_between import edits_between
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Node, Part, graph_of
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
@@ -17,7 +16,7 @@ from ridgeline.plan.modules.expanding import copied
 from ridgeline.plan.overrides import WINDOW, Overrides, read_options
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.writer import specification_of
-from ridgeline.plan.specification import read_specification
+from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.validate.operators import set_properties
 
 _REMEDY = "write it into the application's code, or take it back"

@@ -6,9 +6,8 @@ import pytest
 
 from ridgeline import ValidationError
 from ridgeline.plan import plan_application
-from ridgeline.plan.change.edits_between import edits_between
 from ridgeline.plan.edits import RemoveOperator, RenameOperator, Repartition, SetProperty
-from ridgeline.plan.specification import read_specification
+from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.validation import validate
 from ridgeline.plan.written import specification_of_plan
 

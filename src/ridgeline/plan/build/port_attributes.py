@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ridgeline.api.attributes import attributes_of
-from ridgeline.api.operator import OperatorType
+from ridgeline.api.operator import OperatorType, operator_type
 from ridgeline.api.support.attribute import Scope
+from ridgeline.plan.graph import Kind, Values
+from ridgeline.plan.logical import LogicalOperator
 
+Section = tuple[Values, Values]
+"""Attributes, and those that they have where nothing is given: what is missing there is the default."""
 _TAKEN_OVER = ("timeout_window_count", "recovery_attempts")
 """Attributes that unifiers have of their own, with the value of their operator as the default."""
 _SHARED = ("processing_mode", "on_error")
@@ -43,3 +47,19 @@ def attributes_of_unifier(operator: Mapping[str, Any], own: Mapping[str, Any]) -
     """All attributes of a physical unifier: its own, those of its operator that it shares, else defaults."""
     defaults = {name: attribute.default for name, attribute in attributes_of(Scope.OPERATOR).items()}
     return defaults | {name: operator[name] for name in _SHARED} | dict(own)
+
+
+def sections(operator: LogicalOperator, application: Values) -> dict[tuple[Kind, str], Section]:
+    """The attributes of an operator, of each of its ports and of unifiers, with what they follow from.
+
+    `application`: the attributes of the application.
+    """
+    declared = operator_type(type(operator.operator))
+    found: dict[tuple[Kind, str], Section] = {
+        ("attribute", ""): (operator.attributes, inherited_by_operator(application))
+    }
+    for port, values in operator.ports.items():
+        found["port", port] = values, inherited_by_port(declared, port, operator.attributes)
+    for port, values in operator.unifier_attributes.items():
+        found["unifier", port] = values, inherited_by_unifier(operator.attributes, application)
+    return found

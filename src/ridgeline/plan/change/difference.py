@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.support.masking import mask
+from ridgeline.plan.build.port_attributes import Section, sections
 from ridgeline.plan.change.state_moves import StateMove
 from ridgeline.plan.change.succession import can_retain, changed_properties
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.graph import Kind
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, Section
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.same_values import altered_properties, same_value
 from ridgeline.plan.shown_properties import plain
@@ -194,8 +195,8 @@ class LogicalPair:
             before, after = vars(old.operator), vars(new.operator)
             for name in altered_properties(old.operator, new.operator):
                 yield Changed("property", new.name, "", name, before.get(name), after[name])
-        earlier = old.sections(self.old.attributes)
-        for (kind, port), section in new.sections(self.new.attributes).items():
+        earlier = sections(old, self.old.attributes)
+        for (kind, port), section in sections(new, self.new.attributes).items():
             if (kind, port) in earlier:
                 yield from _changed((kind, new.name, port), earlier[kind, port], section)
 

@@ -8,6 +8,7 @@ from ridgeline.api.attributes import ATTRIBUTES, Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.support.masking import mask
+from ridgeline.plan.build.port_attributes import sections
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.graph import Kind
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
@@ -149,7 +150,7 @@ def set_sections(operator: LogicalOperator) -> dict[tuple[Kind, str], dict[str, 
             for name, value in values.items()
             if value != inherited.get(name, ATTRIBUTES[name].default)
         }
-        for of, (values, inherited) in operator.sections({}).items()
+        for of, (values, inherited) in sections(operator, {}).items()
     }
     return {of: values for of, values in found.items() if values}
 

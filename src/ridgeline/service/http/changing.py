@@ -11,11 +11,10 @@ from ridgeline.api.errors import ChangeError, ValidationError
 from ridgeline.api.support.masking import mask
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
-from ridgeline.plan.change.edits_between import edits_between
 from ridgeline.plan.edits import Edit, edit_of
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.shown_properties import holds_secret
-from ridgeline.plan.specification import read_specification
+from ridgeline.plan.specification import edits_between, read_specification
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.regions.joined_run import JoinedRun

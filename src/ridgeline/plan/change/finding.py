@@ -30,26 +30,17 @@ from ridgeline.plan.region import PortRef
 from ridgeline.plan.same_values import same_value
 from ridgeline.plan.spec.values import ValueFaultError, write_partitioner, write_value
 from ridgeline.plan.spec.writer import operator_specs
-from ridgeline.plan.validation import validate
 
-_NO_VALUES: Mapping[str, object] = {}
 _APART = ("partitions", "partitioner", "application_window")
 """Attributes of operators that other edits set, or that follow from others."""
 
 
-def edits_between(
-    old: LogicalPlan,
-    new: Application,
-    properties: Mapping[str, object] = _NO_VALUES,
-    attributes: Mapping[str, object] = _NO_VALUES,
-) -> tuple[Edit, ...]:
-    """The edits after which the application of a plan is planned like a new one; none if they are alike.
+def find_edits(old: LogicalPlan, new: LogicalPlan, app: Application) -> tuple[Edit, ...]:
+    """The edits that make the new plan, which is of `app`, of the old one.
 
-    `properties` and `attributes` are for the new one, as of `validate`: what the run was started with. An
-    operator with another name is another operator: what was renamed is removed and added. Raises
-    ValidationError for faults of the new application, and for differences that no edit can make.
+    Raises ValidationError for differences that no edit can make.
     """
-    finder = _Finder(old, validate(new, properties, attributes), new)
+    finder = _Finder(old, new, app)
     edits = tuple(finder.edits())
     finder.check()
     if finder.faults:
