@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from ridgeline import RidgelineError
 from ridgeline.api.support.files import resolve, use_s3
-from ridgeline.operators import _queue_objects
+from ridgeline.operators import _queue_log
 from ridgeline.operators._queue_files import Entry, Part
+from ridgeline.operators._queue_log import LogReader, LogWriter
 from ridgeline.operators._queue_objects import ObjectFolder, folder_of
 from ridgeline.testing import run_local
 from support import services
@@ -69,7 +70,7 @@ def test_a_reader_takes_what_comes_while_it_runs(tmp_path, path):
 
 @pytest.fixture
 def small_bundles(monkeypatch):
-    monkeypatch.setattr(_queue_objects, "_BUNDLE_ENTRIES", 8)
+    monkeypatch.setattr(_queue_log, "BUNDLE_ENTRIES", 8)
 
 
 def test_entries_without_their_bundle_are_read_and_strays_go(tmp_path, path, small_bundles):
@@ -109,15 +110,15 @@ def test_where_objects_are_written_in_pieces_a_reader_waits_for_the_whole(tmp_pa
     folder = ObjectFolder(str(tmp_path))
     folder.make()
     entries = [Entry(number, number, 0.0, number, (part(number),), end=False) for number in range(30)]
-    log, found = folder.log_reader(0), []
+    log, found = LogReader(folder, 0), []
     folder.put("log/000000000000.entry", b"[0,0,0.0,0,[[0,")
 
     assert log.read() == []
-    writing = folder.log_writer()
+    writing = LogWriter(folder)
     assert writing.next == 0
     for entry in entries:
         writing.append([entry], 2**30, 3600.0)
-    again = ObjectFolder(str(tmp_path)).log_writer()
+    again = LogWriter(ObjectFolder(str(tmp_path)))
     while len(found) < len(entries):
         found += log.read()
     folder.close(wait=True)

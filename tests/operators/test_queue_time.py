@@ -18,7 +18,8 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.support.sealed import seal
 from ridgeline.api.times import NO_TIME, Times
 from ridgeline.operators import QueueInput, QueueOutput, Windowed, aggregate, tumbling
-from ridgeline.operators._queue_files import Entry, LogWriter, QueueFolder, as_stream
+from ridgeline.operators._queue_files import Entry, QueueFolder, as_stream
+from ridgeline.operators._queue_log import LogReader, LogWriter
 from ridgeline.operators._queue_rows import divided_times, plain_schema, united, with_times
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
@@ -140,13 +141,13 @@ def test_stops_faults_and_repartition_of_both_sides(tmp_path, seed):
 
 def test_a_queue_of_a_later_format_is_refused(tmp_path):
     run_local(written(tmp_path, clicks(2)))
-    description = {**json.loads((tmp_path / "queue.json").read_text()), "format": 4}
+    description = {**json.loads((tmp_path / "queue.json").read_text()), "format": 5}
     del description["crc32"]
     (tmp_path / "queue.json").write_bytes(seal("queue.json", description))
 
     for app in (read(tmp_path), written(tmp_path, clicks(2))):
         with pytest.raises(
-            RidgelineError, match="has format 4; this version reads 3; run it with the version"
+            RidgelineError, match="has format 5; this version reads 4; run it with the version"
         ):
             run_local(app)
 
@@ -158,11 +159,11 @@ def test_who_begins_in_the_middle_of_the_log_knows_the_watermarks(tmp_path):
     entries = [
         Entry(number, number, 0.0, 0, (), False, marks if number == 0 else None) for number in range(5)
     ]
-    LogWriter(folder).append(entries[:3], 2**30, 0.0)  # a file each
+    LogWriter(folder).append(entries[:3], 2**30, 0.0)  # a bundle each
     LogWriter(folder).append(entries[3:], 2**30, 0.0)
 
     for first in range(5):
-        assert folder.log_reader(first).read()[0].marks == marks
+        assert LogReader(folder, first).read()[0].marks == marks
 
 
 COLUMNS = pa.schema(

@@ -25,6 +25,7 @@ from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import _queue_files
 from ridgeline.operators._queue_files import QueueFolder
+from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import ObjectFolder
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
 from ridgeline.testing import run_local
@@ -42,7 +43,7 @@ AWAY = [
 
 
 class Half:
-    """A file that is appended to: an error comes after the first half of what is written."""
+    """A file that is written: an error comes after the first half of it."""
 
     def __init__(self, file: Any, steps: Steps) -> None:
         self._file, self._steps = file, steps
@@ -52,6 +53,9 @@ class Half:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
     def write(self, data: bytes) -> None:
         self._file.write(data[: len(data) // 2])
@@ -81,7 +85,7 @@ class Steps:
 
         def open_file(path: Path, mode: str = "r", *given: Any, **more: Any) -> Any:
             file = opens(path, mode, *given, **more)
-            return Half(file, self) if mode == "ab" else file
+            return Half(file, self) if mode == "wb" else file
 
         patch.setattr(Path, "open", open_file)
 
@@ -137,7 +141,7 @@ class Driver:
 
 def read(folder: QueueFolder, first: int = 0) -> list[int]:
     """The rows of a queue from an entry on."""
-    entries, segments = folder.log_reader(first).read(), folder.segment_reader()
+    entries, segments = LogReader(folder, first).read(), folder.segment_reader()
     parts = [part for entry in entries for part in entry.parts]
     return [number for _, batch in segments.read_all(parts) for number in batch["n"].to_pylist()]
 
@@ -181,31 +185,20 @@ def test_lines_whose_sync_has_failed_are_written_again(
 ) -> None:
     """The system reports such an error once: the next sync alone says nothing of pages that are lost."""
     driver = Driver(tmp_path)
-    failing, written = [True], list[int]()
-    write = os.pwrite
+    failing, synced = [True], list[int]()
 
-    def sync(_file: int) -> None:
+    def sync(file: int) -> None:
         if failing.pop() if failing else False:
             raise OSError(errno.EDQUOT, "Disk quota exceeded")
-
-    def note(file: int, data: Any, place: int) -> int:
-        written.append(len(data))
-        return write(file, data, place)
+        synced.append(os.fstat(file).st_size)
 
     for _ in range(2):
         driver.run()
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(os, "pwrite", note)
     driver._call(driver.publisher.close)
     [log] = driver.publisher._folder.log.iterdir()
-    assert written == [log.stat().st_size]
+    assert log.stat().st_size in synced
     assert read(driver.folder) == [0, 1]
-
-    driver.run()
-    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])  # as a disk that has lost them
-    failing.append(True)
-    with pytest.raises(RidgelineError, match="is damaged: entries are gone that were written to it"):
-        driver._call(driver.publisher.close)
 
 
 def test_a_queue_whose_folder_loses_its_mount_is_waited_for(tmp_path: Path) -> None:
@@ -257,7 +250,7 @@ def _queue_files_opened(path: str) -> None:
 def test_a_reader_waits_for_a_queue_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = orders(6)
     run_local(writer(tmp_path / "queue", rows, 2))
-    opens, maps = Path.open, pa.memory_map
+    reads, maps = Path.read_bytes, pa.memory_map
     left = {"log": 4, "segments": 3}
 
     def fails(kind: str) -> None:
@@ -265,16 +258,16 @@ def test_a_reader_waits_for_a_queue_that_is_away(tmp_path: Path, monkeypatch: py
             left[kind] -= 1
             raise OSError(errno.ESTALE, "Stale file handle")
 
-    def open_file(path: Path, mode: str = "r", *given: Any, **more: Any) -> Any:
+    def read_bytes(path: Path) -> bytes:
         if path.parent.name == "log":
             fails("log")
-        return opens(path, mode, *given, **more)
+        return reads(path)
 
     def memory_map(path: str, *given: Any) -> Any:
         fails("segments")
         return maps(path, *given)
 
-    monkeypatch.setattr(Path, "open", open_file)
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
     monkeypatch.setattr(pa, "memory_map", memory_map)
     found = run_local(reader(tmp_path / "queue", 2)).collected("sink")
     assert sorted(found) == sorted(rows)

@@ -18,7 +18,7 @@ from ridgeline.engine.driver.slots import executor as slot_executor
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.operators._file_publisher import FilePublisher
 from ridgeline.operators._queue_enumerator import QueueEnumerator
-from ridgeline.operators._queue_files import LogWriter
+from ridgeline.operators._queue_log import LogWriter
 from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.stram.master import Master
 from ridgeline.stram.patience import Patience
@@ -346,7 +346,7 @@ def segments_of_living_containers_dropped(patch):
 
     def drop(self, first):
         dropped = self.files.pop(first)
-        self._folder.log_file(first).unlink(missing_ok=True)
+        self._folder.remove([dropped.bundle])
         self._folder.remove_segments(dropped.segments - self.segments)
 
     patch.setattr(LogWriter, "drop", drop)

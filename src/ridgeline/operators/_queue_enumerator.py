@@ -17,7 +17,8 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import safe_name, write_failure
-from ridgeline.operators._queue_files import Entry, LogReader, LostError, Registered
+from ridgeline.operators._queue_files import Entry, LostError, Registered
+from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import ReadAhead, folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
 
@@ -131,7 +132,7 @@ class QueueEnumerator(Enumerator):
         if offset is None or offset.get("last") is None:
             return
         with contextlib.suppress(LostError):
-            for entry in self._folder.log_reader(int(offset["next"]) - 1).read(1):
+            for entry in LogReader(self._folder, int(offset["next"]) - 1).read(1):
                 if entry.digest != offset["last"]:
                     path = self._settings.path
                     raise RidgelineError(
@@ -160,15 +161,15 @@ class QueueEnumerator(Enumerator):
     def _follow(self, first: int) -> None:
         if isinstance(self._reader, ReadAhead):
             self._reader.end()
-        self._reader = self._folder.log_reader(first)
+        self._reader = LogReader(self._folder, first)
         if self._folder.reads_ahead:
             self._reader = ReadAhead(self._reader, _AHEAD, self._folder.look_seconds, self._context.wake)
 
     def _on_append(self) -> None:
-        """This process has appended entries. From any thread."""
-        if isinstance(reader := self._reader, ReadAhead):
-            reader.hurry()
-        else:
+        """Entries were appended. From any thread."""
+        if self._reader is not None:
+            self._reader.hurry()
+        if not self._folder.reads_ahead:
             self._context.wake()
 
     def _find(self) -> None:
@@ -205,7 +206,7 @@ class QueueEnumerator(Enumerator):
             return 0
         if self._settings.begin == "earliest":
             return firsts[0]
-        reader = self._folder.log_reader(firsts[-1])
+        reader = LogReader(self._folder, firsts[-1])
         while entries := reader.read():
             self._marks = _last_marks(entries, self._marks)
         return reader.next
@@ -361,7 +362,7 @@ class QueueEnumerator(Enumerator):
             try:
                 if not self._folder.reads_ahead and (found := self._folder.newest()) != seen:
                     seen = found
-                    self._context.wake()
+                    self._on_append()
                 if looks % _REGISTER_LOOKS == 0:
                     self._register()
                     self._trouble.registered()

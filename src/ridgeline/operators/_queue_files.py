@@ -4,12 +4,10 @@
 |---|---|
 | `queue.json` | who writes, and the schema of the rows |
 | `segments/p<partition>-<random>.segment` | rows of windows, each an Arrow stream; one instance appends |
-| `log/<number>.jsonl` | entries from this number on, a line each, appended after the commit of its window |
+| `log/` | an entry for each window, written after its commit: see `_queue_log` |
 | `readers/<name>.json` | how far a reader has committed |
 
-An entry is written after the commit of its window. So all that stands in the log is committed, and readers
-look at nothing else. Its line ends with a line feed: what has none is still being written. Numbers have no
-gaps.
+All that stands in the log is committed, and readers look at nothing else. Its numbers have no gaps.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ import contextlib
 import io
 import json
 import os
+import re
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,10 +30,10 @@ from ridgeline.api.support.files import FULL, sync_above, sync_folder
 from ridgeline.api.support.sealed import checked, checksum, seal, unseal
 from ridgeline.api.times import Mark
 
-FORMAT = 3
-"""Of the files. 1: without record times and watermarks. 2: without checksums."""
-ROLL_ENTRIES = 4096
-"""A file of the log has at most so many entries: what is dropped is dropped by the file."""
+FORMAT = 4
+"""Of the files. 1: without record times and watermarks. 2: without checksums. 3: with a log of long files."""
+ENTRY, BUNDLE = ".entry", ".jsonl"
+"""Endings of files of the log: of one entry, of several."""
 _COPIED_BYTES = 2**20
 """Fewer are copied before they are written: a call for each buffer takes longer."""
 SEGMENT_BYTES = 64 * 2**20
@@ -144,6 +142,8 @@ class QueueFolder:
     """How often the writer reads the readers' positions."""
     reads_ahead = False
     """Whether a reader's driver reads the log in a thread, since it would have to wait."""
+    is_remote = False
+    """Whether what was written outlives a power cut at once, and may be seen before it is whole."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -187,7 +187,7 @@ class QueueFolder:
     def put(self, name: str, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
         """Write a file as a whole. `sync`: it outlives a power cut. Raises OSError."""
         path = self.root / name
-        if path.parent != self.root:  # a copy of the queue may have left an empty folder out
+        if path.parent == self.readers:  # a copy of the queue may have left an empty folder out
             path.parent.mkdir(exist_ok=True)
         replace_file(path, data, sync=sync)
 
@@ -245,20 +245,26 @@ class QueueFolder:
     # Its log and its segments -------------------------------------------------------------------------------
 
     def logs(self) -> list[int]:
-        """The first numbers of the log's files, ascending."""
-        return sorted(int(path.stem) for path in self.log.glob("*.jsonl"))
+        """The number of the first entry of each file of the log, ascending. Raises OSError."""
+        names = self.names("log")
+        return sorted({int(re.split("[-.]", name)[0]) for name in names if name.endswith((ENTRY, BUNDLE))})
 
-    def log_file(self, first: int) -> Path:
-        """The file of the log that begins with this entry."""
-        return self.log / f"{first:012d}.jsonl"
+    def create(self, names: Sequence[str], contents: Sequence[bytes], *, sync: bool = False) -> None:
+        """Write files as a whole, so that no reader sees half of one. Raises OSError."""
+        for name, data in zip(names, contents, strict=True):
+            self.put(name, data, sync=sync)
 
-    def log_reader(self, number: int) -> LogReader:
-        """Reads from this entry on."""
-        return LogReader(self, number)
+    def read_each(self, names: Sequence[str]) -> list[bytes | None]:
+        """The contents of files; None where there is none. Raises OSError."""
+        return list(map(self.get, names))
 
-    def log_writer(self, unsynced: int | None = None) -> LogWriter:
-        """Appends to the log. Raises OSError, RidgelineError. `unsynced`: see `LogWriter`."""
-        return LogWriter(self, unsynced)
+    def remove_later(self, names: Iterable[str]) -> None:
+        """Remove files that nobody needs any more. Raises OSError."""
+        self.remove(names)
+
+    def check_log(self) -> None:
+        """Raise OSError if the log is not there: its mount may be gone."""
+        sync_folder(str(self.log))
 
     def segment_writer(self, partition: int) -> SegmentWriter:
         """Writes the rows of a partition."""
@@ -269,9 +275,10 @@ class QueueFolder:
         return SegmentReader(self)
 
     def newest(self) -> object:
-        """A value that differs once there are more entries; None if there are none. Raises OSError."""
-        firsts = self.logs()
-        return (firsts[-1], self.log_file(firsts[-1]).stat().st_size) if firsts else None
+        """A value that differs once there are more entries; None without a log. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            return self.log.stat().st_mtime_ns
+        return None
 
 
 def sealed(name: str, content: Mapping[str, Any]) -> bytes:
@@ -309,102 +316,6 @@ def replace_file(path: Path, data: bytes | pa.Buffer, *, sync: bool = False) -> 
         sync_folder(str(path.parent))
 
 
-class LogReader:
-    """Reads the entries of a log in order, as they are written."""
-
-    def __init__(self, folder: QueueFolder, number: int) -> None:
-        """`number`: of the first entry to read."""
-        self.next = number
-        self._folder = folder
-        self._first: int | None = None
-        """The file that it is in, by its first entry."""
-        self._place = 0
-
-    def read(self, limit: int = ROLL_ENTRIES) -> list[Entry]:
-        """The next entries that are there, at most so many.
-
-        Raises LostError if the next one was dropped, RidgelineError for a damaged line, OSError.
-        """
-        found: list[Entry] = []
-        while len(found) < limit:
-            first = self._find() if self._first is None else self._first
-            if first is None:
-                break
-            try:
-                more = self._read_file(first, limit - len(found))
-            except DamagedLogError:
-                if not found:
-                    raise
-                break
-            found += more
-            if not more and not self._follow(first):
-                break
-        return found
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """The file that it is in, by its first entry, and the byte after the last entry that it has read."""
-        return self.next if self._first is None else self._first, self._place
-
-    def _find(self) -> int | None:
-        """Find the file with the next entry; None if there is none yet."""
-        firsts = self._folder.logs()
-        if not firsts:
-            return None
-        if firsts[0] > self.next:
-            raise LostError(self._folder.root, self.next, firsts[0])
-        self._first = max(first for first in firsts if first <= self.next)
-        self._place = 0
-        return self._first
-
-    def _follow(self, first: int) -> bool:
-        """Take the file after this one, whose end was read; False if there is none yet."""
-        if self._first is None:  # it was dropped
-            return True
-        if first == self.next or not self._folder.log_file(self.next).exists():
-            return False
-        self._first, self._place = self.next, 0
-        return True
-
-    def _read_file(self, first: int, limit: int) -> list[Entry]:
-        """Read on in a file. Called by `read`."""
-        path = self._folder.log_file(first)
-        found: list[Entry] = []
-        try:
-            with path.open("rb") as file:
-                file.seek(self._place)
-                while len(found) < limit and (line := file.readline()).endswith(b"\n"):
-                    if self._number(path, line) >= self.next:  # else it was read, or a driver wrote it again
-                        found.append(entry_of(line, self.next, partial(DamagedLogError, path)))
-                        self.next += 1
-                    self._place += len(line)
-        except DamagedLogError:
-            if not found:
-                raise
-        except FileNotFoundError:  # dropped: another one may have the next entry
-            self._first = None
-            return []
-        return found
-
-    def _number(self, path: Path, line: bytes) -> int:
-        """The number of an entry, without the rest of it."""
-        try:
-            return int(line[1 : line.index(b",")])
-        except ValueError as error:
-            raise DamagedLogError(path, f"a line before entry {self.next} is no entry ({error})") from None
-
-
-def entry_of(line: bytes, number: int, damaged: Callable[[str], RidgelineError]) -> Entry:
-    """The entry with this number, from its line. Raises what `damaged` makes of what is wrong."""
-    try:
-        entry = Entry.of_line(line)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise damaged(f"line of entry {number} is no entry ({error})") from None
-    if entry.number != number:
-        raise damaged(f"entry {entry.number} stands where entry {number} should")
-    return entry
-
-
 class LostError(RidgelineError):
     """Entries were dropped before this reader has read them. `first`: the oldest that is there, if any."""
 
@@ -420,201 +331,6 @@ class LostError(RidgelineError):
 def damaged(path: Path | str, what: str) -> RidgelineError:
     """The error for a file of a queue that is not as it was written."""
     return RidgelineError(f"`{path}` is damaged: {what}; restore the queue's folder from a copy")
-
-
-class DamagedLogError(RidgelineError):
-    """A line of a log is no entry. After a power cut the writer mends that, as far as it was not synced."""
-
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(
-            f"`{path}` is damaged: {what}; after a power cut start the application that writes to the queue "
-            "first, which mends that; else restore the queue's folder from a copy"
-        )
-
-
-class LogWriter:
-    """Appends entries to a log. One process at a time."""
-
-    def __init__(self, folder: QueueFolder, unsynced: int | None = None) -> None:
-        """Read what is there, and cut off a line that a crash left. Raises OSError, RidgelineError.
-
-        `unsynced`: the first entry that may be broken, since a power cut may have come before it was synced.
-        All from there on is cut off. None: no entry may be broken.
-        """
-        self._folder = folder
-        self.files: dict[int, LogFile] = {}
-        """All files, by the number of their first entry, ascending."""
-        self.next = 0
-        self.total = 0
-        self.marks: tuple[Mark, ...] | None = None
-        """As of the last entry; None if the queue was never written to with a watermark, or without."""
-        self._newest: dict[int, str] = {}
-        """The last segment of each partition that an entry names: its writer may still append to it."""
-        self._unnamed: set[str] = set()
-        """Segments that no entry names any more, but of which that is so."""
-        self._unsynced: dict[Path, list[bytes]] = {}
-        """Lines that a power cut may take."""
-        self._torn: set[Path] = set()
-        """Files that may end with a part of a line, since a write has failed."""
-        self._doubtful = False
-        """Whether a sync has failed: the system reports it once, and what it had to write may be lost."""
-        firsts = folder.logs()
-        if unsynced is not None and firsts and firsts[0] > unsynced:  # a power cut took the files before
-            for first in firsts:
-                self._folder.log_file(first).unlink(missing_ok=True)
-            self.next, firsts = unsynced, []
-        if firsts:
-            self.next = firsts[0]
-            self._read(firsts, unsynced)
-        if unsynced is not None:  # a writer before has appended them, and has ended before it could sync
-            late = (first for first, file in self.files.items() if file.next > unsynced)
-            self._unsynced = {folder.log_file(first): [] for first in late}
-
-    def _read(self, firsts: Sequence[int], unsynced: int | None) -> None:
-        """Read all entries, and cut off what is none. Called by the constructor."""
-        reader = LogReader(self._folder, firsts[0])
-        try:
-            while entries := reader.read():
-                self._note(entries, firsts)
-        except DamagedLogError:
-            if unsynced is None or self.next < unsynced:
-                raise
-        mends = unsynced is not None and self.next >= unsynced
-        at, place = reader.place
-        for first in firsts if mends else firsts[-1:]:
-            path = self._folder.log_file(first)
-            if first == at and (place or len(firsts) == 1):
-                if path.stat().st_size > place:
-                    os.truncate(path, place)
-            elif first >= max(at, self.next):  # it has no entry
-                path.unlink(missing_ok=True)
-
-    def _note(self, entries: Iterable[Entry], firsts: Sequence[int] = ()) -> None:
-        for entry in entries:
-            if entry.number in firsts or not self.files:
-                self.files[entry.number] = LogFile(entry.number)
-            self.files[max(self.files)].add(entry)
-            self.next, self.total = entry.number + 1, entry.total
-            self.marks = self.marks if entry.marks is None else entry.marks
-            self._newest.update((part.partition, part.segment) for part in entry.parts)
-
-    def append(self, entries: Sequence[Entry], roll_bytes: int, roll_seconds: float) -> None:
-        """Write entries that are not there yet, without a sync.
-
-        A file ends once it has `ROLL_ENTRIES` entries, or its rows so many bytes, or spans so much time.
-        Raises OSError.
-        """
-        for entry in self._following(entries):
-            last = self.files[max(self.files)] if self.files else None
-            rolls = last is None or last.is_full(entry, roll_bytes, roll_seconds)
-            first = entry.number if last is None or rolls else last.first
-            if first == entry.number and entry.marks is None:  # who begins to read here needs them
-                entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
-            self._write(self._folder.log_file(first), entry)
-            self._note([entry], [first])
-
-    def _following(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Those that are not there yet, one after the other has been noted."""
-        for entry in entries:
-            if entry.number > self.next:
-                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
-            if entry.number == self.next:
-                yield entry
-
-    def _write(self, path: Path, entry: Entry) -> None:
-        """Append a line, and nothing of it if that fails. Raises OSError."""
-        line = entry.line
-        if path in self._torn:
-            if path.exists():
-                os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
-            self._torn.discard(path)
-        try:
-            with path.open("ab") as file:
-                file.write(line)
-        except OSError:
-            self._torn.add(path)
-            raise
-        self._unsynced.setdefault(path, []).append(line)
-
-    def sync(self) -> None:
-        """Let all that was appended outlive a power cut. Raises OSError."""
-        if not self._unsynced:
-            return
-        again, self._doubtful = self._doubtful, True
-        for path, lines in self._unsynced.items():
-            if again:
-                write_again(path, lines)
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        sync_folder(str(self._folder.log))
-        self._unsynced.clear()
-        self._doubtful = False
-
-    @property
-    def size(self) -> int:
-        """The bytes of all rows."""
-        return sum(one.size for one in self.files.values())
-
-    def drop(self, first: int) -> None:
-        """Remove a file of the log, the oldest one, and the segments that no other names. Raises OSError.
-
-        Not those to which a partition may still append: they stay until it has another one. After an error it
-        may be called again.
-        """
-        path = self._folder.log_file(first)
-        sync_folder(str(self._folder.log))  # it is there: nothing is passed over since a mount is gone
-        path.unlink(missing_ok=True)
-        dropped = self.files.pop(first)
-        self._unsynced.pop(path, None)
-        self._unnamed = (dropped.segments | self._unnamed) - self.segments
-        removed = self._unnamed.difference(self._newest.values())
-        self._folder.remove_segments(removed)
-        self._unnamed -= removed
-
-    @property
-    def segments(self) -> set[str]:
-        """All segments that an entry names."""
-        return set().union(*(one.segments for one in self.files.values()))
-
-
-def write_again(path: Path, lines: Iterable[bytes]) -> None:
-    """Write what a file holds once more, so that the next sync has to. Raises OSError.
-
-    Raises RidgelineError if some of the lines are not in it: an error of the disk has taken them.
-    """
-    data = path.read_bytes()
-    if not all(line in data for line in lines):
-        raise DamagedLogError(path, "entries are gone that were written to it")
-    file = os.open(path, os.O_WRONLY)
-    try:
-        os.pwrite(file, data, 0)
-    finally:
-        os.close(file)
-
-
-class LogFile:
-    """Summary of one file of the log."""
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.next = first
-        self.size = 0
-        self.began = self.ended = 0.0
-        self.segments: set[str] = set()
-
-    def add(self, entry: Entry) -> None:
-        """It has one more entry."""
-        if self.next == self.first:
-            self.began = entry.time
-        self.next, self.ended = entry.number + 1, entry.time
-        self.size += entry.size
-        self.segments.update(part.segment for part in entry.parts)
-
-    def is_full(self, entry: Entry, size: int, seconds: float) -> bool:
-        """Whether another file begins with this entry."""
-        return (
-            self.next - self.first >= ROLL_ENTRIES or self.size >= size or entry.time - self.began >= seconds
-        )
 
 
 def as_stream(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:

@@ -1,14 +1,6 @@
-"""A durable queue on an object store or HDFS, where nothing is appended to: objects are written as a whole.
+"""The files of a durable queue on an object store or HDFS, where nothing is appended to.
 
-| object | what is in it |
-|---|---|
-| `segments/p<partition>-<random>.segment` | the rows of one partition in one window |
-| `log/<number>.entry` | an entry |
-| `log/<number>.jsonl` | the entries from this number on; they replace those of their own once they are many |
-
-A reader knows the number of the next entry, and asks for its object. It lists the log only at the start, or
-once it finds none. All drivers of a run write the same entry under a number, since the commit has it. So one
-that was replaced, and does not know, does no harm.
+A segment has the rows of one partition in one window.
 """
 
 from __future__ import annotations
@@ -19,9 +11,8 @@ import uuid
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,29 +23,22 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path, resolve
 from ridgeline.api.support.masking import mask_text
 from ridgeline.operators._queue_files import (
+    ENTRY,
     Entry,
-    LogFile,
-    LogReader,
-    LogWriter,
-    LostError,
     Part,
     QueueFolder,
     SegmentReader,
     SegmentWriter,
     as_stream,
     damaged,
-    entry_of,
 )
+from ridgeline.operators._queue_log import LogReader
 
 _log = logging.getLogger(__name__)
-_ENTRY, _BUNDLE = ".entry", ".jsonl"
-_BUNDLE_ENTRIES = 256
 _AT_ONCE = 8
 """Requests that are under way at the same time."""
 _TRIES = 20
 _TRY_SECONDS = 0.05
-_LIST_SECONDS = 0.5
-_MOST_LIST_SECONDS = 16.0
 
 
 def folder_of(path: str) -> QueueFolder:
@@ -73,6 +57,7 @@ class ObjectFolder(QueueFolder):
     look_seconds = 0.25
     readers_look_seconds = 2.0
     reads_ahead = True
+    is_remote = True
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -116,11 +101,14 @@ class ObjectFolder(QueueFolder):
         with self._files.open_output_stream(f"{self._base}/{name}") as out:
             out.write(data)
 
-    def create(self, name: str, data: bytes) -> None:
-        """Write an object of which no other content can be, so that no reader sees half of it.
+    def create(self, names: Sequence[str], contents: Sequence[bytes], *, sync: bool = False) -> None:
+        """Write objects of which no other content can be, so that no reader sees half of one.
 
         Raises RidgelineError if there is another one, OSError.
         """
+        list(self.pool.map(self._create, names, contents))
+
+    def _create(self, name: str, data: bytes) -> None:
         if self._files.type_name == "s3":
             self.put(name, data)
             return
@@ -133,7 +121,7 @@ class ObjectFolder(QueueFolder):
             if found is None:
                 raise
             self._remove(beside)
-            if name.endswith(_ENTRY) and not _same(found, data):
+            if name.endswith(ENTRY) and not _same(found, data):
                 what = f"`{self.name(name)}` was written by another driver"
                 raise RidgelineError(f"{what}; give each writer a `path` of its own") from None
 
@@ -146,9 +134,16 @@ class ObjectFolder(QueueFolder):
         """Remove objects; those that are not there are passed over. Raises OSError."""
         list(self.pool.map(self._remove, names))
 
-    def remove_later(self, names: Iterable[str]) -> Future[None]:
-        """The same in a thread. The next driver removes those that an error has left."""
-        return self.pool.submit(self._remove_each, list(names))
+    def read_each(self, names: Sequence[str]) -> list[bytes | None]:
+        """The contents of objects; None where there is none. Raises OSError."""
+        return list(self.pool.map(self.get, names))
+
+    def remove_later(self, names: Iterable[str]) -> None:
+        """Remove objects in a thread. The next driver removes those that an error has left."""
+        self.pool.submit(self._remove_each, list(names))
+
+    def check_log(self) -> None:
+        """Nothing: no mount can go."""
 
     def _remove_each(self, names: Sequence[str]) -> None:
         for name in names:
@@ -163,7 +158,7 @@ class ObjectFolder(QueueFolder):
         """A small object that is replaced now and then: on HDFS it is empty for a moment."""
         data = self.get(name)
         for _ in range(_TRIES):
-            if data is None or _is_whole(data):
+            if data is None or data.endswith(b"\n"):
                 break
             self.clock.wait(_TRY_SECONDS)
             data = self.get(name)
@@ -174,18 +169,6 @@ class ObjectFolder(QueueFolder):
         for folder in ("log", "segments", "readers"):
             self._files.create_dir(f"{self._base}/{folder}", recursive=True)
 
-    def logs(self) -> list[int]:
-        """The number of the first entry of each object of the log, ascending."""
-        return sorted({int(name.partition(".")[0]) for name in self.names("log")})
-
-    def log_reader(self, number: int) -> LogReader:
-        """Reads from this entry on."""
-        return ObjectLogReader(self, number)
-
-    def log_writer(self, unsynced: int | None = None) -> LogWriter:
-        """Appends to the log, which needs no sync. Raises OSError, RidgelineError."""
-        return ObjectLogWriter(self)
-
     def segment_writer(self, partition: int) -> SegmentWriter:
         """Writes the rows of a partition."""
         return ObjectSegmentWriter(self, partition)
@@ -195,174 +178,10 @@ class ObjectFolder(QueueFolder):
         return ObjectSegmentReader(self)
 
 
-class ObjectLogReader(LogReader):
-    """Reads the entries of a log in order, as they are written."""
-
-    def __init__(self, folder: ObjectFolder, number: int) -> None:
-        super().__init__(folder, number)
-        self._objects = folder
-        self._bundled: list[Entry] = []
-        """The next entries, of a bundle that was read."""
-        self._exhausted = -1
-        """The first entry of the last bundle that was read."""
-        self._lists_at = 0.0
-        self._list_seconds = _LIST_SECONDS
-
-    def read(self, limit: int = _BUNDLE_ENTRIES) -> list[Entry]:
-        """The next entries that are there, at most so many.
-
-        Raises LostError if the next one was dropped, RidgelineError for a damaged line, OSError.
-        """
-        found: list[Entry] = []
-        while len(found) < limit:
-            if not self._bundled and (entry := self._single()) is not None:
-                self._bundled = [entry]
-            if not self._bundled and not self._find_bundle():
-                break
-            more, self._bundled = self._bundled[: limit - len(found)], self._bundled[limit - len(found) :]
-            found += more
-            self.next = found[-1].number + 1
-        return found
-
-    def _single(self) -> Entry | None:
-        name = f"log/{self.next:012d}{_ENTRY}"
-        data = self._objects.get(name)
-        return _entry(self._objects.name(name), data, self.next) if _is_whole(data) else None
-
-    def _find_bundle(self) -> bool:
-        """Look for an object with the next entry among others; False if there is none yet.
-
-        Lists the log, the more seldom the longer there is nothing. Raises LostError.
-        """
-        if (now := self._objects.clock.monotonic()) < self._lists_at:
-            return False
-        names = self._objects.names("log")
-        bundles = [int(name.removesuffix(_BUNDLE)) for name in names if name.endswith(_BUNDLE)]
-        first = max((number for number in bundles if number <= self.next), default=None)
-        if first is None and names and (oldest := int(names[0].partition(".")[0])) > self.next:
-            raise LostError(self._objects.path, self.next, oldest)
-        if first is not None and first != self._exhausted:
-            name = f"log/{first:012d}{_BUNDLE}"
-            self._bundled = [
-                entry for entry in _entries(self._objects, name, first) if entry.number >= self.next
-            ]
-            if self._bundled:
-                self._exhausted, self._lists_at, self._list_seconds = first, 0.0, _LIST_SECONDS
-                return True
-        self._lists_at = now + self._list_seconds
-        self._list_seconds = min(_MOST_LIST_SECONDS, 2 * self._list_seconds)
-        return False
-
-
 def _same(one: bytes, other: bytes) -> bool:
     """Whether two lines are the same entry: the window and where its rows are."""
     first, second = map(Entry.of_line, (one, other))
     return (first.window, first.parts) == (second.window, second.parts)
-
-
-def _is_whole(data: bytes | None) -> bool:
-    """Whether an object was written to its end: on HDFS one may see half of it."""
-    return data is not None and data.endswith(b"\n")
-
-
-def _entry(name: str, line: bytes | None, number: int) -> Entry:
-    return entry_of(line or b"", number, partial(damaged, name))
-
-
-def _entries(folder: ObjectFolder, name: str, first: int) -> list[Entry]:
-    """Those of a bundle."""
-    lines = (folder.get(name) or b"").split(b"\n")[:-1]
-    return [_entry(folder.name(name), line, first + place) for place, line in enumerate(lines)]
-
-
-class ObjectLogWriter(LogWriter):
-    """Appends entries to a log: each as an object, and many together as another one later."""
-
-    def __init__(self, folder: ObjectFolder) -> None:  # does what that of its base does, elsewhere
-        """Read what is there. Raises OSError, RidgelineError."""
-        self._folder = self._objects = folder
-        self.files: dict[int, LogFile] = {}
-        self.next = self.total = 0
-        self.marks = None
-        self._newest = {}
-        self._tail: list[Entry] = []
-        """The entries after the last bundle."""
-        self._unwritten: list[Entry] = []
-        """Those of them that may not be there yet, since their request has failed."""
-        names = folder.names("log")
-        bundles = [name for name in names if name.endswith(_BUNDLE)]
-        firsts = [int(name.removesuffix(_BUNDLE)) for name in bundles]
-        self.next = min(map(int, (name.partition(".")[0] for name in names)), default=0)
-        read = folder.pool.map(_entries, [folder] * len(bundles), (f"log/{name}" for name in bundles), firsts)
-        for entries in read:
-            self._note([entry for entry in entries if entry.number >= self.next], firsts)
-        self._read_tail([name for name in names if name.endswith(_ENTRY)])
-
-    def _read_tail(self, names: Sequence[str]) -> None:
-        """Read the entries after the last bundle; remove the others. Called by the constructor."""
-        numbers = {int(name.removesuffix(_ENTRY)) for name in names}
-        self._objects.remove(_name(number) for number in numbers if number < self.next)
-        wanted: list[int] = []
-        while self.next + len(wanted) in numbers:
-            wanted.append(self.next + len(wanted))
-        for number, data in zip(
-            wanted, self._objects.pool.map(self._objects.get, map(_name, wanted)), strict=True
-        ):
-            if not _is_whole(data):
-                break
-            entry = _entry(self._objects.name(_name(number)), data, number)
-            self._note([entry], [number] if not self._tail else ())
-            self._tail.append(entry)
-
-    def append(self, entries: Sequence[Entry], roll_bytes: int, roll_seconds: float) -> None:
-        """Write entries that are not there yet; they are durable.
-
-        A bundle ends where a file of `LogWriter` does. Raises OSError.
-        """
-        self._write_rest()
-        for entry in self._following(entries):
-            last = self.files[max(self.files)] if self._tail else None
-            rolls = last is None or len(self._tail) >= _BUNDLE_ENTRIES
-            if last is None or rolls or last.is_full(entry, roll_bytes, roll_seconds):
-                self._write_rest()
-                self._bundle()
-                if entry.marks is None:  # who begins to read here needs them
-                    entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
-            self._note([entry], () if self._tail else [entry.number])
-            self._tail.append(entry)
-            self._unwritten.append(entry)
-        self._write_rest()
-
-    def _write_rest(self) -> None:
-        """Write the entries that are not there yet; again, if that has failed."""
-        names = [_name(entry.number) for entry in self._unwritten]
-        list(self._objects.pool.map(self._objects.create, names, [entry.line for entry in self._unwritten]))
-        self._unwritten = []
-
-    def _bundle(self) -> None:
-        """Put the entries after the last bundle into one."""
-        if self._tail:
-            name = f"log/{self._tail[0].number:012d}{_BUNDLE}"
-            self._objects.create(name, b"".join(entry.line for entry in self._tail))
-            self._objects.remove_later(_name(entry.number) for entry in self._tail)
-            self._tail = []
-
-    def sync(self) -> None:
-        """Nothing: all is durable."""
-
-    def drop(self, first: int) -> None:
-        """Remove a bundle, the oldest one, and the segments that no other names. Raises OSError.
-
-        After an error it may be called again.
-        """
-        self._objects.remove([f"log/{first:012d}{_BUNDLE}"])
-        dropped = self.files.pop(first)
-        unnamed = dropped.segments - self.segments
-        self._objects.remove_later(f"segments/{name}" for name in unnamed)
-
-
-def _name(number: int) -> str:
-    return f"log/{number:012d}{_ENTRY}"
 
 
 class ObjectSegmentWriter(SegmentWriter):
@@ -421,7 +240,7 @@ class ReadAhead:
         """Read until `end`, or an error that `read` raises. OSErrors are tried again."""
         while not self._ended:
             try:
-                entries = self._reader.read(_BUNDLE_ENTRIES)
+                entries = self._reader.read()
                 self.problem = ""
             except OSError as error:
                 if not self.problem:
@@ -444,6 +263,7 @@ class ReadAhead:
 
     def hurry(self) -> None:
         """There are more entries now."""
+        self._reader.hurry()
         with self._changed:
             self._hurries = True
             self._changed.notify()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ridgeline.api.columns.schema import Schema
 from ridgeline.connect.window_output import safe_name
 from ridgeline.operators._queue_files import QueueFolder
+from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
@@ -54,4 +55,4 @@ def is_read_by_all(path: str) -> bool:
 
 def _holds_rows(folder: QueueFolder, position: int | None) -> bool:
     """Whether there is anything from a position on; None: from the first entry on."""
-    return bool(folder.logs()) if position is None else bool(folder.log_reader(position).read(1))
+    return bool(folder.logs()) if position is None else bool(LogReader(folder, position).read(1))

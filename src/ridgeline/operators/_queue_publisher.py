@@ -25,12 +25,13 @@ from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import GONE, publish_failure
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
+from ridgeline.operators._queue_log import LogWriter
 from ridgeline.operators._queue_objects import folder_of
 
 _SYNC_ENTRIES = 32
 _SYNC_SECONDS = 1.0
 _FILES = 16
-"""About so many files of the log share `keep` and `keep_bytes`: the least that is dropped is a share."""
+"""About so many bundles of the log share `keep` and `keep_bytes`: the least that is dropped is a share."""
 _LISTENERS: dict[str, set[Callable[[], None]]] = {}
 _OPENED: set[str] = set()
 """The queues that a writer of this process has opened."""
@@ -158,7 +159,7 @@ class QueuePublisher(Publisher):
             self._description = self._folder.description
             context.check_owner()
             continues = state is not None and state["path"] == self._settings.path
-            self._log = self._folder.log_writer(_unsynced(state) if continues else None)
+            self._log = LogWriter(self._folder, _unsynced(state) if continues else None)
             if not continues:
                 self._begin()
             else:

@@ -17,7 +17,6 @@ from ridgeline.api.errors import UntrustedError
 from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.times import NO_TIME, Microseconds, Times, column_times, no_times
-from ridgeline.operators._queue_files import QueueFolder
 
 _TIMES = b"ridgeline.times"
 _COLUMN = b"column:"
@@ -114,27 +113,28 @@ OBJECTS = "rows of `object`", "give the port at the writer a schema (a NamedTupl
 
 
 class QueueTrust:
-    """The check of one queue's files, each once in a process. A folder in the own checkpoint is trusted."""
+    """The check of one queue's files. A folder in the own checkpoint is trusted."""
 
     def __init__(self, path: str, staging: str) -> None:
         """`staging`: a folder in the checkpoint, as of `OperatorContext`."""
         self._path = path
         self._own = bool(staging) and _within(path, staging.rpartition("/")[0])
-        self._checked: set[str] = set()
+        self._checked = False
 
     def check(self, what: tuple[str, str], *files: str) -> None:
         """Raise UntrustedError if others could have written the queue, or these files of it."""
-        if self._own or all(file in self._checked for file in files or ("",)):
+        if self._own:
             return
         purpose, remedy = f"queue `{self._path}` with {what[0]}", what[1]
         if not is_local(self._path):
             why = "who may write there cannot be seen, and what lies there is run as code"
             raise UntrustedError(f"{purpose} is refused: {why}; {remedy}")
-        folder = QueueFolder(local_path(self._path))
-        trust.check(str(folder.root), purpose, remedy)
-        for path in (folder.log, folder.segments, *files):
-            trust.check_entry(str(path), purpose, remedy)
-        self._checked.update(files, [""])
+        root = local_path(self._path)
+        if not self._checked:
+            trust.check(root, purpose, remedy)
+        for name in files if self._checked else ("log", "segments", *files):
+            trust.check_entry(f"{root}/{name}", purpose, remedy)
+        self._checked = True
 
 
 def _within(path: str, folder: str) -> bool:

@@ -25,6 +25,7 @@ from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
+from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of, settled_path
 from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, divided_times
 
@@ -38,8 +39,10 @@ class _Place:
     def __init__(self, folder: QueueFolder, trust: QueueTrust) -> None:
         self.folder = folder
         self.trust = trust
-        self._log = folder.log_reader(0)
+        self._log = LogReader(folder, 0)
         self.segments = folder.segment_reader()
+        self.logs: set[str] = set()
+        """The files from which the last entries were read."""
         self.attempt: tuple[int, str] | None = None
 
     def entries(self, first: int, end: int) -> list[Entry]:
@@ -48,14 +51,16 @@ class _Place:
         Raises RidgelineError if they are not there, FileNotFoundError if the queue is not, OSError.
         """
         if self._log.next != first:
-            self._log = self.folder.log_reader(first)
+            self._log = LogReader(self.folder, first)
         found: list[Entry] = []
+        self.logs = set()
         while self._log.next < end:
             if not (more := self._log.read(end - self._log.next)):
                 msg = f"queue `{self.folder.path}`: entry {self._log.next} is not there, though the driver "
                 msg += "has read it; `path` must be a folder that all hosts share"
                 raise RidgelineError(msg) if self.folder.description else FileNotFoundError(msg)
             found += more
+            self.logs |= self._log.files
         return found
 
 
@@ -229,8 +234,7 @@ class QueueInput(EventTime, PushInput, Emits[T]):
     def _pass_on_controls(self, controls: Sequence[tuple[bool, str]]) -> None:
         """Send the control tuples on; all partitions do, and each is delivered once."""
         if controls:
-            folder = self._place.folder
-            self._place.trust.check(CONTROLS, *(str(folder.log_file(first)) for first in folder.logs()))
+            self._place.trust.check(CONTROLS, *self._place.logs)
             origin = ~int.from_bytes(hashlib.blake2b(self.context.name.encode(), digest_size=7).digest())
             for number, (at_end, value) in enumerate(controls):
                 self.output.pass_on_control(Control(origin, number, at_end, base64.b64decode(value)))
@@ -238,7 +242,7 @@ class QueueInput(EventTime, PushInput, Emits[T]):
     def _emit(self, batch: pa.RecordBatch, part: Part) -> None:
         """Emit rows of a segment with their times. Raises UntrustedError for `object`."""
         if holds_pickles(batch):
-            self._place.trust.check(OBJECTS, str(self._place.folder.segments / part.segment))
+            self._place.trust.check(OBJECTS, f"segments/{part.segment}")
         rows, times = divided_times(batch)
         if isinstance(times, str) and times not in self.output.schema.arrow.names:
             times = None

@@ -16,7 +16,8 @@ from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.window_output import safe_name
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
-from ridgeline.operators._queue_files import LogReader, LostError
+from ridgeline.operators._queue_files import LostError
+from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.plan.region import QueueEdge
 from ridgeline.regions.region_run import RegionRun
@@ -84,12 +85,12 @@ class QueueLog:
 
     def _read(self) -> None:
         """Take in what was appended; the caller holds the lock. Raises OSError, ValueError."""
-        firsts = self.folder.logs()
-        if not firsts:
-            return
         if self._reader is None:
+            if not (firsts := self.folder.logs()):
+                return
             self._begin(firsts[0])
         assert self._reader is not None  # noqa: S101  begun above
+        self._reader.hurry()
         try:
             while entries := self._reader.read():
                 for entry in entries:
@@ -106,7 +107,7 @@ class QueueLog:
         self._forget(len(self._times) - _MOST_KEPT)
 
     def _begin(self, first: int) -> None:
-        self._reader = self.folder.log_reader(first)
+        self._reader = LogReader(self.folder, first)
         self._clear(first)
 
     def passed(self, reader: str, position: int) -> None:

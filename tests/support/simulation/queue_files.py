@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import fnmatch
-import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,13 +18,19 @@ from uuid import UUID
 import pyarrow as pa
 from typing_extensions import Buffer
 
-from ridgeline.operators import _queue_enumerator, _queue_files, _queue_publisher, queue_output
+from ridgeline.operators import (
+    _queue_enumerator,
+    _queue_files,
+    _queue_log,
+    _queue_publisher,
+    queue_output,
+)
 from support.simulation.disk import Disk, File
 from support.simulation.process import Process
 
 FOLDER = "/queues"
 _TORN = 0.3
-"""How likely it is that a line is appended in two pieces."""
+"""How likely it is that a file is written in two pieces."""
 
 
 class _System:
@@ -43,7 +48,7 @@ class _System:
         """The queues that a writer of the driver has opened."""
         self.numbers = 2
         self.appended = 0
-        """How often somebody has appended to a log."""
+        """How often somebody has added to a log."""
 
     def begin(self, disk: Disk, luck: Any) -> None:
         self.disk, self.luck, self.process = disk, luck, None
@@ -86,18 +91,16 @@ def at_work(process: Process) -> Iterator[None]:
 class _Opened:
     """A file that is written to, in one go for each call."""
 
-    def __init__(self, file: File, name: str) -> None:
+    def __init__(self, file: File) -> None:
         self._file = file
-        self._name = name
 
     def write(self, whole: bytes) -> None:
-        """Append; a process that dies leaves a part."""
+        """Write; a process that dies leaves a part."""
         cut = SYSTEM.luck.randint(0, len(whole)) if SYSTEM.luck.random() < _TORN else 0
         for piece in (whole[:cut], whole[cut:]):
             if piece:
                 SYSTEM.process.point("queue append")
                 SYSTEM.disk.write(self._file, piece, len(self._file.data))
-        SYSTEM.appended += "/log/" in self._name
         SYSTEM.process.point("queue appended")
 
     def flush(self) -> None:
@@ -111,15 +114,6 @@ class _Opened:
 
     def __exit__(self, *_: object) -> None:
         pass
-
-
-class _Read(io.BytesIO):
-    """A file that is read, as it was when it was opened."""
-
-    file: File
-
-    def fileno(self) -> int:
-        return _descriptor(self.file)
 
 
 def _descriptor(file: File) -> int:
@@ -181,32 +175,26 @@ class SimulatedPath:
         return self._text in SYSTEM.disk.names
 
     def stat(self) -> Any:
-        return SimpleNamespace(st_size=len(SYSTEM.file(self._text).data))
+        return SimpleNamespace(st_mtime_ns=SYSTEM.appended)
 
     def read_bytes(self) -> bytes:
         SYSTEM.process.point("queue read")
         return bytes(SYSTEM.file(self._text).data)
 
     def open(self, mode: str) -> Any:
-        """To read, to append, or to write a new file."""
+        """To write a new file."""
+        assert mode == "wb"
         SYSTEM.process.point("queue open")
-        if mode == "rb":
-            file = SYSTEM.file(self._text)
-            found = _Read(bytes(file.data))
-            found.file = file
-            return found
         file = SYSTEM.disk.names.get(self._text) or SYSTEM.new_file(self._text)
-        if mode == "wb":
-            del file.data[:]
-            file.dirty.clear()
-        else:
-            assert mode == "ab"
-        return _Opened(file, self._text)
+        del file.data[:]
+        file.dirty.clear()
+        return _Opened(file)
 
     def replace(self, target: SimulatedPath) -> None:
         SYSTEM.process.point("queue rename")
         SYSTEM.file(self._text)
         SYSTEM.disk.rename(self._text, str(target))
+        SYSTEM.appended += "/log/" in self._text
         SYSTEM.process.point("queue renamed")
 
     def unlink(self, *, missing_ok: bool = False) -> None:
@@ -251,14 +239,6 @@ def sync_rows(number: int) -> None:
 
 def _sync_rows(number: int) -> None:
     sync_rows(number)  # as it is then
-
-
-def _truncate(path: object, length: int) -> None:
-    SYSTEM.process.point("queue truncate")
-    file = SYSTEM.file(str(path))
-    del file.data[length:]
-    del file.synced[length:]
-    file.dirty = [(begin, min(end, length)) for begin, end in file.dirty if begin < length]
 
 
 def _sync_folder(path: str) -> None:
@@ -356,7 +336,7 @@ def queue_patches(roll_entries: int, segment_bytes: int) -> Iterator[tuple[Any, 
     """What a queue's code is to find. `roll_entries`, `segment_bytes`: where its files end."""
     names = ("O_WRONLY", "O_CREAT", "O_EXCL")
     system = SimpleNamespace(
-        open=_open, pwrite=_pwrite, fdatasync=_sync_rows, fsync=_sync, truncate=_truncate, getpid=lambda: 1,
+        open=_open, pwrite=_pwrite, fdatasync=_sync_rows, fsync=_sync, getpid=lambda: 1,
         close=lambda number: SYSTEM.open.pop(number, None), **{name: getattr(os, name) for name in names},
     )  # fmt: skip
     yield _queue_files, "Path", SimulatedPath
@@ -368,7 +348,7 @@ def queue_patches(roll_entries: int, segment_bytes: int) -> Iterator[tuple[Any, 
         if hasattr(module, "SegmentWriter"):
             yield module, "SegmentWriter", _SegmentWriter
     yield _queue_files, "uuid", SimpleNamespace(uuid4=_uuid)
-    yield _queue_files, "ROLL_ENTRIES", roll_entries
+    yield _queue_log, "BUNDLE_ENTRIES", roll_entries
     yield _queue_files, "SEGMENT_BYTES", segment_bytes
     yield _queue_publisher, "uuid", SimpleNamespace(uuid4=_uuid)
     yield _queue_publisher, "_LISTENERS", {}
