@@ -280,7 +280,7 @@ class SimulatedHeartbeats:
 
 
 class SimulatedSlots:
-    """A `SlotPlatform` of simulated slots. `several`: there are hosts to choose from."""
+    """A platform, as `SparkSlots`, of simulated slots. `several`: there are hosts to choose from."""
 
     listen = Listen()
     patience_seconds = 20.0
@@ -297,35 +297,35 @@ class SimulatedSlots:
         """Slots need nothing."""
 
     def claim(self, containers: int, _fed: int) -> int:
-        """As `SlotPlatform.claim`."""
+        """As `SparkSlots.claim`."""
         self._claimed = min(containers, self.most())
         return self._claimed
 
     def release(self, places: int | None = None) -> None:
-        """As `SlotPlatform.release`."""
+        """As `SparkSlots.release`."""
         self._claimed -= self._claimed if places is None else places
 
     def wanted(self, containers: int) -> int:
-        """As `SlotPlatform.wanted`."""
+        """As `SparkSlots.wanted`."""
         return min(containers, self.most())
 
     def claim_more(self, places: int, without: Any = ()) -> int:
-        """As `SlotPlatform.claim_more`."""
+        """As `SparkSlots.claim_more`."""
         more = max(0, min(places, self.present(without) - self._claimed))
         self._claimed += more
         return more
 
     def most(self) -> int:
-        """As `SlotPlatform.most`."""
+        """As `SparkSlots.most`."""
         return sum(self.spark.places.values())
 
     def present(self, without: Any = ()) -> int:
-        """As `SlotPlatform.present`."""
+        """As `SparkSlots.present`."""
         places = self.spark.places
         return sum(places[host] for host in self.spark.up if host not in without)
 
     def capacities(self) -> Mapping[str, HostCapacity]:
-        """As `SlotPlatform.capacities`."""
+        """As `SparkSlots.capacities`."""
         places = self.spark.places
         return {host: HostCapacity(places[host]) for host in self.spark.up} if self._several else {}
 

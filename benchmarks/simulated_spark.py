@@ -66,7 +66,7 @@ class _Job:
 
 
 class SimulatedSpark:
-    """Starts and ends the processes of slots; the `Jobs` of a platform.
+    """Starts and ends the processes of slots; the `SlotJobs` of a platform.
 
     `places`: of each host. `processes`: of the slots that are there. `on_start(process)` is called for a new
     one, `on_loss(processes, cut)` for those that are lost at once, `on_silence(processes)` when a host fails.
@@ -90,7 +90,7 @@ class SimulatedSpark:
         self._ended: list[JobEnded] = []
         self._pids = itertools.count(1_000)
 
-    # As `Jobs` ----------------------------------------------------------------------------------------------
+    # As `SlotJobs` ------------------------------------------------------------------------------------------
 
     def node(self, _slot: int, host: str) -> str:
         """Spark has the same names for hosts."""

@@ -86,7 +86,7 @@ def _feed(text, index, messages, run, attempt, results=None):
 
 
 class ProcessFeed:
-    """Runs tasks, again if their processes die, as Spark does; a `Feed`."""
+    """Runs tasks, again if their processes die, as Spark does; as `SparkFeed`."""
 
     def __init__(self, batch, plan):
         self.tasks = len(batch.tasks)

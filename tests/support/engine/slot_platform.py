@@ -139,7 +139,7 @@ class NoSharing:
 
 
 class ProcessSlots:
-    """A `SlotPlatform` of so many places."""
+    """A platform, as `SparkSlots`, of so many places."""
 
     listen = Listen()
     patience_seconds = 0.2

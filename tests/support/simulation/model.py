@@ -256,7 +256,7 @@ class Life:
 
 
 class Containers:
-    """The containers of a slot, as `Hosting`."""
+    """The containers of a slot, as `Containers`."""
 
     uri = "simulated"
 

@@ -101,7 +101,7 @@ class _NoSharing:
 
 
 class Platform:
-    """A `SlotPlatform` of a simulated driver."""
+    """A platform, as `SparkSlots`, of a simulated driver."""
 
     listen = Listen()
     patience_seconds = 20.0

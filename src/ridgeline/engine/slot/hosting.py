@@ -44,9 +44,10 @@ _box: BlackBox | None = None
 
 
 class Containers:
-    """The containers of a slot in this process, each made at its first use; see `Hosting`.
+    """The containers of a slot in this process, each made at its first use.
 
-    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
+    They do the work of a `Slot`, and all of its input and output. `specs`: of those hosted now, by id. `uri`:
+    the checkpoint. `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
     called when an input has something to emit.
     """
 
@@ -70,7 +71,10 @@ class Containers:
         self._failures: list[Failure] = []
 
     def host(self, message: Host) -> None:
-        """As `Hosting.host`: containers that are here already are retained as far as possible."""
+        """Host these containers from now on. Raises what reading raises.
+
+        Those that are here already are retained as far as possible.
+        """
         self.uri = message.checkpoint
         self._send_heartbeats(message.heartbeat_seconds)
         plan = (message.checkpoint, message.plan.name, message.run_id)
@@ -91,7 +95,7 @@ class Containers:
         spare_loaded(replaced=replaced)
 
     def prepare(self, message: Prepare) -> None:
-        """As `Hosting.prepare`."""
+        """Read what a later `Host` may name, so that it takes no time then. Raises what reading raises."""
         storage = self._storage or open_patient(message.checkpoint)
         self._coming = message.plan.name, plan_distribution.receive(storage, message.plan)
 
@@ -123,7 +127,11 @@ class Containers:
         place: SharedPlace | None,
         rows: FedRows | None = None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
-        """As `Hosting.run`."""
+        """Run an attempt whose producers have ended, as `Container.run`.
+
+        `ready`: when all of its input had come (wall clock). `rows`: those of a Spark source, None for
+        nothing.
+        """
         with self._working(container) as working:
             working.near = self.specs.keys()
             outgoing, report = working.run(request, messages, rows or (), self._tag, place)
@@ -134,7 +142,10 @@ class Containers:
         return outgoing, report
 
     def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
-        """As `Hosting.committed`."""
+        """Call `committed` of the container's operators that have it. Raises OperatorError.
+
+        `states`: the versions after the window, None if the container went on from there.
+        """
         with self._working(container) as working:
             working.committed(window_id, states)
 
@@ -166,7 +177,7 @@ class Containers:
         return container
 
     def close(self) -> Sequence[Failure]:
-        """As `Hosting.close`."""
+        """Tear all containers down; what failed in it, and in those that were torn down before."""
         self.tear_down()
         self._send_heartbeats(None)
         return self._failures

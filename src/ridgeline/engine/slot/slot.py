@@ -9,14 +9,12 @@ import heapq
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import Failure
 from ridgeline.api.support.pickling import dumps
-from ridgeline.engine.container.feed import Fed, FedRows, Feeding, missing
+from ridgeline.engine.container.feed import Fed, Feeding, missing
 from ridgeline.engine.exchange.block import Message
-from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.operator.failures import failure_of, hosting_failure
 from ridgeline.engine.slot.attempts import NOT_READY, Attempt, Attempts, BusyTimes, Wiring
 from ridgeline.engine.slot.messages import (
@@ -36,8 +34,10 @@ from ridgeline.engine.slot.messages import (
     RunAttempt,
     ToSlot,
 )
-from ridgeline.plan.container_spec import ContainerSpec
-from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.protocol import WindowReport
+
+if TYPE_CHECKING:
+    from ridgeline.engine.slot.hosting import Containers
 
 # The output of a slot: blocks and ends of containers to other slots, reports to STRAM.
 
@@ -131,45 +131,6 @@ class SlotOutput:
                 self._to_slots[last] = target, replace(blocks, ended=ended)
 
 
-class Hosting(Protocol):
-    """The containers of a slot: they do the work, and all of its input and output."""
-
-    specs: Mapping[int, ContainerSpec]
-    """Of the containers hosted now, by id."""
-    uri: str
-    """The checkpoint, for error messages."""
-
-    def host(self, message: Host) -> None:
-        """Host these containers from now on; those that are here already stay. Raises what reading raises."""
-
-    def prepare(self, message: Prepare) -> None:
-        """Read what a later `Host` may name, so that it takes no time then. Raises what reading raises."""
-
-    def run(
-        self,
-        container: int,
-        request: WindowRequest,
-        messages: Sequence[Message],
-        ready: float,
-        place: SharedPlace | None,
-        rows: FedRows | None,
-    ) -> tuple[Mapping[int, Message], WindowReport]:
-        """Run an attempt whose producers have ended, as `Container.run`.
-
-        `ready`: when all of its input had come (wall clock).
-        `rows`: those of a Spark source, None for nothing.
-        """
-
-    def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
-        """Call `committed` of the container's operators that have it. Raises OperatorError.
-
-        `states`: the versions after the window, None if the container went on from there.
-        """
-
-    def close(self) -> Sequence[Failure]:
-        """Tear all containers down; what failed in it, and in those that were torn down before."""
-
-
 class _Ready(NamedTuple):
     """A container that can run, in the order in which they do."""
 
@@ -220,7 +181,7 @@ class Slot:
     order in which STRAM sends them. An error of a container becomes a `Failed`; the slot continues.
     """
 
-    def __init__(self, number: int, hosting: Hosting, clock: Clock) -> None:
+    def __init__(self, number: int, hosting: Containers, clock: Clock) -> None:
         self.over = False
         """True once it has torn its containers down."""
         self._number = number

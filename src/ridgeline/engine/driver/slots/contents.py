@@ -12,7 +12,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.heartbeats import spaced_seconds
 from ridgeline.engine.driver.slots.group import SlotGroup
-from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.driver.slots.start import distribute_plan, homes_of, named_all
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.files.storage import DriverStorage
@@ -77,7 +77,7 @@ class SlotChanging:
 
     def __init__(
         self,
-        platform: SlotPlatform,
+        platform: SparkSlots,
         contents: SlotContents,
         group: SlotGroup,
         clock: Clock,

@@ -25,7 +25,7 @@ from ridgeline.engine.driver.slots.health import SUSPICION_SECONDS, SlotHealth
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
 from ridgeline.engine.driver.slots.sizing import Shortage, Spreading
 from ridgeline.engine.driver.slots.spare import SpareSlot, is_of_windows
-from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.driver.slots.start import attempts_of, choose_slots
 from ridgeline.engine.driver.watchdog import Process, Stuck
 from ridgeline.engine.files.storage import DriverStorage
@@ -149,7 +149,7 @@ class SlotExecutor:
 
     def __init__(
         self,
-        platform: SlotPlatform,
+        platform: SparkSlots,
         plan: Plan,
         storage: DriverStorage,
         run_id: str,

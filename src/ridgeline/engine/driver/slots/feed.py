@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, RidgelineError
@@ -25,7 +25,7 @@ from ridgeline.plan.protocol import WindowRequest
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+    from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 
 
 LOOK_SECONDS = 0.1
@@ -33,31 +33,12 @@ LOOK_SECONDS = 0.1
 _CALLBACK = "the Spark job that reads its rows"
 
 
-class Feed(Protocol):
-    """Reads one micro-batch for one attempt at a window. One thread."""
-
-    tasks: int
-    """How many tasks read it."""
-    sources: tuple[tuple[int, ...], ...]
-    """The containers of each Spark source."""
-    schema: bytes
-    """Of its rows, as an Arrow IPC schema."""
-
-    def start(self, task: FeedTask) -> None:
-        """Have the tasks read it and hand the rows to slots. Raises what Spark raises."""
-
-    def lost(self) -> str | None:
-        """None while tasks read; then the slot that one of them has lost, in words, or "".
-
-        Raises what the tasks have failed with.
-        """
-
-    def cancel(self) -> None:
-        """Have the tasks end. Waits for nothing."""
-
-
 class SparkFeed:
-    """A job of Spark over the partitions of a micro-batch; a `Feed`. Raises what Spark raises."""
+    """A job of Spark over the partitions of a micro-batch, for one attempt at a window. One thread.
+
+    `tasks`: how many read it. `sources`: the containers of each Spark source. `schema`: of its rows, as an
+    Arrow IPC schema. Raises what Spark raises.
+    """
 
     def __init__(self, context: SparkContext, rdds: ByteRdds, batch: SourceBatch, page: str = "") -> None:
         """`page`: as of `SparkSlots`."""
@@ -70,7 +51,7 @@ class SparkFeed:
         self.sources, self.schema = batch.containers, batch.schema
 
     def start(self, task: FeedTask) -> None:
-        """As `Feed.start`."""
+        """Have the tasks read it and hand the rows to slots. Raises what Spark raises."""
         self._context.setLocalProperty(feed_task.PROPERTY, task.encode())
         text = f"window {task.window_id}: rows of Spark sources for the slots{self._page}"
         self._context.setLocalProperty(DESCRIPTION, text)
@@ -79,14 +60,17 @@ class SparkFeed:
         self._batch.reading.append(self._job)
 
     def lost(self) -> str | None:
-        """As `Feed.lost`."""
+        """None while tasks read; then the slot that one of them has lost, in words, or "".
+
+        Raises what the tasks have failed with.
+        """
         if self._job is None or not self._job.isDone():
             return None
         found = self._job.get()
         return found.get(0).decode() if found.size() else ""
 
     def cancel(self) -> None:
-        """As `Feed.cancel`."""
+        """Have the tasks end. Waits for nothing."""
         if self._job is not None:
             self._job.cancel(True)  # noqa: FBT003  Java's
 
@@ -94,13 +78,13 @@ class SparkFeed:
 class Feeds:
     """The micro-batch that slots are fed with now, if any. One thread."""
 
-    def __init__(self, plan: Plan, platform: SlotPlatform, clock: Clock) -> None:
+    def __init__(self, plan: Plan, platform: SparkSlots, clock: Clock) -> None:
         self._application = plan.logical.application
         names = [one.name for one in plan.logical.operators if isinstance(one.operator, SparkSource)]
         self._operator = names[0] if len(names) == 1 else ""
         self._platform = platform
         self._clock = clock
-        self._feed: Feed | None = None
+        self._feed: SparkFeed | None = None
         self._request = WindowRequest(-1, 0, 0)
         self._look_at = math.inf
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.driver.slots.jobs import JobEnded
-from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.exchange.network import (
     BROKEN,
     CLOSED,
@@ -127,7 +127,7 @@ GroupEvent: TypeAlias = (
 class SlotGroup:
     """Starts the slots of a run and keeps them. One thread calls all but `wake`."""
 
-    def __init__(self, platform: SlotPlatform, contents: SlotContents, clock: Clock) -> None:
+    def __init__(self, platform: SparkSlots, contents: SlotContents, clock: Clock) -> None:
         self._platform = platform
         self._slots = contents.slots
         self._contents = contents

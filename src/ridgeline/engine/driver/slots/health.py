@@ -16,7 +16,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.group import SlotGone, SlotGroup
-from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog, Worker
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.process import stacks
@@ -194,7 +194,7 @@ class SlotHealth:
 
     def __init__(
         self,
-        platform: SlotPlatform,
+        platform: SparkSlots,
         contents: SlotContents,
         attempts: SlotAttempts,
         heartbeats: Heartbeats,

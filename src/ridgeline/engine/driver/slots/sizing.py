@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ridgeline.api.clock import Clock
-from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.driver.slots.start import describe_missing, named_all
 from ridgeline.stram.patience import back_off
 from ridgeline.stram.slot_resources import Need
@@ -21,7 +21,7 @@ _SPREAD_REST_SECONDS = 60.0
 class Shortage:
     """Whether Spark has places for all slots, looked at from time to time. One thread."""
 
-    def __init__(self, platform: SlotPlatform, clock: Clock, warn: Callable[[str], None]) -> None:
+    def __init__(self, platform: SparkSlots, clock: Clock, warn: Callable[[str], None]) -> None:
         self._platform = platform
         self._clock = clock
         self._warn = warn

@@ -8,17 +8,17 @@ import math
 import secrets
 import textwrap
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
-from ridgeline.engine.driver.slots.feed import Feed, SparkFeed
-from ridgeline.engine.driver.slots.jobs import DESCRIPTION, JobEnded, SlotJobs
+from ridgeline.engine.driver.slots.feed import SparkFeed
+from ridgeline.engine.driver.slots.jobs import DESCRIPTION, SlotJobs
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
 from ridgeline.engine.driver.slots.spark_errors import (
     cause,
@@ -143,106 +143,12 @@ class StoppedWaitingError(RidgelineError):
     """The run was asked to end while it waited for cores: there is nothing to end."""
 
 
-class Jobs(Protocol):
-    """Starts the processes that are slots; see `SlotJobs`."""
-
-    def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
-        """Start a slot that has no job, on one of these hosts if that can be."""
-
-    def node(self, slot: int, host: str) -> str:
-        """The name that `hosts` of `start` have for the host of a slot that has joined."""
-
-    def cancel(self, slot: int) -> None:
-        """End a slot's process. From any thread."""
-
-    def connected(self, slot: int) -> None:
-        """The slot has joined."""
-
-    def disconnected(self, slot: int) -> None:
-        """The connection to the slot is lost."""
-
-    def take_ended(self) -> list[JobEnded]:
-        """The jobs that have ended since the last call."""
-
-    def close(self, seconds: float) -> None:
-        """Wait for the jobs to end, cancel those that do not."""
-
-
-class SlotPlatform(Protocol):
-    """Where slots run."""
-
-    listen: Listen
-    """Where slots listen."""
-    patience_seconds: float
-    """After so long without places for all slots the containers move to fewer."""
-    silent_seconds: float
-    """A host that acknowledges nothing for so long is cut off."""
-
-    @property
-    def given(self) -> Collection[str]:
-        """Which of the attributes `memory_mb`, `vcores` and `gpus` slots can have."""
-
-    def check(self, need: Need) -> None:
-        """Raise RidgelineError if no slot can have so much."""
-
-    def claim(self, containers: int, fed: int) -> int:
-        """Take places for the slots of so many containers; how many. Raises RidgelineError if too few.
-
-        `fed`: how many of the containers are those of Spark sources. Raises StoppedWaitingError if the run is
-        to end while places are waited for.
-        """
-
-    def wanted(self, containers: int) -> int:
-        """How many places so many containers would take if Spark had all cores that its settings allow."""
-
-    def claim_more(self, places: int, without: Collection[str] = ()) -> int:
-        """Take up to so many places more, as far as there are any now; how many.
-
-        Those on hosts of `without` do not count.
-        """
-
-    def release(self, places: int | None = None) -> None:
-        """Give so many places back; None: all."""
-
-    def most(self) -> int:
-        """How many places there may be in all, those that are taken among them. From any thread."""
-
-    def present(self, without: Collection[str] = ()) -> int:
-        """How many of the places are there now; 0 if Spark has too few cores for any.
-
-        Those on hosts of `without` do not count.
-        """
-
-    def capacities(self) -> HostCapacities:
-        """The capacity of hosts for slots; none where there is nothing to choose."""
-
-    def open_network(self) -> Network:
-        """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
-
-    def open_jobs(
-        self,
-        task: Callable[[int], str],
-        describe: Callable[[int], str],
-        need: Callable[[int], Need],
-        wake: Callable[[], None],
-    ) -> Jobs:
-        """The starter of slots; see `SlotJobs`."""
-
-    def open_feed(self, source: Any) -> Feed:
-        """The reader of a micro-batch for an attempt; see `Feed`. Raises what Spark raises."""
-
-    def open_sharing(self) -> BlockSharing:
-        """Where blocks may lie by reference."""
-
-    def check_alive(self) -> None:
-        """Raise SparkGoneError if Spark is no more: slots may live on without it. Called every second."""
-
-    def reason(self, error: Exception) -> str:
-        """Why a job has ended, for people. Raises RidgelineError if no other job would fare better."""
-
-
 class SparkSlots:
-    """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong.
+    """Where slots run: as tasks of Spark. Raises RidgelineError for a setting that is wrong.
+
+    `listen`: where slots listen. `given`: which of the attributes `memory_mb`, `vcores` and `gpus` slots can
+    have. `patience_seconds`: after so long without places for all slots the containers move to fewer.
+    `silent_seconds`: a host that acknowledges nothing for so long is cut off.
 
     `stop` ends a wait for executors. `share`: the places that are held for the run, of which it takes as many
     as it needs; at its start it takes no others. 0: none is held, and it takes what is free. `page`: the
@@ -282,11 +188,15 @@ class SparkSlots:
             self.listen = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
 
     def check(self, need: Need) -> None:
-        """As `SlotPlatform.check`."""
+        """Raise RidgelineError if no slot can have so much."""
         check_need(need, self._master, self._settings)
 
     def claim(self, containers: int, fed: int) -> int:
-        """As `SlotPlatform.claim`."""
+        """Take places for the slots of so many containers; how many. Raises RidgelineError if too few.
+
+        `fed`: how many of the containers are those of Spark sources. Raises StoppedWaitingError if the run is
+        to end while places are waited for.
+        """
         wanted = containers + max(RESERVED_CORES, fed)
         cores = self._settled_cores(wanted)
         extra, held = extra_cores(self._context), self._held_by_others
@@ -316,12 +226,18 @@ class SparkSlots:
             return least
 
     def most(self) -> int:
-        """As `SlotPlatform.most`. On a cluster it asks the JVM."""
+        """How many places there may be in all, those that are taken among them. From any thread.
+
+        On a cluster it asks the JVM.
+        """
         cores = count_cores(self._context, _MANY)
         return self._places(_MANY, cores, extra_cores(self._context), self._claimed)
 
     def wanted(self, containers: int) -> int:
-        """As `SlotPlatform.wanted`. On a local Spark there are never more cores than at its start."""
+        """How many places so many containers would take if Spark had all cores that its settings allow.
+
+        On a local Spark there are never more cores than at its start.
+        """
         most = most_cores(self._master, self._settings)
         if most is None and not is_local(self._master):
             return containers
@@ -329,7 +245,9 @@ class SparkSlots:
         return self._places(containers, cores + extra, extra, self._claimed)
 
     def present(self, without: Collection[str] = ()) -> int:
-        """As `SlotPlatform.present`. Asks the JVM, a few milliseconds.
+        """How many of the places are there now; 0 if Spark has too few cores for any.
+
+        Those on hosts of `without` do not count. Asks the JVM, a few milliseconds.
 
         A local Spark never loses any. With dynamic allocation Spark finds cores for its own jobs when they
         wait, so they need not be there.
@@ -363,7 +281,10 @@ class SparkSlots:
             self._wait(_LOOK_SECONDS)
 
     def check_alive(self) -> None:
-        """As `SlotPlatform.check_alive`. Another program's Java process is asked, every few seconds."""
+        """Raise SparkGoneError if Spark is no more: slots may live on without it. Called every second.
+
+        Another program's Java process is asked, every few seconds.
+        """
         if (ended := died(self._context)) is not None:
             raise ended
         now = self._clock.monotonic()
@@ -391,7 +312,10 @@ class SparkSlots:
             raise StoppedWaitingError("the run was stopped while it waited for executors")
 
     def claim_more(self, places: int, without: Collection[str] = ()) -> int:
-        """As `SlotPlatform.claim_more`. Waits for no executor: windows run meanwhile."""
+        """Take up to so many places more, as far as there are any now; how many. Waits for no executor.
+
+        Those on hosts of `without` do not count.
+        """
         wanted = self._claimed + places + max(RESERVED_CORES, self._fed)
         cores = count_cores(self._context, wanted, without)
         slots = self._places(self._claimed + places, cores, extra_cores(self._context), self._claimed)
@@ -400,11 +324,11 @@ class SparkSlots:
         return more
 
     def release(self, places: int | None = None) -> None:
-        """As `SlotPlatform.release`."""
+        """Give so many places back; None: all."""
         self._hold(0 if places is None else self._claimed - places)
 
     def capacities(self) -> HostCapacities:
-        """As `SlotPlatform.capacities`."""
+        """The capacity of hosts for slots; none where there is nothing to choose."""
         return {} if is_local(self._master) else capacities(self._context)
 
     def open_network(self) -> Network:
@@ -428,8 +352,8 @@ class SparkSlots:
         describe: Callable[[int], str],
         need: Callable[[int], Need],
         wake: Callable[[], None],
-    ) -> Jobs:
-        """As `SlotPlatform.open_jobs`."""
+    ) -> SlotJobs:
+        """The starter of slots."""
         redact(self._context, slot_task.PROPERTY, feed_task.PROPERTY)
 
         def properties(slot: int) -> Mapping[str, str]:
@@ -437,17 +361,20 @@ class SparkSlots:
 
         return SlotJobs(self._context, slot_task.serve, properties, need, self._clock, wake)
 
-    def open_feed(self, source: SourceBatch) -> Feed:
-        """As `SlotPlatform.open_feed`."""
+    def open_feed(self, source: SourceBatch) -> SparkFeed:
+        """The reader of a micro-batch for an attempt. Raises what Spark raises."""
         self._rdds = self._rdds or ByteRdds(self._context)
         return SparkFeed(self._context, self._rdds, source, self._page)
 
     def open_sharing(self) -> BlockSharing:
-        """As `SlotPlatform.open_sharing`."""
+        """Where blocks may lie by reference."""
         return BlockSharing(self._context)
 
     def reason(self, error: Exception) -> str:
-        """As `SlotPlatform.reason`. Raises SparkGoneError or WorkerError."""
+        """Why a job has ended, for people.
+
+        Raises SparkGoneError or WorkerError if no other job would fare better.
+        """
         text = job_text(error)
         if (lost := gone(self._context, error)) is not None:
             raise lost

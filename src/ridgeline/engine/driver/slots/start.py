@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import SparkSource
-from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process import plan_distribution
 from ridgeline.plan.container_spec import container_specs
@@ -20,7 +20,7 @@ _NAMED = 8
 
 
 def choose_slots(
-    platform: SlotPlatform, plan: Plan, warn: Callable[[str], None]
+    platform: SparkSlots, plan: Plan, warn: Callable[[str], None]
 ) -> tuple[Placement, Sequence[Need], bool]:
     """Which containers live in which slot, what the slots need, and whether the last one is a spare.
 
@@ -57,9 +57,7 @@ def choose_slots(
     return placement, needs, spare
 
 
-def _check_rules(
-    platform: SlotPlatform, plan: Plan, placement: Placement, warn: Callable[[str], None]
-) -> None:
+def _check_rules(platform: SparkSlots, plan: Plan, placement: Placement, warn: Callable[[str], None]) -> None:
     """Refuse a start that breaks strict affinity rules on hosts; on one machine, and if relaxed, warn.
 
     Raises RidgelineError.
