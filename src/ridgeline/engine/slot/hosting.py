@@ -47,8 +47,8 @@ class Containers:
     """The containers of a slot in this process, each made at its first use.
 
     They do the work of a `Slot`, and all of its input and output. `specs`: of those hosted now, by id. `uri`:
-    the checkpoint. `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
-    called when an input has something to emit.
+    the checkpoint. `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs.
+    `on_wake` is called when an input has something to emit.
     """
 
     def __init__(self, tag: str, send: Send) -> None:
