@@ -1,15 +1,19 @@
-"""STRAM's decisions about compactions: when to compact, when windows wait, when to retry, when to give up."""
+"""The committed version of each state, and STRAM's decisions about compactions.
+
+These are when to compact, when windows wait, when to retry, and when to give up.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ridgeline.api.operator import Operator, is_stateless, operator_type
 from ridgeline.api.state import State
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import OperatorReport, StateVersion
+from ridgeline.plan.protocol import StateVersion, WindowReport
 
 COMPACT_BYTES = 1 << 24
 """A version is compacted once its deltas have this many bytes, and no fewer than the snapshot below them."""
@@ -58,6 +62,20 @@ class CompactionFailed:
 
     operator: int
     cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Broken files of a state are replaced: `names` hold what the prefix `replaced` of its version held.
+
+    `compacted`: the segments and the snapshot among `names`. `fault`: what was wrong with the broken files.
+    """
+
+    operator: int
+    replaced: StateVersion
+    names: StateVersion
+    compacted: StateVersion
+    fault: str
 
 
 # Instructions -----------------------------------------------------------------------------------------------
@@ -139,86 +157,122 @@ class _Growth:
         return len(version) - length if version[:length] == self.compacted else len(version)
 
 
-class CompactionScheduler:
-    """Decides on the compactions of an application, operator by operator.
+class StateVersions:
+    """The versions of states as of the last committed window, by physical id, and their compactions.
 
     At most one compaction of an operator runs at a time. One that fails is retried with patience: after `n`
-    failures the version has to grow by `n + 1` intervals. Only `Master` calls it, with the versions as they
-    are after the event.
+    failures the version has to grow by `n + 1` intervals. Only `Master` calls it.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        versions: Mapping[int, StateVersion],
+        tails: Mapping[int, int],
+        sizes: Mapping[int, StateSize],
+        before: StateVersions | None,
+    ) -> None:
+        """`tails`: the tail of each head of a delay operator, whose state the head reads.
+
+        `sizes`: what the files of versions hold, where they are not as `before`, under the plan before.
+        """
         self._plan = plan
+        self._versions: dict[int, StateVersion] = dict(versions)
+        self._tails = tails
+        self._replaced: set[int] = set()
+        """Operators whose files were replaced since the last commit was decided on."""
+        self.stale = True
+        """Containers hold no states, or hold them in old files: the next request must carry the versions."""
         given: int | None = plan.logical.attributes["snapshot_interval"]
         self._interval = INTERVAL if given is None else given
         self._most = MOST_DELTAS if given is None else given
         """How many deltas are compacted however quickly they come."""
-        self._growth = {
-            operator.id: _Growth()
-            for operator in plan.physical.operators
-            if not is_stateless(operator.operator)
+        known: Mapping[int, _Growth] = {} if before is None else before.growth
+        operators = plan.physical.operators
+        stateful = (one.id for one in operators if not is_stateless(one.operator))
+        self.growth: Mapping[int, _Growth] = {
+            operator: known.get(operator) or _Growth() for operator in stateful
         }
-        self._plain = {operator.id for operator in plan.physical.operators if _is_plain(operator.operator)}
-
-    def follow(self, before: CompactionScheduler) -> None:
-        """Take over the states of operators that were there before the plan changed."""
-        kept = self._growth.keys() & before._growth.keys()
-        self._growth |= {operator: before._growth[operator] for operator in kept}
-
-    def take_sizes(self, sizes: Mapping[int, StateSize]) -> None:
-        """Take in what the files of versions hold."""
+        self._plain = {one.id for one in operators if _is_plain(one.operator)}
         for operator, size in sizes.items():
-            if (growth := self._growth.get(operator)) is not None:
+            if (growth := self.growth.get(operator)) is not None:
                 growth.compacted = size.compacted
                 growth.snapshot_bytes, growth.delta_bytes = size.snapshot_bytes, size.delta_bytes
 
-    def count_deltas(self, reports: Iterable[OperatorReport]) -> None:
-        """Count the deltas that a committed window has added to the versions."""
-        for report in reports:
-            growth = self._growth.get(report.window.operator)
-            if report.window.state_bytes and growth is not None:  # else a watermark alone, replaced each time
-                if report.replaces:
+    @property
+    def versions(self) -> Mapping[int, StateVersion]:
+        """The version of each state, by physical id; a read-only view."""
+        return MappingProxyType(self._versions)
+
+    def for_request(self) -> dict[int, StateVersion]:
+        """The versions for a request; heads of delay operators get those of their tails."""
+        of_tails = {
+            head: self._versions[tail] for head, tail in self._tails.items() if tail in self._versions
+        }
+        return self._versions | of_tails
+
+    # Commits ------------------------------------------------------------------------------------------------
+
+    def changed(
+        self, windows: Mapping[int, Iterable[WindowReport]], names: Mapping[str, str]
+    ) -> dict[int, StateVersion]:
+        """The versions that these windows have changed. `names`: what changes are called since the commit."""
+        versions: dict[int, StateVersion] = {}
+        for window in windows.values():
+            for report in window:
+                for one in report.operators:
+                    if one.change:
+                        operator = one.window.operator
+                        before = versions.get(operator, self._versions.get(operator, ()))
+                        change = names.get(one.change, one.change)
+                        versions[operator] = (change,) if one.replaces else (*before, change)
+        return versions
+
+    def to_commit(self, windows: Mapping[int, Iterable[WindowReport]]) -> dict[int, StateVersion]:
+        """The versions that a commit of these windows has to write: all others are as in the one before."""
+        replaced = {operator: self._versions[operator] for operator in self._replaced}
+        self._replaced.clear()
+        return replaced | self.changed(windows, {})
+
+    def commit(self, windows: Mapping[int, Iterable[WindowReport]], names: Mapping[str, str]) -> None:
+        """Take in what committed windows have changed, and count the deltas that they have added."""
+        self._versions |= self.changed(windows, names)
+        for one in (one for reports in windows.values() for report in reports for one in report.operators):
+            growth = self.growth.get(one.window.operator)
+            if one.window.state_bytes and growth is not None:  # else a watermark alone, replaced each time
+                if one.replaces:
                     growth.compacted, growth.delta_bytes = (), 0
-                growth.delta_bytes += report.window.state_bytes
-                growth.changed = report.window.ended
+                growth.delta_bytes += one.window.state_bytes
+                growth.changed = one.window.ended
 
-    def decide(self, states: Mapping[int, StateVersion]) -> Iterator[CompactionInstruction]:
+    # Compactions --------------------------------------------------------------------------------------------
+
+    def decide(self) -> Iterator[CompactionInstruction]:
         """The instructions on each state between two windows."""
-        for operator, growth in self._growth.items():
-            version = states.get(operator, ())
+        for operator, growth in self.growth.items():
+            version = self._versions.get(operator, ())
             if len(version) >= self._interval or growth.delta_bytes >= COMPACT_BYTES:
-                yield from self._decide(operator, growth, version)
+                yield from self._decide(operator, growth)
 
-    def compacted(self, operator: int) -> StateVersion:
-        """The compacted part of an operator's present version: segments and a snapshot."""
-        return self._growth[operator].compacted if operator in self._growth else ()
-
-    def replaced(self, operator: int, compacted: StateVersion) -> None:
-        """Take in that other files hold the compacted part of a version: `compacted`, and deltas after it."""
-        if operator in self._growth:
-            self._growth[operator].compacted = compacted
-
-    def succeeded(
-        self, event: Compacted, version: StateVersion, *, installed: bool
-    ) -> Iterator[CompactionInstruction]:
+    def succeeded(self, event: Compacted) -> Iterator[CompactionInstruction]:
         """The instructions after a compaction that has ended well.
 
-        `installed`: the present `version` begins with its files. It does not if the state was reset since.
+        Its files are of no use if the state was reset since: the version does not begin so any more.
         """
-        growth = self._growth[event.operator]
+        growth = self.growth[event.operator]
         compacted_bytes = growth.compacting_bytes or 0
         growth.compacting_bytes, growth.failures, growth.blocks = None, 0, False
-        if installed:
+        if self._replace(event.operator, event.version, event.names, growth.compacted):
             growth.compacted, growth.snapshot_bytes = event.names, event.snapshot_bytes
             growth.delta_bytes -= compacted_bytes
             yield ReportCompaction(event.operator, len(event.version), event.snapshot_bytes)
         else:
             yield DiscardCompaction(event.operator)
-        yield from self._decide(event.operator, growth, version)
+        yield from self._decide(event.operator, growth)
 
-    def failed(self, event: CompactionFailed, version: StateVersion) -> Iterator[CompactionInstruction]:
+    def failed(self, event: CompactionFailed) -> Iterator[CompactionInstruction]:
         """The instructions after a compaction that has failed: retry it now or later, or give up."""
-        growth = self._growth[event.operator]
+        growth = self.growth[event.operator]
         waited = growth.blocks
         growth.compacting_bytes, growth.blocks = None, False
         growth.failures += 1
@@ -226,17 +280,41 @@ class CompactionScheduler:
         outlook = "nothing is lost, it is tried again"
         yield WarnOfState(event.operator, f"{name} could not be merged: {event.cause}; {outlook}")
         if waited and growth.failures >= ATTEMPTS:
-            deltas = growth.deltas(version)
+            deltas = growth.deltas(self._versions.get(event.operator, ()))
             waiting = f"the changes of {deltas} windows ({growth.delta_bytes} bytes) wait for it"
             remedy = "put right what was said before and run again with the same `--checkpoint`"
             yield GiveUpCompaction(f"{name} cannot be merged; {waiting}; {remedy}")
         else:
-            yield from self._decide(event.operator, growth, version)
+            yield from self._decide(event.operator, growth)
 
-    def _decide(
-        self, operator: int, growth: _Growth, version: StateVersion
-    ) -> Iterator[CompactionInstruction]:
+    def repaired(self, event: Repaired) -> WarnOfState:
+        """Other files hold what broken ones did."""
+        self._replace(event.operator, event.replaced, event.names, ())
+        self.stale = True
+        if (growth := self.growth.get(event.operator)) is not None:
+            growth.compacted = event.compacted
+        remedy = "the files that it was merged from are used instead, nothing is lost"
+        return WarnOfState(event.operator, f"{event.fault}; {remedy}")
+
+    def _replace(
+        self, operator: int, replaced: StateVersion, names: StateVersion, compacted: StateVersion
+    ) -> bool:
+        """Replace a prefix of a version by files that hold the same. `compacted`: its compacted part so far.
+
+        Containers that hold the state may keep it. But they must open other segments, to be rid of what they
+        hold beside the old ones. False if the version does not begin with `replaced` any more.
+        """
+        version, length = self._versions.get(operator, ()), len(replaced)
+        if version[:length] != replaced or names == replaced:
+            return False
+        self._versions[operator] = (*names, *version[length:])
+        self._replaced.add(operator)
+        self.stale |= max(len(names), len(compacted)) > 1
+        return True
+
+    def _decide(self, operator: int, growth: _Growth) -> Iterator[CompactionInstruction]:
         """Begin a compaction that is due, and let windows wait for it where the version has grown too far."""
+        version = self._versions.get(operator, ())
         deltas = growth.deltas(version)
         if deltas <= 1 and operator in self._plain:
             return  # the one delta holds the whole state

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
-from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionInstruction
+from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionInstruction, Repaired
 
 # Events -----------------------------------------------------------------------------------------------------
 
@@ -64,20 +64,6 @@ class ContainersMoved:
 @dataclass(frozen=True, slots=True)
 class InputAwake:
     """Inputs that had nothing to emit, as the last reports say, have something now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repaired:
-    """Broken files of a state are replaced: `names` hold what the prefix `replaced` of its version held.
-
-    `compacted`: the segments and the snapshot among `names`. `fault`: what was wrong with the broken files.
-    """
-
-    operator: int
-    replaced: StateVersion
-    names: StateVersion
-    compacted: StateVersion
-    fault: str
 
 
 @dataclass(frozen=True, slots=True)

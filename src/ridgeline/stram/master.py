@@ -12,7 +12,7 @@ from ridgeline.api.errors import Failure
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.budget import Budgets
-from ridgeline.stram.compaction import Compacted, CompactionFailed, StateSize
+from ridgeline.stram.compaction import Compacted, CompactionFailed, Repaired, StateSize, StateVersions
 from ridgeline.stram.control import (
     AttemptFailed,
     CheckStates,
@@ -26,7 +26,6 @@ from ridgeline.stram.control import (
     Instruction,
     ManifestWritten,
     Publish,
-    Repaired,
     RunStarted,
     RunWindow,
     Skip,
@@ -35,7 +34,6 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.plan_traits import Concurrency, PlanTraits
-from ridgeline.stram.state_versions import StateVersions
 from ridgeline.stram.waiting import IdleInputs, Waiting
 from ridgeline.stram.windows import InFlightWindow, InFlightWindows, WindowPhase
 
@@ -192,7 +190,9 @@ class Master:
         """The time of the last window: a clock that is set back does not take it back."""
         self._windows = InFlightWindows()
         self._pending: Commit | None = None
-        self._states = StateVersions(plan, states, self._traits.tails)
+        self.state_versions: StateVersions = StateVersions(
+            plan, states, self._traits.tails, sizes, None if follows is None else follows.state_versions
+        )
         self._recovery = Recovery(self._traits.attributes)
         self._waiting = Waiting(self._traits.bounds)
         self._idle = IdleInputs(tracked=self._traits.has_push_inputs)
@@ -204,7 +204,6 @@ class Master:
         """The last attempts at windows that were begun under a plan that did not last."""
         if follows is not None:
             self._follow(follows)
-        self._states.take_sizes(sizes)
 
     def _follow(self, before: Master) -> None:
         """Continue where another plan has ended. Its first window runs alone, and is committed at once.
@@ -214,7 +213,6 @@ class Master:
         self._ended = False
         self._time = before._time
         self._recovery.run_alone(self._committed + 1)
-        self._states.follow(before._states)
         self._attempts = before._attempts | before._windows.attempts
 
     @property
@@ -230,7 +228,7 @@ class Master:
     @property
     def states(self) -> Mapping[int, StateVersion]:
         """The version of each state as of the last committed window, by physical id; a read-only view."""
-        return self._states.versions
+        return self.state_versions.versions
 
     @property
     def finished(self) -> frozenset[int]:
@@ -254,7 +252,7 @@ class Master:
             not (self._ended or (self._pending is not None and self._pending.ends))
             and self._recovery.fault is None
             and self.under_way - self.held < self._limit
-            and not (self._states.stale and self.under_way)
+            and not (self.state_versions.stale and self.under_way)
             and not self._waiting.full(self._windows)
             and not (self.merges_late and self._inputs_busy)
         )
@@ -314,17 +312,21 @@ class Master:
         """Those of them that not all containers have ended."""
         return self._windows.running
 
-    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: PLR0911  a case each
+    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911, PLR0912  a case each
         """Take one event in; returns what to do next, in this order.
 
         Raises AssertionError for an event that cannot come now, IllegalTransitionError for a fault of STRAM.
         """
         match event:
-            case RunStarted() | Repaired() | CompactionFailed():
-                return self._states.handle(event)
+            case RunStarted():
+                return tuple(self.state_versions.decide())
+            case Repaired():
+                return (self.state_versions.repaired(event),)
+            case CompactionFailed():
+                return tuple(self.state_versions.failed(event))
             case WindowPublished():
                 self.budgets.published(event.seconds)
-                return (*self._states.decide(), *self._advance())
+                return (*self.state_versions.decide(), *self._advance())
             case WindowDue():
                 return (self._due(event),)
             case ContainerReported(report):
@@ -343,7 +345,7 @@ class Master:
             case ManifestWritten(window_id, names):
                 return self._has_committed(window_id, names)
             case Compacted():
-                instructions = self._states.handle(event)
+                instructions = tuple(self.state_versions.succeeded(event))
                 return (*instructions, *self._advance()) if self.held else instructions
 
     # Attempts -----------------------------------------------------------------------------------------------
@@ -370,12 +372,12 @@ class Master:
     def _begin(self, window: InFlightWindow) -> RunWindow:
         """Begin the next attempt at a window, for `_due` and `_begin_again`."""
         window.begin(
-            carries_states=self._states.stale
+            carries_states=self.state_versions.stale
             or not self._concurrency.resident
             or window.window_id <= self._recovery.states_until
         )
-        states = self._states.for_request() if window.carries_states else None
-        self._states.stale = False
+        states = self.state_versions.for_request() if window.carries_states else None
+        self.state_versions.stale = False
         request = WindowRequest(
             window.window_id,
             window.attempt,
@@ -425,7 +427,7 @@ class Master:
             return self._failed(event.window_id, event.failure)
         if event.failure.raised:
             return ()
-        self._states.stale = True
+        self.state_versions.stale = True
         if running := self._windows.running:
             return self._failed(running[0].window_id, event.failure)
         return self._advance() if self.held else ()
@@ -455,7 +457,7 @@ class Master:
 
     def _void(self, first: int, reason: str) -> None:
         """Let no attempt count that was begun at the window `first` and later ones."""
-        self._states.stale = True
+        self.state_versions.stale = True
         self._idle.wake()
         self._windows.void(first, reason)
 
@@ -513,7 +515,7 @@ class Master:
         if (
             not self._concurrency.holds
             or self._recovery.fault is not None
-            or self._states.stale
+            or self.state_versions.stale
             or self._runs_alone
         ):
             return False
@@ -542,7 +544,7 @@ class Master:
         if ends:
             self._windows.drop()
             self._recovery.fault = None
-        self._pending = Commit(reports, self._states.to_commit(reports), finished, ends, held)
+        self._pending = Commit(reports, self.state_versions.to_commit(reports), finished, ends, held)
         return self._pending
 
     def _has_committed(self, window_id: int, names: Mapping[str, str]) -> tuple[Instruction, ...]:
@@ -552,7 +554,7 @@ class Master:
             raise AssertionError(f"window {window_id} was not about to be committed")
         self._committed, self._finished, self._ended = window_id, commit.finished, commit.ends
         self._windows.committed()
-        self._states.commit(commit.reports, names)
+        self.state_versions.commit(commit.reports, names)
         for committed in commit.reports:
             self._recovery.forget(committed)
         *before, last = commit.reports

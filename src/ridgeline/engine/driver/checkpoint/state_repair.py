@@ -13,8 +13,7 @@ from ridgeline.engine.state.integrity import FileCheck, equals
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion
-from ridgeline.stram.compaction import StateSize
-from ridgeline.stram.control import Repaired
+from ridgeline.stram.compaction import Repaired, StateSize
 
 
 class StateRepair:

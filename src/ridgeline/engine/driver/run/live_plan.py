@@ -40,7 +40,7 @@ from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion, WindowReport
 from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import EditPlan
-from ridgeline.stram.control import Repaired
+from ridgeline.stram.compaction import Repaired
 from ridgeline.stram.master import Master
 
 # Changes of the plan that wait: each is planned beside the windows, then waits for its boundary.
