@@ -115,8 +115,8 @@ def publish_before_commit(patch):
 
     def early(self, instruction):
         for window_id, reports in instruction.reports.items():
-            self._outputs.stage(window_id, reports)
-            self._outputs.publish(window_id)
+            self.outputs.stage(window_id, reports)
+            self.outputs.publish(window_id)
         return commit(self, instruction)
 
     patch.setattr(ApplicationRun, "_commit", early)
@@ -147,7 +147,7 @@ def states_not_given_after_loss(patch):
 
     def keep(self, first, reason):
         void(self, first, reason)
-        self._states.stale = False
+        self.state_versions.stale = False
 
     patch.setattr(Master, "_void", keep)
 

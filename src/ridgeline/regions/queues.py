@@ -231,7 +231,7 @@ class QueueMeter:
     def is_full(self) -> bool:
         """True while the writer's region begins no window, since this reader has not read the queue."""
         run = self.writer.run
-        why = None if run is None or self.writer.state != "RUNNING" else run.why_held
+        why = None if run is None or self.writer.state != "RUNNING" else run.outputs.why_held
         return why is not None and f"`{self._path}`" in why and f"`{self._name}-" in why
 
     def position(self) -> int:

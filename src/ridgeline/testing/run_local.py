@@ -243,7 +243,7 @@ class InProcessRun:
                     self.current = run
                     yield from _Driver(self, run, executor, result, end).drive()
                     orderly = True
-                    outcome = "finished" if run.ended else "stopped"
+                    outcome = "finished" if run.master.ended else "stopped"
                 except DriverGoneError:
                     pass
                 finally:
@@ -393,7 +393,7 @@ class _Driver:
         seconds there is nothing to do. Raises DriverGoneError where a fault ends the driver.
         """
         run, end, deciders = self._run, self._end, self._deciders
-        while not run.ended and not run.stopping and (end is None or run.next_window < end):
+        while not run.master.ended and not run.stopping and (end is None or run.next_window < end):
             if self._of.until is not None and self._of.until(self._result):
                 self._of.stop.set()
             if self._of.stop.is_set():
@@ -438,7 +438,7 @@ class _Driver:
             self._result.take_over(run.publishers)  # where outputs are opened anew
             if self._of.injector is not None:
                 self._of.injector.driver_turn(master.next_window - 1)
-        elif run.held_back is not None and not master.under_way:
+        elif run.outputs.full is not None and not master.under_way:
             if not self._of.alone:
                 run.idle()
                 return width

@@ -75,7 +75,7 @@ def test_a_stranger_is_counted_and_reported_while_windows_go_on(tmp_path, heard)
 
     def knock(run, _event):
         if not strangers:
-            network = run.run._executor._group._network
+            network = run.run.executor._group._network
             [way] = ways_of(network.address)
             strangers.append(socket.socket(socket.AF_UNIX))
             strangers[0].connect(way.path)

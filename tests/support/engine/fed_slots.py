@@ -174,6 +174,6 @@ class MicroBatches:
         self._batches = batches
 
     def drive(self):
-        self._run.open()
+        self._run.executor.open()
         for window_id, batch in enumerate(self._batches, self._run.next_window):
             self._run.window(window_id, batch)

@@ -285,7 +285,7 @@ class RegionDriver(DriverProcess):
             run.begin(master.next_window)
         else:
             run.turn(0.0)
-        self._full = run.held_back is not None
+        self._full = run.outputs.full is not None
         self._part.all.held += self._full
         return False
 

@@ -284,7 +284,7 @@ def test_operators_are_torn_down_however_a_run_ends_and_what_fails_in_it_is_a_wa
     [warning] = [one for one in found.of_type(StateWarning) if "teardown" in one.text]
     assert "operator `total`" in warning.text
     assert "`teardown` failed: ValueError: nothing to sweep with; no result is lost" in warning.text
-    assert found.run.ended is (bad < 0)
+    assert found.run.master.ended is (bad < 0)
 
 
 def test_places_for_slots_that_could_not_be_started_are_given_back(run, monkeypatch):

@@ -178,7 +178,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             collect_after(reports=len(plan.physical.operators))
             _drive(run, context, clock, stop, options.windows)
         orderly = True
-        return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
+        return Outcome(run.next_window - first, run.master.committed, run.master.ended, uri)
     except Exception as error:
         if checkpoint is not None and (fenced := checkpoint.taken_over(error)) is not None:
             raise fenced from error
@@ -195,7 +195,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             if (
                 options.checkpoint is None
                 and not dumped
-                and (run is None or run.master.committed < 0 or (orderly and run.ended))
+                and (run is None or run.master.committed < 0 or (orderly and run.master.ended))
             ):
                 remove_temporary(uri)
 

@@ -426,6 +426,11 @@ class LivePlan:
         if self.planned_event is not None:
             self._reporter.report(self.planned_event(self.plan))
 
+    def committed(self) -> None:
+        """A window is committed. A change that begins with it is applied: who asked need not wait for outputs."""
+        if self._switched is not None:
+            applied(self._switched.asked, self._switched.window_id, "")
+
     def settle(self) -> None:
         """A window is committed and published; perhaps it is the first one of a plan."""
         now = self._clock.monotonic()
@@ -435,7 +440,6 @@ class LivePlan:
         self._begin = NOTHING
         if self._switched is not None:
             switch, self._switched = self._switched, None
-            applied(switch.asked, switch.window_id, "")
             held = 0.0 if switch.published_at is None else now - switch.published_at
             self._reporter.change(switch.asked, held)
         self._published_at = now

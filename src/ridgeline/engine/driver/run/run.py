@@ -157,7 +157,7 @@ class ApplicationRun:
         """No window begins, as a user has asked."""
         self.stopping = False
         """No window begins any more, as a user has asked."""
-        self._executor = executor
+        self.executor = executor
         self._clock = clock
         self._planner = planner
         self._settle = settle
@@ -165,9 +165,9 @@ class ApplicationRun:
         self._since = _Since(clock.monotonic())
         self._windows: dict[int, Window] = {}
         self._commits = commits or Commits()
-        self._outputs = Outputs(plan, clock, publisher_context, stores)
-        self._outputs.warn = self._reporter.warn_now
-        inputs = Inputs(
+        self.outputs = Outputs(plan, clock, publisher_context, stores)
+        self.outputs.warn = self._reporter.warn_now
+        inputs = self.inputs = Inputs(
             plan,
             checkpoint.run_id,
             clock,
@@ -178,7 +178,7 @@ class ApplicationRun:
             self._reporter.source_problem,
         )
         self._live = LivePlan(
-            plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner
+            plan, checkpoint, executor, clock, inputs, self.outputs, self._reporter, changes, planner
         )
         self._live.start(self._process, (self.keys.change, self.compactions.change, self._reporter.follow))
         last = checkpoint.last()
@@ -211,24 +211,9 @@ class ApplicationRun:
         return late and not self._commits.under_way and not self.master.held
 
     @property
-    def held_back(self) -> str | None:
-        """Why no window begins, where an output says that it is full."""
-        return self._outputs.full
-
-    @property
-    def why_held(self) -> str | None:
-        """The last answer of `held_back`. Any thread may ask."""
-        return self._outputs.why_held
-
-    @property
-    def waiting(self) -> dict[int, int]:
-        """See `Inputs.waiting`."""
-        return self._live.inputs.waiting
-
-    @property
     def publishers(self) -> Mapping[str, Publisher]:
         """The publishers of output operators, by operator."""
-        return self._outputs.publishers
+        return self.outputs.publishers
 
     @property
     def next_window(self) -> int:
@@ -238,20 +223,11 @@ class ApplicationRun:
     @property
     def slots(self) -> int | None:
         """How many slots the containers could have now, see `WindowExecutor.slots`."""
-        return self._executor.slots
+        return self.executor.slots
 
     def kill(self, host: str, pid: int, reason: str) -> bool:
         """End the process of a slot, see `WindowExecutor.kill`."""
-        return self._executor.kill(host, pid, reason)
-
-    @property
-    def ended(self) -> bool:
-        """True once all inputs have finished and their last window is committed."""
-        return self.master.ended
-
-    def open(self) -> None:
-        """Begin to get ready for the first window, as triggers do first. Raises RidgelineError."""
-        self._executor.open()
+        return self.executor.kill(host, pid, reason)
 
     @property
     def may_begin(self) -> bool:
@@ -262,7 +238,7 @@ class ApplicationRun:
             and not (self.paused or self.stopping)
             and not self._change_waits
             and not self._enough_under_way
-            and self.held_back is None
+            and self.outputs.full is None
         )
 
     @property
@@ -328,7 +304,7 @@ class ApplicationRun:
             self.take_changes()
             if not self.master.under_way and (planned := self._live.due(window_id)):
                 self._live.switch(planned)
-            read = self._live.inputs.advance(window_id, self.master.budgets.next)
+            read = self.inputs.advance(window_id, self.master.budgets.next)
             self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock), read)
         self._due(window_id)
 
@@ -336,8 +312,8 @@ class ApplicationRun:
         """Report that a window is due, unless it was committed before."""
         window = self._windows.get(window_id)
         read = {} if window is None else window.read
-        time = round(self._live.inputs.time.now() * 1_000_000)
-        self._process(WindowDue(window_id, time, read, self._live.inputs.taken))
+        time = round(self.inputs.time.now() * 1_000_000)
+        self._process(WindowDue(window_id, time, read, self.inputs.taken))
 
     def turn(self, seconds: float) -> None:
         """Wait at most so long for what becomes of windows under way; commit and publish what is complete.
@@ -355,7 +331,7 @@ class ApplicationRun:
                 if window is not None:
                     window.returned = window.timeline.now()
                     self._reporter.reported(event.report)
-        if self._live.inputs.take_awake():
+        if self.inputs.take_awake():
             self._process(InputAwake())
         self._process(*events)
         self._reporter.report_taken(self._windows)
@@ -372,7 +348,7 @@ class ApplicationRun:
     def _end_waiting(self, events: Sequence[ExecutorEvent]) -> None:
         """Raise OperatorError if the run is to end, and a container has waited for a store for too long."""
         for event in events:
-            if isinstance(event, AttemptFailed) and is_of_store(event.failure) and self._outputs.ending:
+            if isinstance(event, AttemptFailed) and is_of_store(event.failure) and self.outputs.ending:
                 raise self.checkpoint.cause_of(OperatorError(event.failure))
 
     def commit_held(self) -> bool:
@@ -398,7 +374,7 @@ class ApplicationRun:
 
     def _poll_executor(self, seconds: float) -> Sequence[ExecutorEvent]:
         try:
-            return self._executor.poll(seconds)
+            return self.executor.poll(seconds)
         except OperatorError as error:
             raise self.checkpoint.cause_of(error)  # noqa: B904  it may be this one
 
@@ -448,10 +424,6 @@ class ApplicationRun:
         """Report the event that this makes of each plan that follows, before the first window of it."""
         self._live.planned_event = planned_event
 
-    def warn(self, operator: int, text: str) -> None:
-        """Report a fault in the checkpoint that was put right, as `Reporter.warn`."""
-        self._reporter.warn(operator, text)
-
     def observe(self, event: RunEvent) -> None:
         """Report an event that happened outside of this run, such as Spark's own account of a window."""
         self._reporter.report(event)
@@ -493,24 +465,25 @@ class ApplicationRun:
                 written = self._commits.finished()
                 return (written,) if written else ()
             case Publish(window_id, before):
-                self._outputs.publish(window_id)
+                self._live.committed()
+                self.outputs.publish(window_id)
                 for published in (*before, window_id):
-                    self._executor.committed(published, self.master.states)
+                    self.executor.committed(published, self.master.states)
                     window = self._windows.pop(published)
-                    self._live.inputs.committed(published, window.read, window.reports)
+                    self.inputs.committed(published, window.read, window.reports)
                     self.samples.take(window.reports)
                     self.keys.take(window.reports)
                     self._unsettled = True
                     took = window.timeline.now() - window.began
                     if took >= _PATIENCE_SECONDS:
                         self._live.changes.awaited_until = self._clock.monotonic() + took
-                    seen = self._outputs.take_published() if published == window_id else ()
+                    seen = self.outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
                 self.recordings.publish(window_id)
                 self._live.settle()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 spare_reported()
-                seconds = self._outputs.take_seconds()
+                seconds = self.outputs.take_seconds()
                 return (*self.compactions.finished(), WindowPublished(window_id, seconds))
             case GiveUp(failure):
                 if self._live.is_sure:
@@ -535,7 +508,7 @@ class ApplicationRun:
             case ReportCompaction(operator, files, size_bytes):
                 self._reporter.report(StateCompacted(self._clock.wall(), operator, files, size_bytes))
             case WarnOfState(operator, text):
-                self.warn(operator, text)
+                self._reporter.warn(operator, text)
             case GiveUpCompaction(message):
                 raise CheckpointError(message)
         return ()
@@ -556,7 +529,7 @@ class ApplicationRun:
             self._reporter.report(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._reporter.report(WindowStarted(window.planned, window_id, attempt))
         request = self.recordings.asked(self.keys.asked(self.samples.asked(request)), self.plan)
-        window.launched = self._executor.begin(request, window.source)
+        window.launched = self.executor.begin(request, window.source)
 
     def _begin_commit(self, commit: Commit) -> bool:
         """Begin to commit windows; False if outputs refuse the first one of a plan: it is given up."""
@@ -565,7 +538,7 @@ class ApplicationRun:
         except OperatorError as error:
             if self._live.is_sure:
                 raise
-            self._outputs.abandon()
+            self.outputs.abandon()
             self._take_back(error.failure)
             return False
         return True
@@ -580,14 +553,14 @@ class ApplicationRun:
         changes: dict[str, bytes] = {}
         for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
             window.reports = reports
-            publishers = self._outputs.stage(window_id, reports)
+            publishers = self.outputs.stage(window_id, reports)
             self.recordings.stage(self.plan, window_id, reports)
             record.note(reports)
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
         keys = record.state_keys
-        offsets = last.offsets and replace(last.offsets, waiting=self._live.inputs.cut(last.reports))
+        offsets = last.offsets and replace(last.offsets, waiting=self.inputs.cut(last.reports))
         manifest = Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
@@ -600,7 +573,7 @@ class ApplicationRun:
             properties=NOTHING_KEPT if self._planner is None else self._planner.kept,
             edits=() if self._planner is None else self._planner.kept_edits,
             divided=record.divisions,
-            outputs=self._outputs.places,
+            outputs=self.outputs.places,
             schemas=record.schemas.picture,
             passed_over=self.plan.passed_over,
             inputs={name: one.end for name, one in last.read.items() if one.end is not None},
@@ -613,7 +586,7 @@ class ApplicationRun:
                 window.committed = window.timeline.now()
             return ManifestWritten(commit.window_id, names)
 
-        self._outputs.committing(commit.window_id)
+        self.outputs.committing(commit.window_id)
         self._commits.begin(write)
 
     def _take_back(self, failure: object) -> None:
@@ -621,7 +594,7 @@ class ApplicationRun:
         self._live.switch_back(failure)
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}
-        self._windows[window_id].read = self._live.inputs.advance(window_id, self.master.budgets.next)
+        self._windows[window_id].read = self.inputs.advance(window_id, self.master.budgets.next)
         self._due(window_id)
 
     # Between windows, and the end ---------------------------------------------------------------------------
@@ -636,8 +609,8 @@ class ApplicationRun:
         if self._commits.under_way:
             return
         self._since.idle = self._clock.monotonic()
-        self._outputs.idle(self.master.committed)
-        self._reporter.published(self._outputs.take_published())
+        self.outputs.idle(self.master.committed)
+        self._reporter.published(self.outputs.take_published())
 
     def poll_windows(self, seconds: float) -> None:
         """Wait a while, at most so long, for windows under way; outputs may publish. Raises as `turn`."""
@@ -650,7 +623,7 @@ class ApplicationRun:
 
         No window is under way, but slots may come and go. Raises what a publisher raises, and as `turn`.
         """
-        if self._executor.waits:
+        if self.executor.waits:
             self.poll_windows(seconds)
             return
         due = self._clock.monotonic() + seconds
@@ -666,7 +639,7 @@ class ApplicationRun:
             self.changes.close()
             self._live.changes.close()
             self._commits.close()
-            self._live.inputs.close()
+            self.inputs.close()
             self._live.settle_at_end()
             self.recordings.close()
             self.compactions.close()
@@ -674,12 +647,12 @@ class ApplicationRun:
             if void:
                 what = f"{plural(void, 'window')} from window {self.next_window} on took too long to wait for"
                 self._reporter.warn_now(f"{what}: void, and run again at the next start")
-            for failure in self._executor.close(at_once=bool(void)):
+            for failure in self.executor.close(at_once=bool(void)):
                 self._reporter.teardown_failed(failure)
             if orderly and not self._commits.under_way:
-                self._outputs.close(self.master.committed)
-                self._reporter.published(self._outputs.take_published())
+                self.outputs.close(self.master.committed)
+                self._reporter.published(self.outputs.take_published())
             else:
-                self._outputs.abandon()
+                self.outputs.abandon()
         finally:
             self.checkpoint.close()

@@ -54,7 +54,7 @@ class Limits:
     def reached(self) -> bool:
         """True if no further window is to be committed that is not under way."""
         done = self._last is not None and self._run.master.committed >= self._last
-        return done or self._run.ended or self._asked
+        return done or self._run.master.ended or self._asked
 
     @property
     def _asked(self) -> bool:
@@ -87,7 +87,7 @@ class TickTrigger:
     def drive(self, limits: Limits) -> None:
         """Run windows until the limits are over. Raises what a window raises."""
         run = self._run
-        run.open()
+        run.executor.open()
         width = run.plan.logical.window_seconds
         due = began = self._clock.monotonic()
         held = False
@@ -210,9 +210,9 @@ class QueryTrigger:
     def _resume(self, limits: Limits) -> None:
         """Compare Spark's log with the last commit, and work off what was left of its micro-batch."""
         self._log.check(self._run.checkpoint.last())
-        self._run.open()
+        self._run.executor.open()
         if self._log.last is not None:
-            self._run.waiting[self._first_partitions[0]] = self._log.last.waiting
+            self._run.inputs.waiting[self._first_partitions[0]] = self._log.last.waiting
             self._work_off(limits)
 
     def _start(self, writer: DataStreamWriter, frames: list[DataFrame]) -> StreamingQuery:
@@ -254,7 +254,7 @@ class QueryTrigger:
 
     def _left(self, number: int) -> int:
         """How many rows of a source's last micro-batch are in no window yet. Any thread may ask."""
-        waiting = self._run.waiting
+        waiting = self._run.inputs.waiting
         return sum(waiting.get(one, 0) for one in _partitions(self._run.plan, self._sources[number].name))
 
     def _share(self, number: int) -> BatchShare:
@@ -274,7 +274,7 @@ class QueryTrigger:
     def _wait_while_paused(self, limits: Limits) -> None:
         """A micro-batch has come: hold it back while no window is wanted, or an output is full."""
         self._run.take_changes()
-        while (self._run.paused or self._run.held_back is not None) and not limits.reached:
+        while (self._run.paused or self._run.outputs.full is not None) and not limits.reached:
             self._run.wait_until_due(_READ_SECONDS)
             self._run.take_changes()
         if limits.reached:
