@@ -427,7 +427,7 @@ class LivePlan:
             self._reporter.report(self.planned_event(self.plan))
 
     def committed(self) -> None:
-        """A window is committed. A change that begins with it is applied: who asked need not wait for outputs."""
+        """A window is committed. A change that begins with it is applied: who asked waits for no output."""
         if self._switched is not None:
             applied(self._switched.asked, self._switched.window_id, "")
 
