@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.cli.load import load_application
 from ridgeline.measure.events import OperatorMetrics, WindowCommitted
-from ridgeline.stram.changes import StartRecording
+from ridgeline.service.recorded import begins
 from ridgeline.testing import run_local
 from support.crash.in_slots import InSlots
 from support.crash.processes import committed
@@ -34,7 +34,7 @@ class Recorded(InSlots):
         super().see(run, event)
         if not self.asked and isinstance(event, WindowCommitted):
             self.asked = True
-            run.run.changes.ask(StartRecording("watch", "readings", WINDOWS), "test")
+            run.run.changes.ask(begins(run.run, ("watch", "readings"), {"windows": WINDOWS}, "test"), "test")
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -13,7 +13,7 @@ from ridgeline.engine.driver.run.changes import Changes
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import StopRecording
+from ridgeline.stram.changes import EditPlan
 from ridgeline.stram.control import (
     AttemptFailed,
     Commit,
@@ -388,9 +388,9 @@ def test_each_share_goes_to_the_slot_that_hosts_most_of_it(slots, more, seed):
 
 def test_what_is_asked_after_the_end_is_refused() -> None:
     changes = Changes()
-    waiting = changes.ask(StopRecording("1-1"), "test")
+    waiting = changes.ask(EditPlan(()), "test")
     changes.close()
-    late = changes.ask(StopRecording("1-1"), "test")
+    late = changes.ask(EditPlan(()), "test")
     assert [one.state for one in (waiting, late)] == ["REFUSED", "REFUSED"]
     assert [row["reason"] for row in changes.rows()] == ["the application has ended"] * 2
     assert not changes.take()

@@ -17,7 +17,7 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Filter, Map, RandomEventGenerator
 from ridgeline.operators.random_event_generator import RandomInteger
-from ridgeline.stram.changes import StartRecording
+from ridgeline.service.recorded import begins, rows
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, recorded, run_local
 from ridgeline.testing.matching import Tolerance, match, row_of
 from support.rows import in_a_row
@@ -180,16 +180,19 @@ def test_names_that_nobody_has_are_refused():
 
 
 def test_two_versions_are_compared_over_a_recording(tmp_path, monkeypatch):
-    begin = ApplicationRun.begin
+    take, runs = ApplicationRun.take_changes, list[ApplicationRun]()
 
-    def recording(run: ApplicationRun, window_id: int, *rest: Any, **more: Any) -> None:
-        if not window_id:
-            run.changes.ask(StartRecording("source"), "test")
-        begin(run, window_id, *rest, **more)
+    def recording(run: ApplicationRun, **more: Any) -> None:
+        if not runs:
+            runs.append(run)
+            run.changes.ask(begins(run, ("source", None), {}, "test"), "test")
+        take(run, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ApplicationRun, "begin", recording)
+        patched.setattr(ApplicationRun, "take_changes", recording)
         run_local(in_module(10.0), checkpoint=tmp_path)
+    [row] = rows(runs[0])
+    assert (row["state"], row["ports"], row["firstWindow"], row["reason"]) == ("RECORDING", ["output"], 0, "")
     [folder] = tmp_path.glob("recordings/*/output")
     items = recorded(folder, Pair)
     assert items == in_module(10.0).operators[0].operator.items

@@ -55,13 +55,11 @@ class WindowRequest:
     finish in this window, so open application windows end. `finished`: inputs that have finished before; a
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
     state; None: containers use the states that they hold. `samples`: the output ports whose last tuples the
-    report must hold, and how many. `recording`: the ports that are recorded, and the most bytes of each. All
-    by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic clock of the
-    host that runs it; set there. `time`: when the window was first begun, by the driver's clock, in
-    microseconds since 1970. `key_bits`: count how
-    tuples are spread over keys, by so many bits of their hashes; 0: do not. `offsets`: what the inputs that
-    have an `Enumerator` read, by logical name. `budgets`: how much inputs may read, by logical name; those
-    that are missing have no bound.
+    report must hold, and how many. All by physical id; ports also by name. `ends`: when the window's width is
+    over, by the monotonic clock of the host that runs it; set there. `time`: when the window was first begun,
+    by the driver's clock, in microseconds since 1970. `key_bits`: count how tuples are spread over keys, by
+    so many bits of their hashes; 0: do not. `offsets`: what the inputs that have an `Enumerator` read, by
+    logical name. `budgets`: how much inputs may read, by logical name; those that are missing have no bound.
     """
 
     window_id: int
@@ -71,7 +69,6 @@ class WindowRequest:
     finished: frozenset[int] = frozenset()
     states: Mapping[int, StateVersion] | None = field(default_factory=dict)
     samples: Mapping[tuple[int, str], int] = field(default_factory=dict)
-    recording: Mapping[tuple[int, str], int] = field(default_factory=dict)
     ends: float = math.inf
     time: int = 0
     key_bits: int = 0
@@ -105,7 +102,6 @@ class OperatorReport:
 
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
     fields are for the run: what the operator handed over, the samples, and how its state changed.
-    `recorded`: by port, how many tuples, the bytes and the name of their file; or why there is none.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
     delay operator has tuples for the next window. `holds`: tuples that an input keeps for the next windows.
@@ -119,7 +115,6 @@ class OperatorReport:
     replaces: bool = False
     handed_over: list[object] = field(default_factory=list)
     samples: dict[str, bytes] = field(default_factory=dict)
-    recorded: dict[str, tuple[int, int, str, str]] = field(default_factory=dict)
     idle: bool = False
     delays: bool = False
     holds: int = 0

@@ -27,7 +27,7 @@ from ridgeline.plan.region import Region
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import state_of
 from ridgeline.regions.view import IDS
-from ridgeline.stram.changes import Change, EditPlan, StartRecording, StopRecording, What
+from ridgeline.stram.changes import Change, EditPlan, What
 
 _CLOCK = SystemClock()
 _OF_PLAN = frozenset(("path", "queue", "readers", "schema", "when_missing"))
@@ -83,11 +83,6 @@ class JoinedAsked:
     def window(self) -> int | None:
         """The first window in which it has effect; None if it is of several regions."""
         return self._asked[0].window if len(self._asked) == 1 else None
-
-    @property
-    def result(self) -> str:
-        """The id of what it began or ended."""
-        return self._asked[0].result
 
     @property
     def reason(self) -> str:
@@ -148,20 +143,10 @@ class JoinedChanges:
         match what:
             case EditPlan(edits):
                 return [region_of(self._regions, edits)]
-            case StartRecording(operator):
-                return [_with_operator(self._regions, operator)]
-            case StopRecording(recording):
-                return [self._recorded(recording)]
         running = [region for region in self._regions if region.is_running and region.run is not None]
         if not running:
             raise ChangeError("no region runs")
         return running
-
-    def _recorded(self, recording: str) -> RegionRun:
-        for region in self._regions:
-            if region.run is not None and any(row["id"] == recording for row in region.run.recordings.rows()):
-                return region
-        raise ChangeError(f"there is no recording `{recording}`; `ridgeline recordings` lists them")
 
     def find(self, number: int) -> JoinedAsked:
         """A change by its number. Raises KeyError if it is not among the last ones."""
@@ -305,14 +290,6 @@ def _operators(region: HasPlan) -> set[str]:
 
 def _streams(region: HasPlan) -> set[str]:
     return {stream.name for stream in region.plan.logical.streams}
-
-
-def _with_operator(regions: Sequence[RegionRun], operator: str) -> RegionRun:
-    for region in regions:
-        if operator in _operators(region):
-            return region
-    known = chain.from_iterable(map(_operators, regions))
-    raise ChangeError(f"there is no operator `{operator}`; {did_you_mean(operator, known)}")
 
 
 def _not_running(region: RegionRun) -> str:

@@ -110,22 +110,6 @@ class JoinedSamples:
                 region.run.samples.forget(request)
 
 
-class JoinedRecordings:
-    """The recordings of all regions."""
-
-    def __init__(self, regions: Sequence[RegionRun]) -> None:
-        self._regions = regions
-
-    def rows(self) -> list[dict[str, Any]]:
-        """All of them, as they are shown, with their regions."""
-        return [
-            {**row, "region": region.name}
-            for region in self._regions
-            if region.run is not None
-            for row in region.run.recordings.rows()
-        ]
-
-
 class JoinedKeys:
     """How tuples are spread over keys: of each operator in its region."""
 
@@ -151,7 +135,6 @@ class JoinedRun:
         self.regions = tuple(regions)
         self.changes = JoinedChanges(self.regions)
         self.samples = JoinedSamples(self.regions)
-        self.recordings = JoinedRecordings(self.regions)
         self.keys = JoinedKeys(self.regions)
         self._root = root
         self._whole = whole

@@ -27,6 +27,7 @@ from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.regions.planning import WHOLE, Scope, resume_of
+from ridgeline.service import recorded
 from ridgeline.service.advising import advice_answer, keys_answer
 from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.measured import run_measured
@@ -34,7 +35,6 @@ from ridgeline.service.notebook import Showing
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import origin_of
 from ridgeline.service.regions.running import run_regions
-from ridgeline.stram.changes import StartRecording, StopRecording
 from ridgeline.testing.sinks import collected, result_of
 
 if TYPE_CHECKING:
@@ -327,12 +327,14 @@ class Handle(Showing, ChangeClient, MetricTables):
             ChangeError: If it cannot be recorded, or the application runs no more.
             TimeoutError: If no window was committed in time; it is recorded from the next one on.
         """
-        what = StartRecording(operator, port, windows, max(1, int(max_mb * 2**20)))
-        return str(self._ask(what, timeout).result)
+        limits = {"windows": windows, "limit_bytes": max(1, int(max_mb * 2**20))}
+        what = recorded.begins(self._running(), (operator, port), limits, "Python")
+        self._ask(what, timeout)
+        return what.result
 
     def stop_recording(self, recording: str, timeout: float = 30.0) -> None:
         """End a recording before the next window. Raises as `start_recording`."""
-        self._ask(StopRecording(recording), timeout)
+        self._ask(recorded.ends(self._running(), recording), timeout)
 
     def recordings(self) -> list[dict[str, Any]]:
         """All recordings in the checkpoint, each as REST shows it; `folder` has a folder for each port.
@@ -340,7 +342,7 @@ class Handle(Showing, ChangeClient, MetricTables):
         `pandas.read_parquet(folder)` reads it. `_window`, `_partition` and `_position` say where each tuple
         was.
         """
-        return self._run.recordings.rows() if self._run is not None else []
+        return recorded.rows(self._run) if self._run is not None else []
 
     def _running(self) -> AnyRun:
         if self._run is None or not self._alive():

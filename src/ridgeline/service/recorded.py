@@ -1,19 +1,97 @@
-"""Reads the files of a recording."""
+"""Recordings: the changes that begin and end them, which there are, and what their files hold."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import ChangeError, did_you_mean
 from ridgeline.api.support.files import resolve
 from ridgeline.api.support.masking import printable
+from ridgeline.operators._recorder import ENDED, FOLDER, RecordedTuples, Recorder
+from ridgeline.plan.change.editing import spec_of_operator
+from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
+from ridgeline.regions.joined_run import JoinedRun
+from ridgeline.stram.changes import EditPlan
+
+if TYPE_CHECKING:
+    from ridgeline.regions.joined_run import AnyRun
+
+
+def begins(run: AnyRun, port: tuple[str, str | None], limits: Mapping[str, int], by: str) -> EditPlan:
+    """The change that records an operator's port; None: all of its ports that are connected.
+
+    `limits`: those of `windows` and `limit_bytes` that are given. Raises ChangeError for names that are not
+    there.
+    """
+    logical, (operator, wanted) = run.plan.logical, port
+    streams = {one.source.port: one for one in logical.streams if one.source.operator == operator}
+    for stream in logical.streams:
+        streams |= {sink.port: stream for sink in stream.sinks if sink.operator == operator}
+    names = [one.name for one in logical.operators]
+    if operator not in names:
+        raise ChangeError(f"there is no operator `{operator}`; {did_you_mean(operator, names)}")
+    if wanted is not None and wanted not in streams:
+        what = f"`{operator}` has no connected port `{wanted}`"
+        raise ChangeError(f"{what}; {did_you_mean(wanted, streams)}")
+    known = {row["id"] for row in rows(run)}
+    recording = next(name for one in count(1) if (name := f"recording_{one}") not in known)
+    edits = list[Edit]()
+    for name in streams if wanted is None else [wanted]:
+        recorder = Recorder(recording=recording, of=operator, port=name, by=by, **limits)
+        added = f"{recording}_{name}"
+        edits += [AddOperator(added, spec_of_operator(added, recorder, {}))]
+        edits += [AddSink(streams[name].name, f"{added}.input")]
+    return EditPlan(tuple(edits), f"record `{operator}{f'.{wanted}' if wanted else ''}`", recording)
+
+
+def ends(run: AnyRun, recording: str) -> EditPlan:
+    """The change that ends a recording. Raises ChangeError if it does not go on."""
+    found = {name: one.row["id"] for name, one in _recorders(run)}
+    edits = tuple(RemoveOperator(name) for name, known in found.items() if known == recording)
+    if not edits:
+        raise ChangeError(f"no recording `{recording}` goes on; {did_you_mean(recording, found.values())}")
+    return EditPlan(edits, f"stop recording `{recording}`", recording)
+
+
+def rows(run: AnyRun) -> list[dict[str, Any]]:
+    """All recordings of a checkpoint, as REST shows them, in the order in which they began."""
+    found = [{"state": "RECORDING", **one.row} for _, one in _recorders(run)]
+    live = [(row["id"], row["ports"]) for row in found]
+    runs = [(one.name, one.run) for one in run.regions] if isinstance(run, JoinedRun) else [("", run)]
+    for region, storage in [(name, own.checkpoint.storage) for name, own in runs if own is not None]:
+        files = [one for one in storage.names(FOLDER) if one.endswith(ENDED)]
+        ended = [json.loads(storage.read(f"{FOLDER}/{file}")) for file in files]
+        found += [row for row in ended if (row["id"], row["ports"]) not in live]  # else the run is over
+        for row in found if region else ():
+            if row["folder"].startswith(f"{storage.uri}/"):
+                row["region"] = region
+    whole: dict[str, dict[str, Any]] = {}
+    for row in sorted(found, key=lambda one: one["startTime"]):
+        first = whole.setdefault(row["id"], row)
+        if first is not row:  # another port of the same recording
+            first["ports"] = [*first["ports"], *row["ports"]]
+            first["windows"] = max(first["windows"], row["windows"])
+            first["tuples"], first["bytes"] = first["tuples"] + row["tuples"], first["bytes"] + row["bytes"]
+            first["state"], first["reason"] = (
+                max(first["state"], row["state"]),
+                first["reason"] or row["reason"],
+            )
+    return list(whole.values())
+
+
+def _recorders(run: AnyRun) -> list[tuple[str, RecordedTuples]]:
+    """The outputs of a run that record, by name."""
+    found = [(name, one) for name, one in run.publishers.items() if isinstance(one, RecordedTuples)]
+    return [(name, one) for name, one in found if "folder" in one.row]  # it is open
 
 
 def folder_of(recordings: Iterable[Mapping[str, Any]], recording: str) -> str:

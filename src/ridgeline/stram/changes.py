@@ -9,37 +9,15 @@ from ridgeline.plan.edits import Edit
 
 
 @dataclass(frozen=True, slots=True)
-class StartRecording:
-    """Record the tuples of an operator's ports. `port` None: all that are connected.
-
-    It ends by itself after `windows` windows, and before a window by which it would exceed `limit_bytes`.
-    """
-
-    operator: str
-    port: str | None = None
-    windows: int = 1_000
-    limit_bytes: int = 64 * 2**20
-
-    def __str__(self) -> str:
-        return f"start recording `{self.operator}{f'.{self.port}' if self.port else ''}`"
-
-
-@dataclass(frozen=True, slots=True)
-class StopRecording:
-    """End a recording, by its id."""
-
-    recording: str
-
-    def __str__(self) -> str:
-        return f"stop recording `{self.recording}`"
-
-
-@dataclass(frozen=True, slots=True)
 class EditPlan:
-    """Change the plan: all of the edits at one window boundary, or none of them."""
+    """Change the plan: all of the edits at one window boundary, or none of them.
+
+    `result`: the id of what it begins or ends, such as a recording.
+    """
 
     edits: tuple[Edit, ...]
     note: str = ""
+    result: str = ""
 
     def __str__(self) -> str:
         return edits_text(self.edits)
@@ -86,7 +64,7 @@ class Kill:
 
 
 Control = Pause | Resume | Shutdown | Kill
-What = StartRecording | StopRecording | EditPlan | Control
+What = EditPlan | Control
 
 
 @dataclass(frozen=True, slots=True)

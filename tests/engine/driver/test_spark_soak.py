@@ -9,7 +9,8 @@ from ridgeline import Application, InputOperator, InputPort, KeyedState, Operato
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import Repartition
 from ridgeline.service.queries import Queries, QueryRequest
-from ridgeline.stram.changes import EditPlan, StartRecording, StopRecording
+from ridgeline.service.recorded import begins, ends
+from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import CollectorSink
 from support.engine.applications import payments_application
 from support.engine.footprint import footprint, growth
@@ -127,21 +128,22 @@ def test_restarts_leave_nothing(spark_context, tmp_path):
 
 def test_recordings_leave_nothing(spark_context, tmp_path):
     checkpoint, stop, asked, seen = tmp_path / "checkpoint", threading.Event(), [], []
+    app = application()
 
     def each(run, committed):
         run.events.clear()
-        if asked and asked[-1].window is None:
+        if asked and not asked[-1].done.is_set():
             return
-        if asked and isinstance(asked[-1].change.what, StartRecording):
-            asked.append(run.run.changes.ask(StopRecording(asked[-1].result), "test"))
+        if len(asked) % 2:
+            asked.append(run.run.changes.ask(ends(run.run, asked[-1].change.what.result), "test"))
             return
         seen.append(footprint(checkpoint))
         if len(seen) > RECORDINGS:
             stop.set()
         else:
-            asked.append(run.run.changes.ask(StartRecording("hold"), "test"))
+            asked.append(run.run.changes.ask(begins(run.run, ("hold", None), {}, "test"), "test"))
 
-    run_on_spark(application(), spark_context, checkpoint, each=each, stop=stop)
+    run_on_spark(app, spark_context, checkpoint, each=each, stop=stop, planner=planner_of(app))
     assert [one.state for one in asked] == ["APPLIED"] * 2 * RECORDINGS, [one.reason for one in asked]
     check(seen)
 

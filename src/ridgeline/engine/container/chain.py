@@ -65,11 +65,9 @@ class Chain(NamedTuple):
 
     def _is_closed(self, request: WindowRequest, delivered: Emitted) -> bool:
         """True if nothing else has or reads what goes between its operators."""
-        return (
-            not request.recording
-            and not any((route.source, route.source_port) in request.samples for route in self.routes)
-            and not any((route.sink, route.sink_port) in delivered for route in self.routes)
-        )
+        return not any(
+            (route.source, route.source_port) in request.samples for route in self.routes
+        ) and not any((route.sink, route.sink_port) in delivered for route in self.routes)
 
     def pieces(self) -> list[Chain]:
         """It without the links that only hand batches on: operators alone, and those that defer together."""

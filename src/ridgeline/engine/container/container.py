@@ -25,7 +25,6 @@ from ridgeline.api.errors import Failure, OperatorError, StateError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.container.chain import Chain, Chains, Ran, Relay
 from ridgeline.engine.container.feed import FedRows, count_reading
-from ridgeline.engine.container.recording import record
 from ridgeline.engine.container.samples import last_tuples
 from ridgeline.engine.container.states import ContainerStates
 from ridgeline.engine.exchange import block, coded
@@ -232,8 +231,7 @@ class Container:
         """
         request = self._continued(request)
         own_tag = f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}"
-        combines = not request.recording
-        outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits, combines=combines)
+        outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits)
         try:
             report = self._run(request, messages, batches, outgoing, tag)
             report.keys = outgoing.key_counts()
@@ -488,9 +486,6 @@ class Container:
             report, emitted = runtime.lose(request), {}
             report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
             report.window.dropped = dropped
-        if request.recording:
-            tag = runtime.context.container_attempt
-            report.recorded = record(runtime.spec, request, {**inputs, **emitted}, self._storage.write, tag)
         return report, emitted
 
     def _route(

@@ -21,10 +21,12 @@ from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.engine.files.patience import STARTING_SECONDS, Patience
 from ridgeline.measure.events import OutputAsked, OutputPublished
+from ridgeline.plan.edits import RemoveOperator
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
 from ridgeline.plan.same_values import same_values
 from ridgeline.plan.shown_properties import holds_secret
+from ridgeline.stram.changes import EditPlan
 
 
 class OutputStores(Patience):
@@ -91,6 +93,8 @@ class Outputs:
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished | OutputAsked] = []
         self._seconds, self._given = 0.0, False
+        self._leaving: set[str] = set()
+        """The outputs that were asked to leave the plan."""
         self._troubled: set[str] = set()
         """The outputs that were in trouble when they were asked last."""
         self._take(plan, _publishers(plan, {}))
@@ -296,6 +300,13 @@ class Outputs:
         """The windows that readers have come to see since the last call, and what hinders others."""
         published, self._published = self._published, []
         return published
+
+    def over(self) -> list[EditPlan]:
+        """The changes by which outputs that are done leave the plan by themselves, each once."""
+        why = {name: getattr(one, "over", None) for name, one in self.publishers.items()}
+        found = {name: text for name, text in why.items() if text and name not in self._leaving}
+        self._leaving = {*found, *(self._leaving & why.keys())}
+        return [EditPlan((RemoveOperator(name),), text) for name, text in found.items()]
 
     def take_seconds(self) -> float:
         """How long publishers took for windows that had something for them, since the last call."""

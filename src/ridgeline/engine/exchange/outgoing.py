@@ -39,17 +39,17 @@ class Routes:
         }
 
     def of(
-        self, operator: int, port: str, start: int, near: Collection[int] | None
+        self, operator: int, port: str, start: int, near: Collection[int]
     ) -> tuple[Sequence[tuple[int, Route]], Splitter] | None:
         """The numbered routes of a port and its splitter, ready for a window; None without a stream.
 
-        `near`: the other containers of this process; None: nothing is combined.
+        `near`: the other containers of this process.
         """
         routes = self._ports.get((operator, port))
         if routes is None:
             return None
         splitter = self._splitters[operator, port]
-        splitter.begin(start, None if near is None else {self.container, *near})
+        splitter.begin(start, {self.container, *near})
         return routes, splitter
 
 
@@ -58,8 +58,7 @@ class Outgoing:
 
     `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for
     none. `near`: the containers of this process. They get the same `Tuples` as siblings do, which nothing
-    changes. `key_bits`: keys are counted by so many bits of their hashes, 0: they are not. `combines`: what
-    operators merge is sent to them as partial results.
+    changes. `key_bits`: keys are counted by so many bits of their hashes, 0: they are not.
     """
 
     def __init__(
@@ -69,11 +68,8 @@ class Outgoing:
         place: SharedPlace | None,
         near: Collection[int] = (),
         key_bits: int = 0,
-        *,
-        combines: bool = True,
     ) -> None:
         self._routes = routes
-        self._combines = combines
         self._counters = KeyCounters(key_bits) if key_bits else None
         self._near = near
         self._writer = (
@@ -94,8 +90,7 @@ class Outgoing:
         `start`: the partition with which round robin starts.
         """
         for port, parts in emitted.items():
-            near = self._near if self._combines else None
-            found = self._routes.of(source, port, start, near) if parts else None
+            found = self._routes.of(source, port, start, self._near) if parts else None
             if found is None:
                 continue
             routes, splitter = found

@@ -38,8 +38,6 @@ STARTING_SECONDS = 10.0
 """How long a driver waits at its start: a store that does not answer then may be a wrong address."""
 ENDING_SECONDS = 10.0
 """How long a run that ends still waits."""
-_GIVEN_UP = "recordings/"
-"""Where files are that are not waited for: what cannot be recorded ends the recording."""
 _NAMES_AT_ONCE = 1000
 
 
@@ -223,7 +221,7 @@ class PatientDriverStorage(PatientStorage, DriverStorage):
 class PatientLocalStorage(Patience, LocalStorage):
     """A folder of the local disk that waits while the disk is full, or its server is gone.
 
-    Recordings end instead: they may be what fills the disk. So does what is written in parts, once only.
+    What is written in parts, which there are once only, fails instead.
     """
 
     def __init__(
@@ -237,10 +235,7 @@ class PatientLocalStorage(Patience, LocalStorage):
 
     def write(self, name: str, data: bytes) -> None:
         """Write and sync a file."""
-        if name.startswith(_GIVEN_UP):
-            super().write(name, data)
-        else:
-            self._try(partial(super().write, name, data), silent=False)
+        self._try(partial(super().write, name, data), silent=False)
 
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """As `LocalStorage.create`."""

@@ -38,8 +38,6 @@ from ridgeline.stram.changes import (
     Pause,
     Resume,
     Shutdown,
-    StartRecording,
-    StopRecording,
     What,
 )
 
@@ -102,7 +100,7 @@ _RECORDING = Parameter("id", "string", "the id of a recording, from `/recordings
 @CHANGES.question("/recordings")
 def _recordings(call: Call) -> RecordingsAnswer:
     """All recordings of tuples in the checkpoint."""
-    rows: list[Any] = [] if call.run is None else call.run.recordings.rows()
+    rows: list[Any] = [] if call.run is None else recorded.rows(call.run)
     return {"recordings": rows}
 
 
@@ -121,16 +119,12 @@ def _start(call: Call) -> ChangeAnswer:
 
     Raises AnswerError (400).
     """
-    default = StartRecording("")
     if call.get("operator") is None:
         raise AnswerError(400, "`operator` is missing", "name the operator to record")
-    what = StartRecording(
-        call["operator"],
-        call.get("port"),
-        call.get("windows") or default.windows,
-        call["maxMb"] * _MB if call.get("maxMb") else default.limit_bytes,
-    )
-    return _ask(call, what)
+    limits = {"windows": call.get("windows"), "limit_bytes": call.get("maxMb") and call["maxMb"] * _MB}
+    given = {name: limit for name, limit in limits.items() if limit}
+    port = call["operator"], call.get("port")
+    return _ask(call, _refusing(lambda: recorded.begins(call.running, port, given, call.by)))
 
 
 @CHANGES.request(
@@ -148,7 +142,7 @@ def _tuples(call: Call) -> RecordedTuplesAnswer:
 
     Raises AnswerError (404).
     """
-    rows = call.running.recordings.rows()
+    rows = recorded.rows(call.running)
     try:
         folder = recorded.folder_of(rows, call["id"])
     except KeyError as unknown:
@@ -167,7 +161,7 @@ def _tuples(call: Call) -> RecordedTuplesAnswer:
 @CHANGES.request("/recordings/{id}/stop", _RECORDING, role=Role.OPERATE)
 def _stop(call: Call) -> ChangeAnswer:
     """End a recording before the next window."""
-    return _ask(call, StopRecording(call["id"]))
+    return _ask(call, _refusing(lambda: recorded.ends(call.running, call["id"])))
 
 
 # Changes ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
-from ridgeline.engine.container import recording
 from ridgeline.engine.driver.checkpoint import journal, sync_marker
 from ridgeline.engine.driver.checkpoint.journal import Committed, Journal
 from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
@@ -200,6 +199,8 @@ def _names(windows: Iterable[Committed]) -> set[str]:
 
 
 _EPOCHS = "epochs"
+RECORDINGS = "recordings"
+"""The folder with the files of outputs that record streams."""
 _EPOCH = re.compile(r"\d{8}")
 _FOLDERS = (
     journal.FOLDER,
@@ -209,7 +210,7 @@ _FOLDERS = (
     shipped_files.FOLDER,
     "staging",
     "spark",
-    recording.FOLDER,
+    RECORDINGS,
 )
 _NO_CHANGES: Mapping[str, bytes] = MappingProxyType({})
 

@@ -122,7 +122,7 @@ class Manifest:
     this one repeats, where the run was rewound to it. `outputs`: which outputs published the window, and
     where, as `Outputs.places` says it. `schemas`: what the states hold (`state_schemas`). `inputs`: where the
     inputs that have an `Enumerator` ended, by operator name, as JSON. `passed_over`: how many numbers of
-    windows rewinds have left out so far. `recordings`: those that continue, as `Recordings` says it.
+    windows rewinds have left out so far.
     """
 
     window_id: int
@@ -141,7 +141,6 @@ class Manifest:
     schemas: Mapping[str, Any] = field(default_factory=dict)
     passed_over: int = 0
     inputs: Mapping[str, object] = field(default_factory=dict)
-    recordings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> Iterator[str]:

@@ -84,7 +84,6 @@ def rewind(
         offsets=offsets,
         rewound_to=window_id,
         passed_over=target.passed_over + at - window_id,
-        recordings=last.recordings,
     )
     checkpoint.commit(rewound)
     return rewound

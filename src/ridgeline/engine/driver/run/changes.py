@@ -26,7 +26,7 @@ class Asked:
     """A change and what has become of it.
 
     `at`: when it was asked for (wall clock). `window`: the first one in which it has effect; of one that is
-    queued, the one that it waits for. `result`: the id of what it began or ended. `due`: it is about to be
+    queued, the one that it waits for. `due`: it is about to be
     applied, so it cannot be withdrawn. `is_secret`: which values of properties are not shown.
     """
 
@@ -34,7 +34,6 @@ class Asked:
     at: float = 0.0
     state: str = QUEUED
     window: int | None = None
-    result: str = ""
     reason: str = ""
     due: bool = False
     done: threading.Event = field(default_factory=threading.Event)
@@ -55,7 +54,7 @@ class Asked:
             "window": self.window,
             "who": self.change.by,
             "note": getattr(self.change.what, "note", ""),
-            "result": self.result,
+            "result": getattr(self.change.what, "result", ""),
             "reason": self.reason,
             "at": self.at,
         }
@@ -158,14 +157,14 @@ class Changes:
         return [asked.row() for asked in self.all()]
 
 
-def _settle(asked: Asked, state: str, window: int | None = None, result: str = "", reason: str = "") -> None:
-    asked.state, asked.window, asked.result, asked.reason = state, window, result, reason
+def _settle(asked: Asked, state: str, window: int | None = None, reason: str = "") -> None:
+    asked.state, asked.window, asked.reason = state, window, reason
     asked.done.set()
 
 
-def applied(asked: Asked, window: int, result: str) -> None:
+def applied(asked: Asked, window: int) -> None:
     """The change has effect from this window on."""
-    _settle(asked, APPLIED, window, result)
+    _settle(asked, APPLIED, window)
 
 
 def refused(asked: Asked, reason: str) -> None:

@@ -429,7 +429,7 @@ class LivePlan:
     def committed(self) -> None:
         """A window is committed. A change that begins with it is applied: who asked waits for no output."""
         if self._switched is not None:
-            applied(self._switched.asked, self._switched.window_id, "")
+            applied(self._switched.asked, self._switched.window_id)
 
     def settle(self) -> None:
         """A window is committed and published; perhaps it is the first one of a plan."""
@@ -451,7 +451,7 @@ class LivePlan:
         switch, self._switched = self._switched, None
         last = self._checkpoint.last()
         if last is not None and last.window_id >= switch.window_id:
-            applied(switch.asked, switch.window_id, "")
+            applied(switch.asked, switch.window_id)
             self._reporter.change(switch.asked)
         else:
             self.refuse(switch.asked, UNSURE)

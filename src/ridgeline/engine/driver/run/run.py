@@ -31,7 +31,6 @@ from ridgeline.engine.driver.run.changes import Asked, Changes, applied
 from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.key_counting import KeyCounting
 from ridgeline.engine.driver.run.live_plan import LivePlan
-from ridgeline.engine.driver.run.recordings import Recordings
 from ridgeline.engine.driver.run.reporter import Observe, Reporter, Window
 from ridgeline.engine.process.garbage import spare_reported
 from ridgeline.measure.answers.application import DebugDumpAnswer
@@ -50,8 +49,6 @@ from ridgeline.stram.changes import (
     Pause,
     Resume,
     Shutdown,
-    StartRecording,
-    StopRecording,
 )
 from ridgeline.stram.compaction import (
     AwaitCompaction,
@@ -146,7 +143,6 @@ class ApplicationRun:
         self.checkpoint = checkpoint
         self.samples = StreamSamples()
         self.keys = KeyCounting(plan, clock)
-        self.recordings = Recordings(checkpoint, clock)
         self.compactions = compactions(plan, checkpoint)
         self._reporter = Reporter(plan, clock, observe)
         changes = self.changes = Changes(clock.wall)
@@ -181,8 +177,6 @@ class ApplicationRun:
             plan, checkpoint, executor, clock, inputs, self.outputs, self._reporter, changes, planner
         )
         self._live.start(self._process, (self.keys.change, self.compactions.change, self._reporter.follow))
-        last = checkpoint.last()
-        self.recordings.find({} if last is None else last.recordings)
 
     @property
     def plan(self) -> Plan:
@@ -390,8 +384,6 @@ class ApplicationRun:
             if isinstance(what, EditPlan):
                 self._reporter.change(asked)
                 self._live.changes.add(asked)
-            elif isinstance(what, StartRecording | StopRecording):
-                self.recordings.take(asked, self.plan, self.master.next_window)
             else:
                 self._control(asked, what)
         if self._live.is_sure:
@@ -401,7 +393,7 @@ class ApplicationRun:
         """Pause, resume, or end. Raises ApplicationKilledError."""
         self.paused = isinstance(what, Pause) or (self.paused and not isinstance(what, Resume))
         self.stopping = self.stopping or isinstance(what, Shutdown)
-        applied(asked, self.master.next_window, "")
+        applied(asked, self.master.next_window)
         self._reporter.change(asked)
         if isinstance(what, Kill):
             raise ApplicationKilledError(
@@ -479,8 +471,9 @@ class ApplicationRun:
                         self._live.changes.awaited_until = self._clock.monotonic() + took
                     seen = self.outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
-                self.recordings.publish(window_id)
                 self._live.settle()
+                for leaves in self.outputs.over():
+                    self.changes.ask(leaves, "ridgeline")
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 spare_reported()
                 seconds = self.outputs.take_seconds()
@@ -528,7 +521,7 @@ class ApplicationRun:
             due = window.began if window.due is None else min(window.due, window.began)
             self._reporter.report(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._reporter.report(WindowStarted(window.planned, window_id, attempt))
-        request = self.recordings.asked(self.keys.asked(self.samples.asked(request)), self.plan)
+        request = self.keys.asked(self.samples.asked(request))
         window.launched = self.executor.begin(request, window.source)
 
     def _begin_commit(self, commit: Commit) -> bool:
@@ -554,7 +547,6 @@ class ApplicationRun:
         for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
             window.reports = reports
             publishers = self.outputs.stage(window_id, reports)
-            self.recordings.stage(self.plan, window_id, reports)
             record.note(reports)
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
@@ -577,7 +569,6 @@ class ApplicationRun:
             schemas=record.schemas.picture,
             passed_over=self.plan.passed_over,
             inputs={name: one.end for name, one in last.read.items() if one.end is not None},
-            recordings=self.recordings.picture(),
         )
 
         def write() -> ManifestWritten:
@@ -641,7 +632,6 @@ class ApplicationRun:
             self._commits.close()
             self.inputs.close()
             self._live.settle_at_end()
-            self.recordings.close()
             self.compactions.close()
             void = self.master.under_way if orderly else 0
             if void:

@@ -19,7 +19,6 @@ import pyarrow.fs
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.support.sealed import checked
-from ridgeline.engine.container import recording
 from ridgeline.engine.driver.checkpoint import fault_dumps, folder, journal
 from ridgeline.engine.driver.checkpoint.journal import Committed
 from ridgeline.engine.driver.checkpoint.run_description import REGIONS
@@ -36,7 +35,7 @@ from ridgeline.engine.state import state_files
 
 _COMMAND = "ridgeline checkpoint prune"
 _HOUR, _DAY = 3600.0, 86_400.0
-_ENDED = re.compile(rf"{recording.FOLDER}/([^/]+)\.ended\.json")
+_ENDED = re.compile(rf"{folder.RECORDINGS}/([^/]+)\.([^/.]+)\.ended\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +150,12 @@ def _segment(name: str) -> int:
 
 def _old(files: Mapping[str, pyarrow.fs.FileInfo], before: float) -> list[Removal]:
     """Recordings that ended before a time, and dumps of faults from before it."""
-    ended = [
+    ended = {
         found[1]
         for name, one in files.items()
         if (found := _ENDED.fullmatch(name)) is not None and _mtime(one) < before
-    ]
-    beginnings = tuple(f"{recording.FOLDER}/{one}{mark}" for one in ended for mark in ("/", "."))
+    }
+    beginnings = tuple(f"{folder.RECORDINGS}/{one}{mark}" for one in ended for mark in ("/", "."))
     recorded = [name for name in files if beginnings and name.startswith(beginnings)]
     dumps = [
         name
