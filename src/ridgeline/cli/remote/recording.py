@@ -61,7 +61,7 @@ def start_recording(
 def stop_recording(remote: Named, recording: RecordingId) -> None:
     """End a recording before the next window.
 
-    Example: `ridgeline record stop quotes 1-1`
+    Example: `ridgeline record stop quotes recording_1`
     """
     from urllib.parse import quote
 
@@ -89,7 +89,7 @@ def show(
 ) -> None:
     """Show the tuples of a recording; each with its window, partition and position there.
 
-    Example: `ridgeline record show quotes 1-1 output --limit 100`
+    Example: `ridgeline record show quotes recording_1 output --limit 100`
     """
     from ridgeline.service import recorded
 
