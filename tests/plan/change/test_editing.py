@@ -15,9 +15,9 @@ from ridgeline.api import (
 from ridgeline.operators import Delay, FileOutput, Filter, Map
 from ridgeline.plan import LogicalPlan, validate
 from ridgeline.plan.change.editing import spec_of_operator
-from ridgeline.plan.change.kinds import KINDS
 from ridgeline.plan.change.verbs import VERBS
 from ridgeline.plan.edits import (
+    EDITS,
     AddOperator,
     AddSink,
     AddStream,
@@ -425,4 +425,4 @@ def test_edits_leave_the_application_as_it_was() -> None:
 def test_every_kind_can_be_asked_for_in_words_of_its_own():
     words = [verb.words.replace("[", "").replace("]", "").split() for verb in VERBS.values()]
     made = [verb.edit(*("1" for _ in of)) for verb, of in zip(VERBS.values(), words, strict=True)]
-    assert {type(edit) for edit in made} == {kind.edit for kind in KINDS}
+    assert {type(edit) for edit in made} == set(EDITS.values())

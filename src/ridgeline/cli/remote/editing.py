@@ -1,4 +1,4 @@
-"""The commands of single edits, such as `ridgeline repartition`: one for each row of edits that has one."""
+"""The commands of single edits, such as `ridgeline repartition`: made of functions of the plan."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import command
 from ridgeline.cli.remote.changing import DryRun
 from ridgeline.cli.remote.options import Change
-from ridgeline.plan.change.kind import Word
-from ridgeline.plan.change.kinds import KINDS
+from ridgeline.plan.change.commands import COMMANDS, Word
 from ridgeline.plan.edits import Edit, edit_to_json
 
 
 def add_edit_commands(app: typer.Typer, panel: str) -> None:
     """Add the commands to an app, under a title of its help."""
-    for kind in KINDS:
-        if kind.command is not None:
-            words = _words_of(kind.command)
-            dashed = any(word.dashed for _, _, word in words)
-            app.command(rich_help_panel=panel, context_settings={"ignore_unknown_options": dashed})(
-                command(_command_of(kind.command, words))
-            )
+    for make in COMMANDS:
+        words = _words_of(make)
+        dashed = any(word.dashed for _, _, word in words)
+        app.command(rich_help_panel=panel, context_settings={"ignore_unknown_options": dashed})(
+            command(_command_of(make, words))
+        )
 
 
 _Words = list[tuple[inspect.Parameter, Any, Word]]
-"""The parameters of a row's command, each with its type and how it is shown."""
+"""The parameters of a command, each with its type and how it is shown."""
 
 
 def _words_of(make: Callable[..., Edit]) -> _Words:

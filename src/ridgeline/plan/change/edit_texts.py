@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError, ValidationError, described
-from ridgeline.plan.change.kind import IsSecret
-from ridgeline.plan.change.kinds import kind_of
-from ridgeline.plan.edits import Edit, edit_to_json
+from ridgeline.api.support.masking import MASK, mask, shown
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    AddStream,
+    Edit,
+    RemoveOperator,
+    RemoveSink,
+    RemoveStream,
+    RenameOperator,
+    Repartition,
+    ReplaceOperator,
+    SetAttribute,
+    SetProperty,
+    edit_to_json,
+)
+
+IsSecret = Callable[[str, object], bool]
+"""Whether a value given to `operator.property` is a secret, by the type of the property."""
+_LONGEST = 60
 
 _MOST = 4
 """Edits that a line names; of more, the first ones."""
@@ -21,7 +39,7 @@ def edit_text(edit: Edit, is_secret: IsSecret | None = None) -> str:
     >>> edit_text(SetProperty("payments", "per_window", 500)), edit_text(SetProperty("in", "password", "x"))
     ('set `payments.per_window` to 500', 'set `in.password` to ***')
     """
-    return kind_of(edit).text(_masked(edit, is_secret))
+    return _text(_masked(edit, is_secret))
 
 
 def edits_text(edits: Iterable[Edit], is_secret: IsSecret | None = None) -> str:
@@ -61,5 +79,63 @@ def shown_edit(edit: Edit, is_secret: IsSecret | None = None) -> dict[str, Any]:
     return edit_to_json(_masked(edit, is_secret))
 
 
-def _masked(edit: Edit, is_secret: IsSecret | None) -> Any:
-    return kind_of(edit).masked(edit, is_secret or (lambda _where, _value: False))
+def _masked(edit: Edit, is_secret: IsSecret | None) -> Edit:
+    """An edit without secrets."""
+    match edit:
+        case SetProperty(operator, name, value):
+            hidden = is_secret is not None and is_secret(f"{operator}.{name}", value)
+            return replace(edit, value=MASK if hidden else mask(name, value))
+        case Repartition(partitioner=spec) if spec is not None:
+            return replace(edit, partitioner=_masked_spec(spec))
+        case AddOperator(spec=spec) | ReplaceOperator(spec=spec):
+            return replace(edit, spec=_masked_spec(spec))
+    return edit
+
+
+def _masked_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A specification of an operator or a partitioner with its secrets masked."""
+    return {str(name): mask(str(name), value) for name, value in spec.items()}
+
+
+def _text(edit: Edit) -> str:  # noqa: PLR0911  a case each
+    match edit:
+        case SetProperty(operator, name, value):
+            return f"set `{operator}.{name}` to {_value(name, value)}"
+        case SetAttribute(operator, name, value, port, unifier):
+            side = f"{'unifier' if unifier else 'port'}.{port}" if port else ""
+            path = ".".join(part for part in (operator, side, name) if part)
+            return f"set the attribute `{path}` to {_value(name, value)}"
+        case Repartition(operator, partitions, partitioner):
+            count = f" to {partitions}" if partitions is not None else ""
+            return f"repartition `{operator}`{count}{f' by {_class(partitioner)}' if partitioner else ''}"
+        case AddOperator(name, spec):
+            return f"add the operator `{name}`, {_class(spec)}"
+        case RemoveOperator(name):
+            return f"remove the operator `{name}`"
+        case ReplaceOperator(name, spec):
+            return f"replace the operator `{name}` by {_class(spec)}"
+        case RenameOperator(name, new):
+            return f"rename the operator `{name}` to `{new}`"
+        case AddStream(name, source, sinks):
+            return f"add the stream `{name}` from `{source}` to {', '.join(f'`{one}`' for one in sinks)}"
+        case RemoveStream(name):
+            return f"remove the stream `{name}`"
+        case AddSink(stream, sink):
+            return f"add the sink `{sink}` to the stream `{stream}`"
+        case RemoveSink(stream, sink):
+            return f"remove the sink `{sink}` from the stream `{stream}`"
+
+
+def _value(name: str, value: object) -> str:
+    """A value as a user would type it; a secret, by its name or form, is masked."""
+    text = mask(name, value)
+    return _short(text if isinstance(text, str) and text.strip() else shown(name, value))
+
+
+def _class(spec: Mapping[str, Any]) -> str:
+    """The class that the specification of an operator or a partitioner names."""
+    return f"`{_short(str(spec.get('class', '?')))}`"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -7,8 +7,8 @@ from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.operator import Operator
+from ridgeline.plan.change.applying import make_all
 from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.change.kinds import make_all
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.edits import (
     AddOperator,

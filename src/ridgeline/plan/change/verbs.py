@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ridgeline.api.errors import ChangeError
-from ridgeline.plan.change.values import partitioner_of
+from ridgeline.plan.change.commands import partitioner_of
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,

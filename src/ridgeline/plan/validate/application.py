@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from ridgeline.api import application
 from ridgeline.api.application import Application
@@ -82,7 +83,8 @@ def read_listeners(draft: Draft, faults: Faults, written: Collection[str]) -> No
         if listeners := (*node.listeners, *own):
             found[node.name] = listeners
     known = {*draft.owners, *written}
-    for promise in draft.graph.promises:
+    promises: tuple[Any, ...] = draft.graph.promises
+    for promise in promises:
         if isinstance(promise, Promise) and promise.operator and promise.operator not in known:
             what = f"the promise `{promise.name}` is of an operator that there is not"
             faults.add(promise.operator, what, f"give one of {', '.join(sorted(known))}")

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.measure.events import ApplicationChanged
-from ridgeline.plan.change.edit_texts import edits_text, shown_edit
-from ridgeline.plan.change.kind import IsSecret
+from ridgeline.plan.change.edit_texts import IsSecret, edits_text, shown_edit
 from ridgeline.stram.changes import Change, EditPlan, Kill, Shutdown, What
 
 QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"

@@ -1,0 +1,244 @@
+"""Carry edits out: what each makes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ridgeline.api.errors import ChangeError, did_you_mean, listed
+from ridgeline.api.support.secrets.providers import named_by_command
+from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    AddStream,
+    Edit,
+    RemoveOperator,
+    RemoveSink,
+    RemoveStream,
+    RenameOperator,
+    Repartition,
+    ReplaceOperator,
+    SetAttribute,
+    SetProperty,
+)
+from ridgeline.plan.graph import Kind, Sink, Stream
+from ridgeline.plan.logical import module_of
+from ridgeline.plan.validate.application import check_name
+
+# Operators --------------------------------------------------------------------------------------------------
+
+
+def _add_operator(editor: Editor, edit: AddOperator) -> None:
+    if not editor.is_free(edit.name):
+        return
+    made = editor.made(edit.name, edit.spec)
+    if made is not None:
+        editor.graph = editor.graph.put(made)
+
+
+def _remove_operator(editor: Editor, edit: RemoveOperator) -> None:
+    """Remove an operator, or all of a module, with all that is said of it."""
+    if edit.name in editor.graph.parts:
+        editor.forget([name for name in editor.graph.nodes if name.startswith(f"{edit.name}.")])
+    elif editor.find(edit.name) is not None and not editor.is_end_of_delay(edit.name):
+        editor.forget([edit.name])
+
+
+def _replace_operator(editor: Editor, edit: ReplaceOperator) -> None:
+    """Put another operator in the place of one, with the attributes that are not given again."""
+    node = editor.find(edit.name)
+    if node is not None and editor.is_end_of_delay(edit.name):
+        return
+    made = None if node is None else editor.made(edit.name, edit.spec)
+    if made is None:
+        editor.spoilt.discard(edit.name)
+        return
+    editor.graph, lost = editor.graph.replaced(edit.name, made.operator)
+    for stream, port in lost:
+        kind = type(made.operator).__name__
+        what = f"`{kind}` has no port `{port}`, where stream `{stream}` {'ends or begins'}"
+        remedy = "remove the stream, or this sink of it, in the same change"
+        editor.faults.add(f"{edit.name}.{port}", what, remedy)
+    new = replace(editor.graph.nodes[edit.name], properties={})
+    for name in made.attributes:
+        new = new.without(ONE_OF_TWO.get(name, ""))
+    new = new.given("attribute", "", made.attributes)
+    sections: tuple[tuple[Kind, Mapping[str, Any]], ...] = (("port", made.ports), ("unifier", made.unifiers))
+    for of, ports in sections:
+        for port, values in ports.items():
+            new = new.given(of, port, values)
+    editor.graph = editor.graph.put(new)
+
+
+def _rename_operator(editor: Editor, edit: RenameOperator) -> None:
+    """Give an operator another name; all that is said of it is said of that name."""
+    inside = module_of(edit.name) if edit.name in editor.graph.nodes else ""
+    if inside or edit.name in editor.graph.parts:
+        what = f"it is inside of module `{inside}`" if inside else "it is a module"
+        remedy = "give it another name where the module is written"
+        editor.faults.add(edit.name, f"{what}, whose names are its own", remedy)
+        return
+    if editor.find(edit.name) is not None and edit.new != edit.name and editor.is_free(edit.new):
+        editor.graph = editor.graph.renamed(edit.name, edit.new)
+
+
+# Streams ----------------------------------------------------------------------------------------------------
+
+
+def _add_stream(editor: Editor, edit: AddStream) -> None:
+    """Add a stream from a port where none begins yet."""
+    check_name(editor.faults, "stream", edit.name)
+    if edit.name in editor.graph.streams and editor.graph.streams[edit.name].sinks:
+        remedy = "give another name, or add sinks to that stream"
+        editor.faults.add(edit.name, f"there is a stream `{edit.name}` already", remedy)
+        return
+    source = editor.end(edit.name, edit.source, "output")
+    sinks = [found for sink in edit.sinks for found in editor.end(edit.name, sink, "input") or ()]
+    if not source or not sinks:
+        return
+    (begin,) = source
+    standing = [one for one in editor.graph.streams.values() if one.sinks]
+    begun = [one for one in standing if one.source == begin]
+    if begun:
+        what = f"stream `{begun[0].name}` begins at `{edit.source}` already"
+        editor.faults.add(edit.name, what, f"add the sinks to `{begun[0].name}`")
+        return
+    ends = [replace(sink, through=(*begin.through, *sink.through)) for sink in sinks]
+    made = Stream(edit.name, begin, dict.fromkeys(ends, Sink(edit.locality)))
+    streams = {one.name: one for one in editor.graph.streams.values() if one.sinks or one.source != begin}
+    streams.pop(edit.name, None)
+    editor.graph = replace(editor.graph, streams={**streams, edit.name: made})
+
+
+def _remove_stream(editor: Editor, edit: RemoveStream) -> None:
+    if editor.stream(edit.name, edit.name) is not None:
+        editor.graph = editor.graph.without_streams([edit.name])
+
+
+def _add_sink(editor: Editor, edit: AddSink) -> None:
+    """Add a sink to a stream. Its locality is its own; what the stream says holds for the other sinks."""
+    stream = editor.stream(edit.stream, edit.stream)
+    sinks = editor.end(edit.stream, edit.sink, "input")
+    if stream is None or sinks is None:
+        return
+    for end in stream.sinks.keys() & sinks:
+        editor.faults.add(edit.stream, f"`{end}` is a sink of the stream twice", "name it once")
+    added = dict.fromkeys(sinks, Sink(edit.locality))
+    editor.graph = editor.graph.put_stream(replace(stream, sinks={**stream.sinks, **added}))
+
+
+def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
+    """Take a sink away. A stream that is without sinks in the end is none."""
+    stream = editor.stream(edit.stream, edit.stream)
+    ends = editor.end(edit.stream, edit.sink, "input")
+    if stream is None or ends is None:
+        return
+    left = {end: sink for end, sink in stream.sinks.items() if end not in ends}
+    if len(left) == len(stream.sinks):
+        what = f"`{edit.sink}` is no sink of stream `{edit.stream}`"
+        editor.faults.add(edit.stream, what, f"its sinks are {listed(map(str, stream.sinks))}")
+        return
+    editor.graph = editor.graph.put_stream(replace(stream, sinks=left))
+
+
+# Values -----------------------------------------------------------------------------------------------------
+
+
+def _set_property(editor: Editor, edit: SetProperty) -> None:
+    """Set a property, or an entry of one. Raises ChangeError for a value that would run as code."""
+    node = editor.find(edit.operator, edit.property)
+    if node is None:
+        return
+    if named_by_command(edit.value):
+        raise ChangeError(
+            f"property `{edit.property}` of `{edit.operator}` names a command, which a change may not: it "
+            "would run as code; give it at the start (`-D`, a configuration file), or name `env:` or `file:`"
+        )
+    value = editor.value(f"{edit.operator}.{edit.property}", edit.value)
+    # not what was set before of it or of an entry; it is set after entries of it that were given before
+    name, entries = edit.property, f"{edit.property}."
+    left = {key: one for key, one in node.properties.items() if key != name and not key.startswith(entries)}
+    editor.graph = editor.graph.put(replace(node, properties={**left, name: value}))
+
+
+def _set_attribute(editor: Editor, edit: SetAttribute) -> None:
+    """Set an attribute of the application, an operator, a port, unifiers, or a stream."""
+    where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
+    value = editor.value(where, edit.value)
+    if not edit.operator:
+        given = {**editor.graph.attributes, edit.attribute: value}
+        editor.graph = replace(editor.graph, attributes=given)
+        return
+    kind, _, stream = edit.operator.partition(".")
+    if kind == "stream" and stream and kind not in editor.graph.nodes:
+        _set_of_stream(editor, stream, edit.attribute, value)
+        return
+    node = editor.find(edit.operator, edit.attribute)
+    if node is None:
+        return
+    if edit.attribute == "partitioner" and isinstance(value, Mapping):
+        value = editor.partitioner(where, value)
+    if edit.unifier and not edit.port:
+        what = "an attribute of unifiers is given without the output port that they merge"
+        editor.faults.add(where, what, "name the `port`")
+        return
+    if not edit.port:
+        node = node.without(edit.attribute).without(ONE_OF_TWO.get(edit.attribute, ""))
+    if edit.port or value is not None:
+        section: Kind = "attribute" if not edit.port else "unifier" if edit.unifier else "port"
+        node = node.given(section, edit.port, {edit.attribute: value})
+    editor.graph = editor.graph.put(node)
+
+
+def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> None:
+    """Set an attribute of a stream, `stream.NAME`."""
+    where = f"stream.{name}.{attribute}"
+    found = editor.stream(where, name)
+    if found is None:
+        return
+    if attribute != "locality":
+        what = f"there is no attribute `{attribute}` of streams"
+        editor.faults.add(where, what, did_you_mean(attribute, ["locality"]))
+        return
+    editor.graph = editor.graph.put_stream(found.placed(value))
+
+
+def _repartition(editor: Editor, edit: Repartition) -> None:
+    """Set the attributes `partitions` and `partitioner` of an operator."""
+    node = editor.find(edit.operator, "partitions")
+    if node is None:
+        return
+    given: dict[str, Any] = {}
+    if edit.partitions is None and edit.partitioner is None:
+        what = "it is to be repartitioned, but neither `partitions` nor `partitioner` is given"
+        editor.faults.add(f"{edit.operator}.partitions", what, "say how many partitions it is to have")
+    if edit.partitions is not None:
+        given["partitions"] = edit.partitions
+    if edit.partitioner is not None:
+        made = editor.partitioner(f"{edit.operator}.partitioner", edit.partitioner)
+        if made is not None:
+            given["partitioner"] = made
+    editor.graph = editor.graph.put(node.given("attribute", "", given))
+
+
+_MAKE: Mapping[type, Callable[[Editor, Any], None]] = {
+    AddOperator: _add_operator,
+    RemoveOperator: _remove_operator,
+    ReplaceOperator: _replace_operator,
+    RenameOperator: _rename_operator,
+    AddStream: _add_stream,
+    RemoveStream: _remove_stream,
+    AddSink: _add_sink,
+    RemoveSink: _remove_sink,
+    SetProperty: _set_property,
+    SetAttribute: _set_attribute,
+    Repartition: _repartition,
+}
+
+
+def make_all(editor: Editor, edits: Iterable[Edit]) -> None:
+    """Make edits, in order; those that cannot be made are faults of the editor."""
+    for edit in edits:
+        _MAKE[type(edit)](editor, edit)
