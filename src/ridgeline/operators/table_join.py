@@ -234,11 +234,11 @@ class TableJoin(DividedOperator):
     than the oldest row that is kept has none. Raises RidgelineError if a stream has no times.
 
     `broadcast`: all partitions hold the whole table, and the stream is divided round robin. It is for small
-    tables: with each window that changes it, the state is written as a whole. Not with `versions`.
+    tables: each partition writes all of it. Not with `versions`.
 
     State: the latest row of each key, the metric `held_rows` says how many. With `versions` the rows before,
     until the watermark is `versions` past the time at which another took their place.
-    Without `versions` and `broadcast`, up to a million rows are in memory a second time, as columns.
+    Without `versions`, up to a million rows are in memory a second time, as columns.
 
     Partitions: by `on`, the same on both sides. Round robin is refused with RidgelineError, unless
     `broadcast`: a tuple would not meet its row.
@@ -288,8 +288,8 @@ class TableJoin(DividedOperator):
 
     latest = KeyedState(tuple, default=())
     """By key, the values of the table's other columns; with `versions` its versions, the oldest first."""
-    whole = State(b"", moves="same")
-    """With `broadcast`, the table as an Arrow stream."""
+    replica = KeyedState(tuple, default=(), moves="same")
+    """The same with `broadcast`, in all partitions."""
     sweep_at = State(_NEVER, moves="least")
     """When versions whose time is over are looked for next."""
 
@@ -308,9 +308,12 @@ class TableJoin(DividedOperator):
     @metric(help="Rows of the table, versions of a key counted as one.")
     def held_rows(self) -> int | None:
         """The number of keys that have a row."""
-        if not self.broadcast:
-            return len(self.latest)
-        return None if self.context.partition else len(self.replica.read(self.whole))
+        return None if self.broadcast and self.context.partition else len(self.rows)
+
+    @property
+    def rows(self) -> KeyedCell[Any, Any]:
+        """The state that holds the table."""
+        return self.replica if self.broadcast else self.latest
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and what does not go together."""
@@ -349,17 +352,13 @@ class TableJoin(DividedOperator):
         """Read the properties."""
         self.mine, self.theirs = left_columns(self.on), right_columns(self.on)
         self.keep = None if self.versions is None else round(parse_duration(self.versions) * 1_000_000)
-        self.replica = Replica(self.theirs)
         self.index = TableIndex()
 
     @table.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
         """Take rows into the table."""
-        if self.broadcast:
-            names = [*self.theirs, *(field.name for field in self._fields(batch.schema))]
-            self.whole = self.replica.updated(self.whole, batch.select(names), deletions(batch, self.deleted))
-            return
-        self.refuse_strays(batch, self.theirs)
+        if not self.broadcast:
+            self.refuse_strays(batch, self.theirs)
         codes, keys = row_keys(batch, self.theirs)
         names = [field.name for field in self._fields(batch.schema)]
         rows = rows_of(batch, names)
@@ -369,12 +368,12 @@ class TableJoin(DividedOperator):
             last = dict(zip(codes.tolist(), new, strict=True))
             for code, row in last.items():
                 if row is None:
-                    self.latest.pop(keys[code], None)
+                    self.rows.pop(keys[code], None)
             # a row without columns must differ from none
             rest = [(keys[code], row or (True,)) for code, row in last.items() if row is not None]
             if rest:
-                self.latest.put_many(*zip(*rest, strict=True))
-            if self.index.is_of(self.latest):
+                self.rows.put_many(*zip(*rest, strict=True))
+            if self.index.is_of(self.rows):
                 self.index.note(codes, keys, [batch.column(name) for name in names], gone)
             return
         times = self.record_times(batch, "keeps rows")
@@ -407,13 +406,10 @@ class TableJoin(DividedOperator):
     def join(self, batch: pa.RecordBatch) -> None:
         """Emit the tuples of a batch with their rows."""
         schema = self.output.schema.arrow
-        columns: Sequence[pa.Array]
         fields = [] if self.how == "anti" else list(schema)[batch.num_columns :]
-        if self.broadcast:
-            places, columns = self.replica.find(self.whole, batch, self.mine, fields)
-        else:
+        if not self.broadcast:
             self.refuse_strays(batch, self.mine)
-            places, columns = self._find(batch, fields)
+        places, columns = self._find(batch, fields)
         there = places >= 0
         if self.how == "anti":
             self.output.emit_batch(filtered(batch, ~there), rows=~there)
@@ -426,7 +422,7 @@ class TableJoin(DividedOperator):
 
     def _find(self, batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> tuple[Index, Sequence[pa.Array]]:
         """For each row of a batch the place of its row, or -1; and the table's columns of these fields."""
-        if self.keep is None and self.index.holds(self.latest, fields, len(batch)):
+        if self.keep is None and self.index.holds(self.rows, fields, len(batch)):
             return self.index.places(batch, self.mine), self.index.columns()
         codes, keys = row_keys(batch, self.mine)
         found = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
@@ -434,7 +430,7 @@ class TableJoin(DividedOperator):
 
     def _latest(self, codes: Index, keys: list[Any]) -> Found:
         """The latest row of each key."""
-        rows = self.latest.get_many(keys).tolist()
+        rows = self.rows.get_many(keys).tolist()
         there = np.fromiter(map(bool, rows), np.bool_, len(rows))
         there &= ~np.fromiter(map(has_null, keys), np.bool_, len(keys))
         places = np.where(there, np.cumsum(there) - 1, -1)
@@ -469,60 +465,6 @@ class TableJoin(DividedOperator):
         for key, versions in list(self.latest.items()):
             self._keep_versions(key, versions)
         self.sweep_at = _NEVER if now >= LATEST else now + max(1, self.keep)
-
-
-class Replica:
-    """A table that all partitions hold, read from the Arrow stream which is its state.
-
-    `names`: the columns of its key.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._read = b""
-        self._table: pa.RecordBatch | None = None
-        self._index: dict[Any, int] = {}
-
-    def read(self, whole: bytes) -> dict[Any, int]:
-        """For each key the number of its row."""
-        if whole is not self._read:
-            self._table, self._index = None, {}
-            if whole:
-                with pa.ipc.open_stream(whole) as reader:
-                    self._table = reader.read_next_batch()
-                codes, keys = row_keys(self._table, self._names)
-                self._index = {keys[code]: row for row, code in enumerate(codes.tolist())}
-            self._read = whole
-        return self._index
-
-    def updated(self, whole: bytes, batch: pa.RecordBatch, gone: Sequence[bool]) -> bytes:
-        """The table after more rows. `gone`: for each row whether it deletes its key."""
-        index = dict(self.read(whole))
-        held = [] if self._table is None else [self._table]
-        before = len(held[0]) if held else 0
-        codes, keys = row_keys(batch, self._names)
-        for row, (code, over) in enumerate(zip(codes.tolist(), gone, strict=True)):
-            index.pop(keys[code], None)
-            if not over and not has_null(keys[code]):
-                index[keys[code]] = before + row
-        rows = pa.Table.from_batches([*held, batch]).take(pa.array(list(index.values()), pa.int64()))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(rows.combine_chunks().to_batches()[0] if len(rows) else batch.slice(0, 0))
-        return sink.getvalue().to_pybytes()
-
-    def find(
-        self, whole: bytes, batch: pa.RecordBatch, names: Sequence[str], fields: Sequence[pa.Field]
-    ) -> tuple[Index, list[pa.Array]]:
-        """For each row of a batch the place of its row, or -1; and the table's columns of these fields."""
-        index = self.read(whole)
-        codes, keys = row_keys(batch, names)
-        places = np.fromiter(
-            (-1 if has_null(key) else index.get(key, -1) for key in keys), np.int64, len(keys)
-        )
-        if self._table is None:
-            return places[codes], [pa.array([], field.type) for field in fields]
-        return places[codes], self._table.columns[len(self._names) :][: len(fields)]
 
 
 def _grouped(codes: Index, values: Iterable[Version]) -> dict[int, list[Version]]:

@@ -119,6 +119,7 @@ class _Options(TypedDict, total=False):
     merge: Callable[[Any, Any], Any] | None
     moves_by: Callable[[Any], Any] | None
     moves_to: MovesTo | None
+    moves: Literal["same"] | None
 
 
 class KeyedState(Declaration, Generic[K, V]):
@@ -130,6 +131,7 @@ class KeyedState(Declaration, Generic[K, V]):
     Where a value belongs to many keys of the port, `moves_to(held, owns)` divides the whole state. `held` has
     the mapping of each partition, `owns` a function for each partition of then. That takes an array of stable
     hashes of keys and returns a mask of its own ones. The mappings of the partitions of then are returned.
+    `moves="same"`: all partitions hold the same keys and values, as of a port that all get.
 
     `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
     operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
@@ -191,6 +193,7 @@ class KeyedState(Declaration, Generic[K, V]):
         merge: Callable[[Any, Any], Any] | None = None,
         moves_by: Callable[[Any], Any] | None = None,
         moves_to: MovesTo | None = None,
+        moves: Literal["same"] | None = None,
     ) -> None:
         self.type = type
         self.key = key
@@ -199,6 +202,7 @@ class KeyedState(Declaration, Generic[K, V]):
         self.merge = checked_merge(merge, self.scope)
         self.moves_by = checked_key(moves_by)
         self.moves_to = moves_to
+        self.moves = moves
         if moves_to is not None and (moves_by is not None or ttl is not None):
             raise StateError("`moves_to` divides the whole state; leave `moves_by` and `ttl` out")
         if merge is not None and ttl is not None:

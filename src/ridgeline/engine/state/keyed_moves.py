@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cells.cell import Change, StateCell
-from ridgeline.api.cells.keyed_declaration import MovesTo
+from ridgeline.api.cells.keyed_declaration import KeyedState, MovesTo
 from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.timer_cell import TimerCell
@@ -34,6 +34,12 @@ _AT_A_BORDER = -1
 def _belong(keys: PartitionKeys | None, hashes: Hashes) -> Mask:
     """Which hashes belong to a partition; None has all."""
     return np.ones(len(hashes), np.bool_) if keys is None else belong(hashes, keys)
+
+
+def divides_whole(declared: object) -> bool:
+    """True for a state whose declaration says what each partition gets of all that is held."""
+    same = isinstance(declared, KeyedState) and declared.moves is not None
+    return same or getattr(declared, "moves_to", None) is not None
 
 
 class KeyedSource:
@@ -103,7 +109,7 @@ class KeyedMove:
         if all(source.empty for source in sources):
             return nothing
         declared = operator_type(type(self._operator.operator)).states.get(name)
-        if getattr(declared, "moves_to", None) is not None:
+        if divides_whole(declared):
             held = [dict(self._attached(source).items()) for source in sources]
             for cell, part in zip(into, self.divide_whole(name, held), strict=True):
                 cell.apply((True, _AT_A_BORDER, dict(part), []))
@@ -173,6 +179,8 @@ class KeyedMove:
     def divide_whole(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
         """The value of each target, of a state that says itself which keys it has. Raises StateError."""
         kind = operator_type(type(self._operator.operator))
+        if getattr(kind.states[name], "moves", None) is not None:
+            return [held[0]] * len(self._targets)
         moves_to: MovesTo = kind.states[name].moves_to  # type: ignore[attr-defined]  # asked for before
         # no key divides an operator without input ports
         after = self._after(name) if kind.inputs else [None] * len(self._targets)

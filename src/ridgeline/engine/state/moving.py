@@ -21,7 +21,7 @@ from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, KeyedCell, Valu
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.held import HeldCell
-from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource
+from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource, divides_whole
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.slides import SLIDES
 from ridgeline.engine.state.versions import load
@@ -230,7 +230,7 @@ def _divided_contents(
         declared, values = states[name], [content[name] for content in contents]
         by = getattr(declared, "moves_by", None)
         cell = declared.cell()
-        if getattr(declared, "moves_to", None) is not None:
+        if divides_whole(declared):
             parts = keyed.divide_whole(name, values)
         elif isinstance(cell, KeyedCell):
             pairs = [pair for value in values for pair in value.items()]
