@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, NamedTuple, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -23,6 +23,12 @@ _FIRST = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 
 
+Duration = float | str | timedelta
+"""Seconds, a text such as "30s", or a timedelta."""
+Times = npt.NDArray[np.int64]
+"""Microseconds since 1970-01-01 UTC."""
+
+
 def check_zone(zone: str) -> None:
     """Raise ValueError for a time zone that is not known."""
     try:
@@ -33,87 +39,57 @@ def check_zone(zone: str) -> None:
         ) from None
 
 
+class Calendar(NamedTuple):
+    """Days of a time zone, or months: they have a number each, and differ in length.
+
+    `offset`: microseconds from midnight, of months from that of their first day, by the clocks of the zone;
+    less than a day, or than 28 days. Days count from 1970-01-01, months from January 1970.
+    """
+
+    zone: str
+    offset: int
+    monthly: bool
+
+    def windows(self, times: Times, length: int, anchor: int) -> Times:
+        """The start of the window of so many days or months that each time is in; `anchor` begins one."""
+        unit = "datetime64[M]" if self.monthly else "datetime64[D]"
+        near = np.unique(times.astype("datetime64[us]").astype(unit).astype(np.int64))
+        # of several that begin at once, as where a zone has left one out, the last counts
+        starts = {_start(self, number): number for one in near.tolist() for number in range(one - 2, one + 3)}
+        begins = np.array(sorted(starts), np.int64)
+        own = np.array([starts[begin] for begin in begins.tolist()], np.int64)
+        firsts = (own - anchor) // length * length + anchor
+        windows = np.array([_start(self, first) for first in firsts.tolist()], np.int64)
+        return windows[np.searchsorted(begins, times, "right") - 1]
+
+    def moved(self, starts: Times, numbers: Sequence[int]) -> Times:
+        """For each start when the days or months begin that are so many later: a row each."""
+        firsts, index = np.unique(starts, return_inverse=True)
+        rows = [[_start(self, _number(self, first) + more) for more in numbers] for first in firsts.tolist()]
+        return np.array(rows, np.int64).reshape(-1, len(numbers))[index]
+
+
 @lru_cache(maxsize=65_536)
-def start_of_day(day: int, zone: str, time_of_day: int) -> int:
-    """When a day begins; days count from 1970-01-01."""
-    midnight = datetime.combine(date.fromordinal(_FIRST + day), datetime.min.time(), ZoneInfo(zone))
-    begins = midnight + timedelta(microseconds=time_of_day)  # by the clocks
+def _start(calendar: Calendar, number: int) -> int:
+    """When a day or month of a calendar begins."""
+    offset = calendar.offset
+    if calendar.monthly:
+        number = date(1970 + number // 12, 1 + number % 12, 1).toordinal() - _FIRST + offset // DAY
+    midnight = datetime.combine(
+        date.fromordinal(_FIRST + number), datetime.min.time(), ZoneInfo(calendar.zone)
+    )
+    begins = midnight + timedelta(microseconds=offset % DAY)  # by the clocks
     return (begins.astimezone(UTC) - _EPOCH) // _MICROSECOND
 
 
 @lru_cache(maxsize=65_536)
-def day_of(start: int, zone: str, time_of_day: int) -> int:
-    """The day that begins then; the last, should several."""
-    near = start // DAY
-    return max(day for day in range(near - 2, near + 3) if start_of_day(day, zone, time_of_day) <= start)
-
-
-def start_of_days(start: int, zone: str, time_of_day: int, days: int) -> int:
-    """When the day begins that comes so many days after the one that begins at `start`."""
-    return start_of_day(day_of(start, zone, time_of_day) + days, zone, time_of_day)
-
-
-def day_starts(times: Times, zone: str, days: int, anchor: int, time_of_day: int) -> Times:
-    """The start of the window of so many days that each time is in; the day `anchor` begins one."""
-    starts: dict[int, int] = {}
-    for near in np.unique(times // DAY).tolist():
-        for day in range(near - 2, near + 3):
-            starts[start_of_day(day, zone, time_of_day)] = day
-    begins = np.array(sorted(starts), np.int64)
-    own = np.array([starts[begin] for begin in begins.tolist()], np.int64)
-    firsts = (own - anchor) // days * days + anchor
-    windows = np.array([start_of_day(first, zone, time_of_day) for first in firsts.tolist()], np.int64)
-    return windows[np.searchsorted(begins, times, "right") - 1]
-
-
-def shifted(starts: Times, zone: str, time_of_day: int, days: int) -> Times:
-    """As `start_of_days`, for many."""
-    firsts, index = np.unique(starts, return_inverse=True)
-    found = [start_of_days(first, zone, time_of_day, days) for first in firsts.tolist()]
-    return np.array(found, np.int64)[index]
-
-
-def month_starts(times: Times, zone: str, months: int, offset: int) -> Times:
-    """The start of the window of so many months that each time is in; January 1970 begins one.
-
-    `offset`: microseconds from midnight of the first day, by the clocks of the zone; less than 28 days.
-    """
-    near = np.unique(times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64))
-    wanted = sorted({month for one in near.tolist() for month in range(one - 2, one + 2)})
-    begins = np.array([_start_of_month(month, zone, offset) for month in wanted], np.int64)
-    firsts = np.array(wanted, np.int64) // months * months
-    windows = np.array([_start_of_month(first, zone, offset) for first in firsts.tolist()], np.int64)
-    return windows[np.searchsorted(begins, times, "right") - 1]
-
-
-def shifted_months(starts: Times, zone: str, offset: int, months: int) -> Times:
-    """When the months begin that come so many months after those that begin at `starts`."""
-    firsts, index = np.unique(starts, return_inverse=True)
-    found = [
-        _start_of_month(_month_of(first, zone, offset) + months, zone, offset) for first in firsts.tolist()
-    ]
-    return np.array(found, np.int64)[index]
-
-
-@lru_cache(maxsize=65_536)
-def _start_of_month(month: int, zone: str, offset: int) -> int:
-    """When a month begins; months count from January 1970."""
-    first = date(1970 + month // 12, 1 + month % 12, 1).toordinal() - _FIRST
-    return start_of_day(first + offset // DAY, zone, offset % DAY)
-
-
-@lru_cache(maxsize=65_536)
-def _month_of(start: int, zone: str, offset: int) -> int:
-    """The month that begins then."""
+def _number(calendar: Calendar, start: int) -> int:
+    """The day or month that begins then; the last, should several."""
     at = _EPOCH + start * _MICROSECOND
-    near = 12 * (at.year - 1970) + at.month - 1
-    return max(month for month in range(near - 2, near + 2) if _start_of_month(month, zone, offset) <= start)
+    near = 12 * (at.year - 1970) + at.month - 1 if calendar.monthly else start // DAY
+    return max(number for number in range(near - 2, near + 3) if _start(calendar, number) <= start)
 
 
-Duration = float | str | timedelta
-"""Seconds, a text such as "30s", or a timedelta."""
-Times = npt.NDArray[np.int64]
-"""Microseconds since 1970-01-01 UTC."""
 _LONGEST = 36_525 * DAY
 _WEEK = 7 * DAY
 _MONDAY = 4 * DAY  # 1970-01-05
@@ -160,54 +136,46 @@ class Sliding:
     zone: str | None = None
     months: int = 0
 
-    def __repr__(self) -> str:
-        """Without `months` if there are none: states of earlier versions are compared by this text."""
-        months = f", months={self.months}" if self.months else ""
-        bounds = f"size={self.size}, slide={self.slide}, offset={self.offset}"
-        return f"Sliding({bounds}, zone={self.zone!r}{months})"
-
     @property
     def _anchor(self) -> int:
         """When one of them begins: windows of weeks begin on Mondays."""
         return self.offset + (0 if self.slide % _WEEK else _MONDAY)
 
+    @property
+    def _calendar(self) -> Calendar | None:
+        """What decides when windows begin; None if they are all of one length."""
+        if self.months:
+            return Calendar(self.zone or "UTC", self.offset, monthly=True)
+        return None if self.zone is None else Calendar(self.zone, self.offset % DAY, monthly=False)
+
+    @property
+    def _length(self) -> int:
+        """How many days or months of the calendar `slide` has."""
+        return self.months or self.slide // DAY
+
     def last_starts(self, times: Times) -> Times:
         """The start of the last window that each time is in."""
-        if self.months:
-            return month_starts(times, self.zone or "UTC", self.months, self.offset)
-        if self.zone is None:
+        calendar = self._calendar
+        if calendar is None:
             return (times - self._anchor) // self.slide * self.slide + self._anchor
-        return day_starts(times, self.zone, self.slide // DAY, self._anchor // DAY, self.offset % DAY)
+        return calendar.windows(times, self._length, 0 if self.months else self._anchor // DAY)
 
     def starts(self, lasts: Times) -> Times:
         """For each last start the starts of all windows that hold the same times: a row each, latest first.
 
         Days of a zone differ in length, but no window is left out: each begins at the same time of day.
         """
-        if self.months:
-            back = [self._months_after(lasts, -number) for number in range(self.size // self.slide)]
-            return np.stack(back, axis=1)
-        if self.zone is None:
-            return lasts[:, None] - np.arange(self.size // self.slide) * self.slide
-        days = [-self.slide // DAY * number for number in range(self.size // self.slide)]
-        firsts, index = np.unique(lasts, return_inverse=True)
-        rows = [
-            [start_of_days(first, self.zone, self.offset % DAY, day) for day in days]
-            for first in firsts.tolist()
-        ]
-        return np.array(rows, np.int64)[index]
+        calendar, copies = self._calendar, range(self.size // self.slide)
+        if calendar is None:
+            return lasts[:, None] - np.array(copies) * self.slide
+        return calendar.moved(lasts, [-self._length * number for number in copies])
 
     def ends(self, starts: Times) -> Times:
         """When the windows end that begin then."""
-        if self.months:
-            return self._months_after(starts, self.size // self.slide)
-        if self.zone is None:
+        calendar = self._calendar
+        if calendar is None:
             return starts + self.size
-        return shifted(starts, self.zone, self.offset % DAY, self.size // DAY)
-
-    def _months_after(self, starts: Times, slides: int) -> Times:
-        """The starts of windows so many slides after others."""
-        return shifted_months(starts, self.zone or "UTC", self.offset, slides * self.months)
+        return calendar.moved(starts, [self.size // self.slide * self._length])[:, 0]
 
 
 @dataclass(frozen=True)
@@ -472,19 +440,19 @@ def _monthly(
 ) -> Sliding:
     """Windows of months of the calendar that begin every `apart` months. Raises ValueError as `sliding`."""
     if not months or not apart:
-        msg = f"`size` and `slide` must both have months, or neither: months differ in length; got {size!r}"
-        msg = f'{msg} and {slide!r}; give both in "mo", "q" or "y"'
-        raise ValueError(msg)
+        raise ValueError(
+            "`size` and `slide` must both have months, or neither: months differ in length; "
+            f'got {size!r} and {slide!r}; give both in "mo", "q" or "y"'
+        )
     if months % apart:
-        msg = f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
+        )
     if months > _MOST_MONTHS:
-        msg = f"`size` of a window must be at most 100 years; got {size!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`size` of a window must be at most 100 years; got {size!r}")
     later = microseconds(offset, "offset", least=0)
     if later >= 28 * DAY:
-        msg = f"the `offset` of windows of months must be less than 28 days; got {offset!r}"
-        raise ValueError(msg)
+        raise ValueError(f"the `offset` of windows of months must be less than 28 days; got {offset!r}")
     if zone is not None:
         check_zone(zone)
     return Sliding(months * _LONGEST_MONTH, apart * _LONGEST_MONTH, later, zone, apart)
