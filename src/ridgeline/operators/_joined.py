@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api import Schema, SchemaError
-from ridgeline.api.columns.casting import is_bytes, is_text, to_python
+from ridgeline.api.columns.casting import to_python
 from ridgeline.operators._divided import Columns, check_columns, columns_of
+from ridgeline.operators._kinds import NUMBERS, family, plain
 
 On = Columns | Mapping[str, str]
 """Columns that both sides have, or those of the first side with those of the second."""
@@ -39,18 +40,10 @@ def check_kinds(first: pa.Schema, mine: Sequence[str], second: pa.Schema, theirs
 
 def _kind(kind: pa.DataType) -> str:
     """One text for all types whose values can be equal."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _kind(kind.value_type)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind):
+    name = family(kind)
+    if name in (*NUMBERS, "boolean"):
         return "number"
-    if is_text(kind):
-        return "text"
-    if is_bytes(kind):
-        return "bytes"
-    if types.is_timestamp(kind):
-        return "time"
-    return str(kind)
+    return name if name in ("text", "bytes", "timestamp") else str(plain(kind))
 
 
 def others(schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:

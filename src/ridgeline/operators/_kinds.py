@@ -28,6 +28,7 @@ _FAMILIES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "struct": pa.types.is_struct,
 }
 NESTED = ("list", "map", "struct")
+NUMBERS = ("integer", "floating", "decimal")
 _ZEROS: Mapping[str, Any] = {
     "boolean": False,
     "decimal": Decimal(0),
@@ -47,15 +48,18 @@ def family(kind: pa.DataType) -> str:
     >>> family(pa.large_string()), family(pa.dictionary(pa.int8(), pa.time64("us")))
     ('text', 'time')
     """
-    if pa.types.is_dictionary(kind):
-        return family(kind.value_type)
+    kind = plain(kind)
     return next((name for name, has in _FAMILIES.items() if has(kind)), "other")
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of values: of a dictionary that of its values."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def zero(kind: pa.DataType) -> Any:
     """The zero of a type, for a column that may not be null: 0, an empty text, the beginning of 1970."""
-    if pa.types.is_dictionary(kind):
-        return zero(kind.value_type)
+    kind = plain(kind)
     if pa.types.is_struct(kind):
         return {field.name: zero(field.type) for field in kind}
     if is_bytes(kind):

@@ -13,24 +13,59 @@ import signal
 import struct
 import sys
 import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import duckdb
 import pyarrow as pa
 
-SETTINGS = {
+_SETTINGS = {
     "threads": "1",
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-THEN = ("SET TimeZone = 'UTC'", "SET Calendar = 'gregorian'", "SET lock_configuration = true")
+_THEN = ("SET TimeZone = 'UTC'", "SET Calendar = 'gregorian'", "SET lock_configuration = true")
 """The zone of the host would be taken else: the same SQL would mean other days on another host."""
 _LENGTH = struct.Struct("<Q")
 _SPARE_BYTES = 256 * 2**20
 """Memory for Python and Arrow beside DuckDB."""
+
+
+class NoSelectError(ValueError):
+    """SQL that is not one SELECT; the text says what it is."""
+
+
+def connect(memory_mb: int) -> Any:
+    """A database without tables, files, network, extensions, and settings that SQL could change.
+
+    It may take so many megabytes. Not for several threads.
+    """
+    limits = {"memory_limit": f"{memory_mb}MB", "temp_directory": ""}
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, **limits})
+    for setting in _THEN:
+        connection.execute(setting)
+    return connection
+
+
+def relation_of(connection: Any, sql: str, tables: Mapping[str, pa.Table]) -> Any:
+    """The relation of a SELECT over tables; `forget` forgets them. Raises NoSelectError, errors of DuckDB."""
+    for name, table in tables.items():
+        connection.register(name, table)
+    statements = connection.extract_statements(sql)
+    kinds = [one.type.name for one in statements]
+    relation = connection.sql(sql) if kinds == ["SELECT"] else None
+    if relation is None:
+        raise NoSelectError(", ".join(kinds) or "nothing")
+    return relation
+
+
+def forget(connection: Any, tables: Iterable[str]) -> None:
+    """Forget tables, those that are known."""
+    for name in tables:
+        connection.unregister(name)
 
 
 def main() -> None:
@@ -40,9 +75,7 @@ def main() -> None:
     os.dup2(2, 1)  # nothing else gets into the answers
     os.nice(5)
     _limit(memory_mb)
-    connection = duckdb.connect(":memory:", config={**SETTINGS, "memory_limit": f"{memory_mb}MB"})
-    for setting in THEN:
-        connection.execute(setting)
+    connection = connect(memory_mb)
     while (question := _read(questions)) is not None:
         head, parts = question
         signal.alarm(int(head["seconds"]) + 2)  # nobody may be left who could end it
@@ -70,21 +103,15 @@ def _answer(
 ) -> tuple[dict[str, Any], bytes]:
     """Run the SQL over tables; the tables that it names, whether there are more rows, and the rows."""
     sql = head["sql"]
+    tables = {
+        name: pa.ipc.open_stream(data).read_all() for name, data in zip(head["tables"], parts, strict=True)
+    }
     try:
-        for name, data in zip(head["tables"], parts, strict=True):
-            connection.register(name, pa.ipc.open_stream(data).read_all())
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type is not duckdb.StatementType.SELECT:
-            kinds = ", ".join(one.type.name for one in statements) or "nothing"
-            return {"error": f"a query is one SELECT; got {kinds}"}, b""
-        relation = connection.sql(sql)
-        if relation is None:
-            return {"error": "a query is one SELECT"}, b""
+        relation = relation_of(connection, sql, tables)
         table = relation.limit(limit + 1).to_arrow_table()
         named = _named(connection, sql, head["tables"]) if head["names"] else []
     finally:
-        for name in head["tables"]:
-            connection.unregister(name)
+        forget(connection, tables)
     more = table.num_rows > limit
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
@@ -110,6 +137,8 @@ def _named(connection: Any, sql: str, tables: list[str]) -> list[str]:
 def _error_text(error: BaseException, seconds: float) -> str:
     if isinstance(error, duckdb.InterruptException):
         return f"it takes longer than {seconds:g} s"
+    if isinstance(error, NoSelectError):
+        return f"a query is one SELECT; got {error}"
     return str(error).strip() or type(error).__name__
 
 

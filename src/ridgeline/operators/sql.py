@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any, ClassVar, Generic
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
@@ -20,16 +20,16 @@ from ridgeline.api import (
     Schema,
     SchemaError,
     SchemaType,
-    State,
     metric,
 )
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
-from ridgeline.api.times import EARLIEST, Times
+from ridgeline.api.times import Microseconds, Times
 from ridgeline.operators._divided import DividedOperator
+from ridgeline.operators._kinds import NESTED, NUMBERS, family, plain
 from ridgeline.operators._shaped import handed_on
 from ridgeline.operators._sql_engine import QueryError, for_duckdb, from_duckdb
-from ridgeline.operators._window_parts import filtered, timed
+from ridgeline.operators._window_parts import filtered
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.frames._columns import columns_of as known_columns
 
@@ -41,33 +41,20 @@ _HINT = re.compile(r'Did you mean "(.+?)"')
 _LONGEST_SNIPPET = 40
 
 
-def imported() -> ModuleType:
-    """DuckDB. Raises SchemaError without it."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise SchemaError(
-            "SQL steps need DuckDB, which is not installed here; install it: `pip install 'ridgeline[query]'`"
-        ) from error
-    return duckdb
-
-
 class Duck:
-    """A database without tables, files, network, extensions, and settings that SQL could change.
+    """The database of a step. `memory_mb`: it may take so many megabytes. Not for several threads.
 
-    `memory_mb`: it may take so many megabytes. Not for several threads.
+    Raises SchemaError without DuckDB.
     """
 
     def __init__(self, memory_mb: int) -> None:
-        duckdb = imported()
-        from ridgeline.operators._sql_child import SETTINGS, THEN
-
-        self.select_type = duckdb.StatementType.SELECT
-        self.connection = duckdb.connect(
-            ":memory:", config={**SETTINGS, "memory_limit": f"{memory_mb}MB", "temp_directory": ""}
-        )
-        for setting in THEN:
-            self.connection.execute(setting)
+        try:
+            from ridgeline.operators import _sql_child
+        except ImportError as error:
+            remedy = "install it: `pip install 'ridgeline[query]'`"
+            raise SchemaError(f"SQL steps need DuckDB, which is not installed here; {remedy}") from error
+        self.host = _sql_child
+        self.connection = _sql_child.connect(memory_mb)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -85,7 +72,7 @@ class Duck:
         except Exception as error:
             raise SchemaError(self._text(error, sql, tables)) from error
         finally:
-            self._forget(tables)
+            self.host.forget(self.connection, tables)
         if "INTERVAL" in kinds:
             self._try(sql, tables)
         return found, kinds
@@ -101,7 +88,7 @@ class Duck:
             remedy = "; allow more by `memory_mb`" if type(error).__name__ == "OutOfMemoryException" else ""
             raise RidgelineError(f"the SQL failed: {text}{remedy}") from error
         finally:
-            self._forget(tables)
+            self.host.forget(self.connection, tables)
 
     def _try(self, sql: str, tables: Mapping[str, pa.Schema]) -> None:
         """Run a SELECT over a row of nulls each. Raises SchemaError for a constant interval of months."""
@@ -115,25 +102,15 @@ class Duck:
 
     def _relation(self, sql: str, tables: Mapping[str, pa.Table]) -> Any:
         """Return the relation of a SELECT. Raises SchemaError for other statements, and errors of DuckDB."""
-        for name, table in tables.items():
-            try:
-                self.connection.register(name, for_duckdb(table, name))
-            except QueryError as error:
-                raise SchemaError(f"{error}; cast the column before") from error
-        statements = self.connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type is not self.select_type:
-            kinds = ", ".join(one.type.name for one in statements) or "nothing"
+        try:
+            fitting = {name: for_duckdb(table, name) for name, table in tables.items()}
+            return self.host.relation_of(self.connection, sql, fitting)
+        except QueryError as error:
+            raise SchemaError(f"{error}; cast the column before") from error
+        except self.host.NoSelectError as error:
             raise SchemaError(
-                f"the SQL must be one SELECT, but it is {kinds}; write the one SELECT that makes the rows"
-            )
-        relation = self.connection.sql(sql)
-        if relation is None:
-            raise SchemaError("the SQL makes no rows; write one SELECT")
-        return relation
-
-    def _forget(self, tables: Mapping[str, Any]) -> None:
-        for name in tables:
-            self.connection.unregister(name)
+                f"the SQL must be one SELECT, but it is {error}; write the one SELECT that makes the rows"
+            ) from error
 
     def _text(self, error: Exception, sql: str, tables: Mapping[str, pa.Schema]) -> str:
         """Return a description of an error: the column or table, and the remedy."""
@@ -159,8 +136,10 @@ def _without_months(table: pa.Table) -> pa.Table:
     """A result of which all lengths of time are fixed. Raises SchemaError."""
     for field in table.schema:
         if field.type == pa.month_day_nano_interval():
-            msg = f"column `{field.name}` has an interval with months, which have no fixed length, or with "
-            raise SchemaError(msg + "nanoseconds; add it to a time in the SQL, or cast it to a text")
+            raise SchemaError(
+                f"column `{field.name}` has an interval with months, which have no fixed length, or with "
+                "nanoseconds; add it to a time in the SQL, or cast it to a text"
+            )
     return table
 
 
@@ -172,7 +151,6 @@ def first_line(error: Exception) -> str:
 
 T = TypeVar("T", default=Any)
 MOST_TABLES = 4
-_NEVER = np.iinfo(np.int64).max
 _HOUR = 3_600_000_000
 _WINDOW = "_window"
 _BORDERS = ("window_start", "window_end")
@@ -248,12 +226,10 @@ class Sql(DividedOperator, Generic[T]):
     )
 
     held_1 = ListState(pa.RecordBatch)
-    """The tuples of open windows; with `windows` their last column is the start of the window."""
+    """The tuples of open windows; with `windows` a batch is of one, whose start is its last column."""
     held_2 = ListState(pa.RecordBatch)
     held_3 = ListState(pa.RecordBatch)
     held_4 = ListState(pa.RecordBatch)
-    first_start = State(_NEVER, moves="least")
-    """The start of the first window that is open."""
 
     @classmethod
     def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:  # noqa: ARG003  it has none
@@ -281,15 +257,16 @@ class Sql(DividedOperator, Generic[T]):
             return None
         for table, entry in zip(self.tables, entries, strict=True):
             if inputs[entry].pickled:
-                msg = f"the tuples of `{table}` are Python objects without columns; give that port a schema"
-                raise SchemaError(msg)
+                raise SchemaError(
+                    f"the tuples of `{table}` are Python objects without columns; give that port a schema"
+                )
         arrow = {
             table: known_columns(inputs[entry]) for table, entry in zip(self.tables, entries, strict=True)
         }
         columns = self._columns({table: self._with_borders(schema) for table, schema in arrow.items()})
         if self.timestamp is not None and self.timestamp not in columns.names:
-            msg = f"`timestamp` names `{self.timestamp}`, which the SQL does not make; "
-            raise SchemaError(msg + did_you_mean(self.timestamp, columns.names))
+            hint = did_you_mean(self.timestamp, columns.names)
+            raise SchemaError(f"`timestamp` names `{self.timestamp}`, which the SQL does not make; {hint}")
         if self.schema is not None:
             check_fits(columns, Schema(self.schema))
         return columns if self.schema is None else self.schema
@@ -337,24 +314,21 @@ class Sql(DividedOperator, Generic[T]):
                     held.clear()
                 self._run([self._table(number, batches) for number, batches in enumerate(tables, 1)], None)
             return
-        watermark = self.context.watermark_microseconds
-        if self.first_start == _NEVER or self.windows.ends(np.array([self.first_start]))[0] > watermark:
-            return
-        starts = [np.concatenate(list(map(_starts, held))) for held in self._held if len(held)]
-        every = np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
-        ends = self.windows.ends(every)
-        over = ends <= watermark
-        self.first_start = int(every[~over].min(initial=_NEVER))
-        if not over.any():
-            return
-        parts = [self._divided(number, every[over]) for number in range(1, len(self.tables) + 1)]
-        for place, (start, end) in enumerate(zip(every[over].tolist(), ends[over].tolist(), strict=True)):
-            self._run([self._bordered(found[place], start, end) for found in parts], end)
+        starts = np.unique(np.array([_start(batch) for held in self._held for batch in held], np.int64))
+        ends = self.windows.ends(starts)
+        over = ends <= self.context.watermark_microseconds
+        for start, end in zip(starts[over].tolist(), ends[over].tolist(), strict=True):
+            own = [[batch for batch in held if _start(batch) == start] for held in self._held]
+            tables = [self._table(number, batches) for number, batches in enumerate(own, 1)]
+            self._run([self._bordered(table, start, end) for table in tables], end)
+        gone = set(starts[over].tolist())
+        for held in self._held if gone else ():
+            held[:] = [batch for batch in held if _start(batch) not in gone]
 
     @property
     def _held(self) -> list[Any]:
         """The states of the tables, in order."""
-        return [self.held_1, self.held_2, self.held_3, self.held_4][: len(self.tables)]
+        return [getattr(self, f"held_{number}") for number in range(1, len(self.tables) + 1)]
 
     def _take(self, number: int, batch: pa.RecordBatch) -> None:
         """Hold a batch until its window is over."""
@@ -362,21 +336,18 @@ class Sql(DividedOperator, Generic[T]):
         if self.windows is None:
             held.append(batch)
             return
-        times = self.record_times(batch, "puts records into windows")
-        watermark, there = self.context.watermark_microseconds, timed(times)
-        lasts = self.windows.last_starts(np.where(there, times, EARLIEST))
-        there &= self.windows.ends(lasts) > watermark
-        if not there.all():
-            late = (self.late_1, self.late_2, self.late_3, self.late_4)[number - 1]
-            late.emit_batch(filtered(batch, ~there), rows=~there)
-            batch, lasts = filtered(batch, there), lasts[there]
-        for starts in self.windows.starts(lasts).T if len(batch) else ():
-            open_ = self.windows.ends(starts) > watermark
-            if open_.any():
-                held.append(
-                    filtered(batch, open_).append_column(_WINDOW, pa.array(starts[open_], pa.int64()))
-                )
-                self.first_start = min(self.first_start, int(starts[open_].min()))
+        batch, times = self.on_time(batch, getattr(self, f"late_{number}"), "puts records into windows")
+        watermark = self.context.watermark_microseconds
+        for starts in self.windows.starts(self.windows.last_starts(times)).T if len(batch) else ():
+            for start in np.unique(starts[self.windows.ends(starts) > watermark]).tolist():
+                own = filtered(batch, starts == start)
+                held.append(own.append_column(_WINDOW, pa.array(np.full(len(own), start, np.int64))))
+
+    def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
+        """Those whose last window has ended."""
+        windows: Any = self.windows
+        ended: npt.NDArray[np.bool_] = windows.ends(windows.last_starts(times)) <= watermark
+        return ended
 
     _take_1 = handed_on(input_1, _take, 1)
     _take_2 = handed_on(input_2, _take, 2)
@@ -390,25 +361,6 @@ class Sql(DividedOperator, Generic[T]):
     def _schema(self, number: int) -> pa.Schema:
         schema: pa.Schema = getattr(self, f"input_{number}").schema.arrow
         return schema if self.windows is None else schema.append(pa.field(_WINDOW, pa.int64()))
-
-    def _divided(self, number: int, starts: Any) -> list[pa.Table]:
-        """The tuples of a table in the windows with these starts, by window; holds the others on."""
-        held = self._held[number - 1]
-        table = self._table(number, list(held))
-        if not len(table):
-            return [table] * len(starts)
-        own = np.concatenate(list(map(_starts, held)))
-        over = np.isin(own, starts)
-        left = table.filter(pa.array(~over)).combine_chunks()
-        held[:] = left.to_batches()
-        places = np.flatnonzero(over)
-        order = places[np.argsort(own[places], kind="stable")]
-        sorted_starts = own[order]
-        found = []
-        for start in starts:
-            begin, end = np.searchsorted(sorted_starts, start), np.searchsorted(sorted_starts, start, "right")
-            found.append(table.take(pa.array(order[begin:end])))
-        return found
 
     def _bordered(self, table: pa.Table, start: int, end: int) -> pa.Table:
         """The tuples of a window, with its borders as columns."""
@@ -430,8 +382,10 @@ class Sql(DividedOperator, Generic[T]):
                 self.output.emit_timed(batch, Times(np.full(len(batch), end)))
 
 
-def _starts(batch: pa.RecordBatch) -> Any:
-    return batch.column(batch.num_columns - 1).to_numpy()
+def _start(batch: pa.RecordBatch) -> int:
+    """When the window begins that the tuples of a batch are in."""
+    start: int = batch.column(batch.num_columns - 1)[0].as_py()
+    return start
 
 
 def field_of(field: pa.Field, kind: str) -> pa.Field:
@@ -477,16 +431,12 @@ def check_fits(columns: pa.Schema, schema: Schema) -> None:
 
 def _family(kind: pa.DataType) -> str:
     """One text for all types whose values fit each other, at least some."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _family(kind.value_type)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    name = family(kind)
+    if name in NUMBERS:
         return "number"
-    if types.is_string(kind) or types.is_large_string(kind):
-        return "text"
-    if types.is_timestamp(kind):
-        return "time with a zone" if kind.tz else "time"
-    return "nested" if types.is_nested(kind) else str(kind)
+    if name == "timestamp":
+        return "time with a zone" if plain(kind).tz else "time"
+    return "nested" if name in NESTED else name
 
 
 def whole_numbers(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -497,7 +447,8 @@ def whole_numbers(table: pa.Table, schema: pa.Schema) -> pa.Table:
             try:
                 table = table.set_column(place, field.name, table.column(place).cast(wanted))
             except pa.ArrowInvalid as error:
-                msg = f"column `{field.name}` has a number that does not fit into {wanted}; "
-                msg += "make it a decimal in the SQL: `cast(... as decimal(38, 0))`"
-                raise RidgelineError(msg) from error
+                raise RidgelineError(
+                    f"column `{field.name}` has a number that does not fit into {wanted}; "
+                    "make it a decimal in the SQL: `cast(... as decimal(38, 0))`"
+                ) from error
     return table

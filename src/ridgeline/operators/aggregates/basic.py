@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.operators._exact import added, divided, rolling_sums, rounded
+from ridgeline.operators._kinds import plain
 from ridgeline.operators._window_parts import best_rows
-from ridgeline.operators.aggregates.rules import Bounds, Rules, plain
+from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import beyond, extremes, sums
 

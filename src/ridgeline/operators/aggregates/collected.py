@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.operators.aggregates.rules import Rules, plain
+from ridgeline.operators._kinds import plain
+from ridgeline.operators.aggregates.rules import Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
 Timed = tuple[tuple[int, Any], ...]

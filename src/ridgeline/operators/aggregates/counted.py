@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.support.results import names_call
-from ridgeline.operators.aggregates.rules import Rules, plain
+from ridgeline.operators._kinds import plain
+from ridgeline.operators.aggregates.rules import Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import distinct
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api.support.results import names_call
-from ridgeline.operators.aggregates.rules import Bounds, Rules, plain, rules_of
+from ridgeline.operators._kinds import plain
+from ridgeline.operators.aggregates.rules import Bounds, Rules, rules_of
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
 _OWN = ("of", "where", "equals")

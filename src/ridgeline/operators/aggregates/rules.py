@@ -119,11 +119,6 @@ class Rules:
         return field
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
-    """The type of values: of a dictionary that of its values."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 def rules_of(aggregate: Aggregate) -> Rules:
     """The rules of an aggregate. Raises ValueError for a kind that does not exist."""
     if aggregate.kind.startswith("approximate"):

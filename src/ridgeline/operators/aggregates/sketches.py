@@ -16,9 +16,10 @@ from datasketches import (
 )
 
 from ridgeline.api.codec import hash_column
+from ridgeline.operators._kinds import plain
 from ridgeline.operators.aggregates.counted import highest, top_field
 from ridgeline.operators.aggregates.quantiles import floats_by_group, quantile_field
-from ridgeline.operators.aggregates.rules import Rules, plain
+from ridgeline.operators.aggregates.rules import Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
 _HLL_BITS = 12
