@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.support.sealed import seal
 from ridgeline.api.times import NO_TIME, Times
 from ridgeline.operators import QueueInput, QueueOutput, Windowed, aggregate, tumbling
-from ridgeline.operators._queue_files import Entry, QueueFolder, as_stream
+from ridgeline.operators._queue_files import Entry, QueueFolder
 from ridgeline.operators._queue_log import LogReader, LogWriter
 from ridgeline.operators._queue_rows import divided_times, plain_schema, united, with_times
 from ridgeline.plan.edits import Repartition
@@ -216,7 +217,7 @@ def test_rows_and_times_come_back(seed):
         stored.append(with_times(batch, tuples))
         expected += times
         rows += batch.to_pylist()
-    batches = list(pa.ipc.open_stream(as_stream(united(stored))))
+    batches = list(pa.ipc.open_stream(arrow_stream(united(stored))))
 
     found = []
     for batch in batches:

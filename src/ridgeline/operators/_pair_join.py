@@ -25,7 +25,6 @@ from ridgeline.operators._row_blocks import (
     count_of,
     decoded,
     merged,
-    one_batch,
 )
 from ridgeline.operators.key_value import Index, refuse_strays
 
@@ -260,7 +259,7 @@ class PairJoin(TimedJoin):
             batches.append(pa.RecordBatch.from_arrays(fitted(columns, fields), schema=schema))
         every = np.concatenate(times)
         order = np.argsort(every, kind="stable")
-        self.output.emit_timed(one_batch(batches).take(pa.array(order)), Times(every[order]))
+        self.output.emit_timed(pa.concat_batches(batches).take(pa.array(order)), Times(every[order]))
 
 
 def _covered(own: Sorted, first: Index, last: Index) -> Index:
@@ -298,4 +297,4 @@ def _pairs(met: Sequence[Met], begin: int, end: int) -> tuple[Index, pa.RecordBa
         return rows[0], partners[0], times[0]
     every, every_time = np.concatenate(rows), np.concatenate(times)
     order = np.lexsort((every_time, every))
-    return every[order], one_batch(partners).take(pa.array(order)), every_time[order]
+    return every[order], pa.concat_batches(partners).take(pa.array(order)), every_time[order]

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import FULL, sync_above, sync_folder
 from ridgeline.api.support.sealed import checked, checksum, seal, unseal
@@ -333,15 +334,6 @@ def damaged(path: Path | str, what: str) -> RidgelineError:
     return RidgelineError(f"`{path}` is damaged: {what}; restore the queue's folder from a copy")
 
 
-def as_stream(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
-    """Batches of one schema, at least one, as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    return sink.getvalue()
-
-
 class _SegmentStream(io.RawIOBase):
     """Writes to a place in a file, in pieces that are neither small nor large, and sums them up.
 
@@ -438,7 +430,7 @@ class SegmentWriter:
         offset = self._size
         sink = _SegmentStream(file, offset)  # at `offset`: what a failed write has left is written over
         if sum(batch.nbytes for batch in batches) < _COPIED_BYTES:
-            sink.put(memoryview(as_stream(batches)))
+            sink.put(memoryview(arrow_stream(batches)))
         else:
             with pa.PythonFile(sink, "w") as out, pa.ipc.new_stream(out, batches[0].schema) as stream:
                 for batch in batches:

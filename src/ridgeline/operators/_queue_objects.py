@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path, resolve
 from ridgeline.api.support.masking import mask_text
@@ -29,7 +30,6 @@ from ridgeline.operators._queue_files import (
     QueueFolder,
     SegmentReader,
     SegmentWriter,
-    as_stream,
     damaged,
 )
 from ridgeline.operators._queue_log import LogReader
@@ -193,7 +193,7 @@ class ObjectSegmentWriter(SegmentWriter):
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> Part:
         """Write the rows of a window, at least one batch; returns once they are durable. Raises OSError."""
-        data = as_stream(batches)
+        data = arrow_stream(batches)
         name = f"p{self._partition}-{uuid.uuid4().hex}.segment"
         self._objects.put(f"segments/{name}", data)
         return Part(self._partition, name, 0, data.size, sum(map(len, batches)), zlib.crc32(data))

@@ -21,6 +21,7 @@ from ridgeline.api import KeyedState, Operator
 from ridgeline.api.cells.keyed_declaration import Owns
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.codec import Hashes, hash_columns
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._window_parts import Index
 
@@ -205,24 +206,11 @@ def merged(blocks: Sequence[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     return Block(
-        one_batch([block.batch for block in blocks]),
+        pa.concat_batches([block.batch for block in blocks]),
         np.concatenate([block.times for block in blocks]),
         blocks[0].names,
         np.concatenate([block.met for block in blocks]),
     )
-
-
-def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of all batches as one."""
-    if len(batches) == 1:
-        return batches[0]
-    columns = [
-        pa.concat_arrays([batch.column(place) for batch in batches])
-        for place in range(batches[0].num_columns)
-    ]
-    if not columns:
-        return batches[0]
-    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
 def decoded(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
@@ -432,10 +420,7 @@ def _bytes(block: Block) -> bytes:
     batch = block.batch
     fields = [*batch.schema, pa.field(_TIME, pa.int64())]
     whole = pa.RecordBatch.from_arrays([*batch.columns, pa.array(block.times)], schema=pa.schema(fields))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, whole.schema) as stream:
-        stream.write_batch(whole)
-    return bytes(sink.getvalue().to_pybytes())
+    return bytes(arrow_stream([whole]).to_pybytes())
 
 
 def _block(data: bytes, met: bytes | None, names: Sequence[str]) -> Block:

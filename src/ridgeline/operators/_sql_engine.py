@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.casting import cast_exactly
 from ridgeline.api.errors import RidgelineError
 
@@ -165,10 +166,7 @@ def _last_words(process: subprocess.Popen[bytes]) -> str:
 
 def to_ipc(table: pa.Table) -> bytes:
     """A table as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+    return bytes(arrow_stream(table.to_batches(), table.schema).to_pybytes())
 
 
 def for_duckdb(table: pa.Table, name: str) -> pa.Table:

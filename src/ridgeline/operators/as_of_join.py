@@ -15,7 +15,7 @@ from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import EARLIEST, Times
 from ridgeline.operators._joined import fitted, others, right_columns
 from ridgeline.operators._pair_join import TimedJoin
-from ridgeline.operators._row_blocks import Block, Mask, merged, one_batch
+from ridgeline.operators._row_blocks import Block, Mask, merged
 from ridgeline.operators._window_parts import filtered
 from ridgeline.operators.key_value import Index
 
@@ -154,7 +154,7 @@ class AsOfJoin(TimedJoin):
             where[own] = np.arange(count, count + len(own))
             count += len(own)
         if partners:
-            found = one_batch(partners).take(pa.array(where, mask=where < 0))
+            found = pa.concat_batches(partners).take(pa.array(where, mask=where < 0))
             keys = right_columns(self.on)
             added = [found.column(field.name) for field in others(found.schema, keys)]
         else:

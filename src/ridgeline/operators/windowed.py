@@ -42,7 +42,7 @@ from ridgeline.operators.windows.columns import AggregatingOperator, Columns, Re
 from ridgeline.operators.windows.combining import WindowCombiner
 from ridgeline.operators.windows.counted import CountedWindows
 from ridgeline.operators.windows.fixed import FixedWindows
-from ridgeline.operators.windows.kind import NEVER, WindowKind
+from ridgeline.operators.windows.kind import NEVER, Records, WindowKind
 from ridgeline.operators.windows.rolling import RollingCountWindows, RollingTimeWindows
 from ridgeline.operators.windows.sessions import UNENDING, SessionWindows
 
@@ -250,7 +250,7 @@ class Windowed(AggregatingOperator, Combines):
                 self.silence.broken = True
             codes, keys = self._codes(batch, len(batch))
             self._refuse_strays(batch, codes, keys)
-            self.kind.add(batch, times, starts, codes, keys, over)
+            self.kind.add(Records(batch, times, starts, codes, keys, over))
 
     def _merge(self, combined: Combined) -> None:
         """Merge partial results with the windows; those of late records are counted only.

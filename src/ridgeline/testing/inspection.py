@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from ridgeline.api.cells.cell import IMMUTABLE, is_mutable
 from ridgeline.api.cells.per_instance import PerInstance
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.dataframes import ArrowStream
 from ridgeline.api.errors import RidgelineError, StateError, shorten
 from ridgeline.api.operator import Operator
@@ -329,7 +330,4 @@ class CheckedOutput(OutputPoint):
 def _digest(batch: pa.RecordBatch) -> bytes:
     """A digest of all values of a batch, independent of their memory."""
     # through IPC: raw buffers also have padding and the rows around a slice
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return _hashed(sink.getvalue())
+    return _hashed(arrow_stream([batch]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 import pyarrow as pa
 from typing_extensions import TypeVar
 
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import did_you_mean
@@ -65,10 +66,7 @@ class CollectorSink(Operator, Generic[T]):
     @input.process_batch
     def collect(self, batch: pa.RecordBatch) -> None:
         """Hand a batch over to the driver."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        self.context.hand_over(sink.getvalue().to_pybytes())
+        self.context.hand_over(arrow_stream([batch]).to_pybytes())
 
     def publisher(self) -> Collector:
         """The part that runs on the driver."""

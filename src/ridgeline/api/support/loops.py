@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.schema import pickles_of
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.ports import InputPort, OutputPort
@@ -24,11 +25,7 @@ HEAD, TAIL = "head", "tail"
 def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
     if not batches:
         return b""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return bytes(arrow_stream(batches).to_pybytes())
 
 
 def _divide_batches(values: Sequence[bytes | None], partitions: int) -> list[bytes | None]:

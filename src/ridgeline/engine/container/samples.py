@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
@@ -44,11 +45,7 @@ def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:
             count -= batches[0].num_rows
     if not batches:
         return b""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
+    return bytes(arrow_stream(batches).to_pybytes())
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.combined import PackedCombined
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
@@ -92,10 +93,7 @@ def encode(tuples: Tuples) -> pa.Buffer:
     batch = tuples.batch
     if not tuples.schema.has_dictionary:
         return batch.serialize()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
+    return arrow_stream([batch])
 
 
 def encode_times(tuples: Tuples) -> OpenedTimes:

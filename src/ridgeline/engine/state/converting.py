@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.cells.cell import Change, StateCell
+from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
@@ -255,11 +256,7 @@ class _Converter:
             return data
         with pa.ipc.open_stream(data) as stream:
             batches = list(map(batch, stream))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batches[0].schema) as written:
-            for one in batches:
-                written.write_batch(one)
-        return bytes(sink.getvalue().to_pybytes())
+        return bytes(arrow_stream(batches).to_pybytes())
 
 
 def _sorted(entries: Entries) -> Entries:

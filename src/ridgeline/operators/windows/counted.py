@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ridgeline.api.times import LATEST
 from ridgeline.operators._sessions import Span
 from ridgeline.operators._window_parts import Index
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
-from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind
+from ridgeline.operators.windows.kind import NEVER, Holder, Records, WindowKind
 
 _END = 2 * LATEST
 
@@ -38,16 +37,9 @@ class CountedWindows(WindowKind):
         """Never late."""
         return times, np.full(len(times), _END)
 
-    def add(
-        self,
-        batch: pa.RecordBatch,
-        times: Index,
-        starts: Index,
-        codes: Index,
-        keys: Sequence[Key],
-        over: Index,
-    ) -> None:
+    def add(self, records: Records) -> None:
         """Fill windows; emits those that are full."""
+        batch, times, _, codes, keys, _ = records
         state, columns, every = self.operator.open, self.columns, self.every
         known: list[Span | None] = [state.get(key) for key in keys]
         filled = np.array([0 if one is None else one[2][-1] for one in known], np.int64)

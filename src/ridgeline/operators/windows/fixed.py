@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._window_parts import Index, by_time, few_distinct, is_constant, numbered
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
-from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind, new_records
+from ridgeline.operators.windows.kind import NEVER, Holder, Key, Records, WindowKind, new_records
 
 _PIECE = 512
 
@@ -41,16 +40,9 @@ class FixedWindows(WindowKind):
             return starts, np.broadcast_to(self.windows.ends(starts[:1])[0], len(times))
         return starts, self.windows.ends(starts)
 
-    def add(
-        self,
-        batch: pa.RecordBatch,
-        times: Index,
-        starts: Index,
-        codes: Index,
-        keys: Sequence[Key],
-        over: Index,
-    ) -> None:
+    def add(self, records: Records) -> None:
         """Add records to all their windows that are not over."""
+        batch, times, starts, codes, keys, over = records
         windows, columns = self.windows, self.columns
         # by time, as `first` and `last` take the order of rows within a group
         rows = by_time(times) if columns.ordered else None

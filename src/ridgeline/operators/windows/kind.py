@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,20 @@ from ridgeline.operators.windows.columns import Columns, Result
 
 NEVER = int(np.iinfo(np.int64).max)
 Key = tuple[Any, ...]
+
+
+class Records(NamedTuple):
+    """Records of a batch. `starts`: as `WindowKind.bounds` has them.
+
+    `codes`: of each record the number of its key in `keys`. `over`: by when windows of its key are over.
+    """
+
+    batch: pa.RecordBatch
+    times: Index
+    starts: Index
+    codes: Index
+    keys: Sequence[Key]
+    over: Index
 
 
 class Holder(Protocol):
@@ -42,20 +56,8 @@ class WindowKind:
         """For each time where its last window begins, and from when on a record of this time is late."""
         raise NotImplementedError
 
-    def add(
-        self,
-        batch: pa.RecordBatch,
-        times: Index,
-        starts: Index,
-        codes: Index,
-        keys: Sequence[Key],
-        over: Index,
-    ) -> None:
-        """Add records that are not late.
-
-        `starts`: as `bounds` has them. `codes`: of each record the number of its key in `keys`. `over`: for
-        each record by when windows of its key are over.
-        """
+    def add(self, records: Records) -> None:
+        """Add records that are not late."""
         raise NotImplementedError
 
     def close(self, closed: int) -> list[Result]:

@@ -1,6 +1,6 @@
 """Rolling windows: for each record those of its key before it, by time or by count.
 
-Records wait until the watermark has passed them, in the state `waiting`: by key (times, parts of each), in
+Kept wait until the watermark has passed them, in the state `waiting`: by key (times, parts of each), in
 the order of times. Then `open` keeps those that later windows need. Windows by time have them by (start of a
 piece of time, *key), windows by count by key.
 """
@@ -15,20 +15,19 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._window_parts import Index
 from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Part, Rows
 from ridgeline.operators.windows.columns import Columns, Result
-from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind
+from ridgeline.operators.windows.kind import NEVER, Holder, Key, Records, WindowKind
 
 _PIECES = 8
 """A window by time lies in so many pieces: a record changes only its own piece of state."""
-Records = tuple[tuple[int, ...], tuple[Parts, ...]]
+Kept = tuple[tuple[int, ...], tuple[Parts, ...]]
 """Times, oldest first, and of each record its parts."""
-_NONE: Records = ((), ())
+_NONE: Kept = ((), ())
 
 
 class RollingWindows(WindowKind):
@@ -40,16 +39,9 @@ class RollingWindows(WindowKind):
         """Late once the watermark has passed the record."""
         return times, times + 1
 
-    def add(
-        self,
-        batch: pa.RecordBatch,
-        times: Index,
-        starts: Index,
-        codes: Index,
-        keys: Sequence[Key],
-        over: Index,
-    ) -> None:
+    def add(self, records: Records) -> None:
         """Let records wait."""
+        batch, times, _, codes, keys, _ = records
         waiting = self.operator.waiting
         rows = np.lexsort((times, codes))
         parts = self.columns.parts(Rows(batch, rows, times[rows], np.arange(len(rows)), len(rows)))
@@ -64,7 +56,7 @@ class RollingWindows(WindowKind):
         return self._close(closed, closed)
 
     def _close(self, before: int, closed: int) -> list[Result]:
-        """The windows of records before a time. Records are kept for those from `closed` on."""
+        """The windows of records before a time. Kept are kept for those from `closed` on."""
         waiting, found, due = self.operator.waiting, list[Result](), NEVER
         for key, (times, parts) in list(waiting.items()):
             number = bisect_left(times, before)
@@ -107,10 +99,10 @@ class RollingWindows(WindowKind):
         return self._close(NEVER, closed)
 
     def over_after(self, result: Result) -> int:
-        """Records of this time and before."""
+        """Kept of this time and before."""
         return result.end + 1
 
-    def _known(self, key: Key, time: int) -> Records:
+    def _known(self, key: Key, time: int) -> Kept:
         """The records that windows of a record at this time may need."""
         raise NotImplementedError
 
@@ -122,7 +114,7 @@ class RollingWindows(WindowKind):
         """When the window of a record begins, of a window whose oldest record is so old."""
         raise NotImplementedError
 
-    def _keep(self, key: Key, known: Records, new: Records, closed: int) -> None:
+    def _keep(self, key: Key, known: Kept, new: Kept, closed: int) -> None:
         """Keep the records that windows of records from `closed` on may need."""
         raise NotImplementedError
 
@@ -139,7 +131,7 @@ class RollingTimeWindows(RollingWindows):
         self.span = span
         self.piece = -(-span // _PIECES)
 
-    def _known(self, key: Key, time: int) -> Records:
+    def _known(self, key: Key, time: int) -> Kept:
         state, piece = self.operator.open, self.piece
         begin = (time - self.span) // piece * piece
         found = [state.get((start, *key), _NONE) for start in range(begin, time + 1, piece)]
@@ -153,7 +145,7 @@ class RollingTimeWindows(RollingWindows):
     def _start(self, time: int, oldest: int) -> int:
         return time - self.span
 
-    def _keep(self, key: Key, known: Records, new: Records, closed: int) -> None:
+    def _keep(self, key: Key, known: Kept, new: Kept, closed: int) -> None:
         state, piece = self.operator.open, self.piece
         for start, own in groupby(zip(*new, strict=True), key=lambda one: one[0] // piece * piece):
             if start + piece + self.span > closed:
@@ -180,8 +172,8 @@ class RollingCountWindows(RollingWindows):
         super().__init__(operator, columns)
         self.records = records
 
-    def _known(self, key: Key, time: int) -> Records:
-        known: Records = self.operator.open.get(key, _NONE)
+    def _known(self, key: Key, time: int) -> Kept:
+        known: Kept = self.operator.open.get(key, _NONE)
         return known
 
     def _bounds(self, times: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
@@ -191,7 +183,7 @@ class RollingCountWindows(RollingWindows):
     def _start(self, time: int, oldest: int) -> int:
         return oldest
 
-    def _keep(self, key: Key, known: Records, new: Records, closed: int) -> None:
+    def _keep(self, key: Key, known: Kept, new: Kept, closed: int) -> None:
         if self.records > 1:
             last = slice(1 - self.records, None)
             self.operator.open[key] = ((*known[0], *new[0])[last], (*known[1], *new[1])[last])
@@ -249,8 +241,8 @@ def _two_stacks(rules: Rules, parts: Sequence[Part], bounds: Bounds) -> list[Par
     return found
 
 
-def _sorted(known: Records, new: list[tuple[int, Parts]]) -> Records:
-    """Records by time; of one time, the known ones first."""
+def _sorted(known: Kept, new: list[tuple[int, Parts]]) -> Kept:
+    """Kept by time; of one time, the known ones first."""
     if known[0] and known[0][-1] > new[0][0]:
         new = sorted([*zip(*known, strict=True), *new], key=itemgetter(0))
         known = _NONE

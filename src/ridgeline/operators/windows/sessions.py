@@ -8,14 +8,13 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ridgeline.api.times import LATEST
 from ridgeline.operators._sessions import Parts, Span, joined
 from ridgeline.operators._window_parts import Index, runs
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
-from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind, new_records
+from ridgeline.operators.windows.kind import NEVER, Holder, Key, Records, WindowKind, new_records
 
 UNENDING = 4 * LATEST
 """The gap of a session that holds all records."""
@@ -32,16 +31,9 @@ class SessionWindows(WindowKind):
         """Late once a session of such a record alone has ended."""
         return times, times + self.gap
 
-    def add(
-        self,
-        batch: pa.RecordBatch,
-        times: Index,
-        starts: Index,
-        codes: Index,
-        keys: Sequence[Key],
-        over: Index,
-    ) -> None:
+    def add(self, records: Records) -> None:
         """Join records with the open sessions."""
+        batch, times, _, codes, keys, _ = records
         state, gap = self.operator.open, self.gap
         rows, groups = runs(codes, times, gap)
         count = int(groups[-1]) + 1
