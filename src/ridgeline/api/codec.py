@@ -30,7 +30,7 @@ _INT64 = 2.0**63
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 
 
-def _mix(values: Hashes) -> Hashes:
+def mix(values: Hashes) -> Hashes:
     """Spread the bits of 64-bit integers: the finaliser of splitmix64 (Steele et al., OOPSLA 2014)."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -39,7 +39,7 @@ def _mix(values: Hashes) -> Hashes:
 
 
 def _mix_one(value: int) -> int:
-    """`_mix` of one value."""
+    """`mix` of one value."""
     value = (value + 0x9E3779B97F4A7C15) & _MASK64
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK64
@@ -140,21 +140,21 @@ def hash_column(column: pa.Array) -> Hashes:
         encoded = column.dictionary_encode()
         # each distinct text is hashed once, as keys repeat
         words = encoded.dictionary.cast(pa.large_binary()).to_pylist()
-        table = np.append(_mix(np.fromiter(map(zlib.crc32, words), np.uint64, len(words))), np.uint64(0))
+        table = np.append(mix(np.fromiter(map(zlib.crc32, words), np.uint64, len(words))), np.uint64(0))
         hashes: Hashes = table[encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
         return hashes
     if pa.types.is_floating(kind):
-        hashes = _mix(_float_bits(_filled(column.cast(pa.float64()), 0.0)))
+        hashes = mix(_float_bits(_filled(column.cast(pa.float64()), 0.0)))
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         wide = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
-        hashes = _mix(_filled(column.cast(wide), 0).view(np.uint64))
+        hashes = mix(_filled(column.cast(wide), 0).view(np.uint64))
     elif pa.types.is_timestamp(kind):
         whole = column.cast(
             pa.timestamp("us", kind.tz), safe=False
         )  # what is finer than a microsecond does not count
-        hashes = _mix(_filled(whole.cast(pa.int64()), 0).view(np.uint64))
+        hashes = mix(_filled(whole.cast(pa.int64()), 0).view(np.uint64))
     elif pa.types.is_date32(kind):
-        hashes = _mix(_filled(column.cast(pa.int32()).cast(pa.int64()), 0).view(np.uint64))
+        hashes = mix(_filled(column.cast(pa.int32()).cast(pa.int64()), 0).view(np.uint64))
     else:
         return np.fromiter(map(stable_hash, column.to_pylist()), np.uint64, len(column))
     if column.null_count:
@@ -177,7 +177,7 @@ def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
     """
     total = hash_column(batch.column(names[0]))
     for name in names[1:]:
-        total = _mix(total * np.uint64(31) + hash_column(batch.column(name)))
+        total = mix(total * np.uint64(31) + hash_column(batch.column(name)))
     return total
 
 

@@ -23,7 +23,8 @@ from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.codec import Hashes, hash_columns
 from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.times import Microseconds
-from ridgeline.operators._window_parts import Index
+from ridgeline.operators._window_parts import Index, numbered
+from ridgeline.operators.key_value import distinct, first_rows
 
 Mask = npt.NDArray[np.bool_]
 Name = tuple[Any, ...]
@@ -37,6 +38,7 @@ _MOST_BYTES = 1 << 28
 """Nor are those that have more bytes together."""
 _TIME = "\0time"
 _LARGEST = 1 << 62
+_FEW = 1 << 16
 _BEFORE_ALL = -(1 << 62)
 
 
@@ -53,15 +55,14 @@ class Found(NamedTuple):
 class Sorted(NamedTuple):
     """The records of a block whose keys have no null, by key and time; of equal times as they came.
 
-    `rows`: their places in the block. `hashes` and `keys`: of each record. `begins`: where each key begins.
-    `groups`: the number of each record's key.
+    `rows`: their places in the block. `groups`: of each record the number of its key. `hashes` and `keys`: of
+    each key, in the order of hashes.
     """
 
     rows: Index
+    groups: Index
     hashes: Hashes
     keys: list[pa.Array]
-    begins: Index
-    groups: Index
 
 
 class Block:
@@ -101,36 +102,27 @@ class Block:
     @cached_property
     def sorted(self) -> Sorted:
         """The records by key and time."""
-        rows = np.arange(len(self))
         columns = [self.batch.column(name) for name in self.names]
-        if any(column.null_count for column in columns):
-            there = np.ones(len(self), np.bool_)
-            for column in columns:
+        there = np.ones(len(self), np.bool_)
+        for column in columns:
+            if column.null_count:
                 there &= column.is_valid().to_numpy(zero_copy_only=False)
-            rows = np.flatnonzero(there)
-        times = self.times[rows]
+        rows = np.flatnonzero(there)
+        if not len(rows):
+            return Sorted(rows, rows, np.zeros(0, np.uint64), [])
+        codes, count = _numbered(columns if there.all() else _taken(columns, rows))
+        known = _taken(columns, rows[first_rows(codes, count)])
+        hashes = hash_columns(pa.record_batch(known, list(self.names)), self.names)
+        order = np.argsort(hashes, kind="stable")
+        numbers = np.empty(count, np.int64)
+        numbers[order] = np.arange(count)
+        groups, times = numbers[codes], self.times[rows]
         if (times[1:] < times[:-1]).any():
-            rows = rows[np.argsort(times, kind="stable")]
-        rows = rows[np.argsort(self.hashes[rows], kind="stable")]
-        hashes, keys = self.hashes[rows], [column.take(pa.array(rows)) for column in columns]
-        new = np.ones(len(rows), np.bool_)
-        new[1:] = hashes[1:] != hashes[:-1]
-        same = equal_keys([key[1:] for key in keys], [key[:-1] for key in keys])
-        if (same | new[1:]).all():
-            begins = np.flatnonzero(new)
-            return Sorted(rows, hashes, keys, begins, np.cumsum(new) - 1)
-        # several keys have one hash
-        apart = np.flatnonzero(np.isin(hashes, hashes[1:][~(same | new[1:])]))
-        ordinals, seen = np.zeros(len(rows), np.int64), dict[Any, int]()
-        for place, key in zip(
-            apart.tolist(), _listed([key.take(pa.array(apart)) for key in keys]), strict=True
-        ):
-            ordinals[place] = seen.setdefault(key, len(seen))
-        order = np.lexsort((ordinals, hashes))
-        rows, hashes, ordinals = rows[order], hashes[order], ordinals[order]
-        new[1:] = (hashes[1:] != hashes[:-1]) | (ordinals[1:] != ordinals[:-1])
-        keys = [key.take(pa.array(order)) for key in keys]
-        return Sorted(rows, hashes, keys, np.flatnonzero(new), np.cumsum(new) - 1)
+            by = np.argsort(times, kind="stable")
+            rows, groups = rows[by], groups[by]
+        # a stable sort of 16 bits is a radix sort
+        by = np.argsort(groups.astype(np.uint16) if count <= _FEW else groups, kind="stable")
+        return Sorted(rows[by], groups[by], hashes[order], _taken(known, order))
 
     @cached_property
     def _places(self) -> tuple[Index, Microseconds | None]:
@@ -148,7 +140,9 @@ class Block:
         own = self.sorted
         if not len(own.rows) or not len(sought.rows):
             return Found(first, last)
-        rows, groups = self._groups(sought)
+        groups = self._groups(sought)[sought.groups]
+        rows = np.flatnonzero(groups >= 0)
+        groups = groups[rows]
         low, high = low[rows], high[rows]
         numbers, ordered = self._places
         if ordered is None:
@@ -163,29 +157,18 @@ class Block:
         last[rows] = np.maximum(np.searchsorted(numbers, groups * span + end, side="right"), first[rows])
         return Found(first, last)
 
-    def _groups(self, sought: Sorted) -> tuple[Index, Index]:
-        """Which records of `sought` have a key that is here, and its number here."""
+    def _groups(self, sought: Sorted) -> Index:
+        """For each key of `sought` its number here; -1 for one that is not here."""
         own = self.sorted
-        firsts = own.hashes[own.begins]
-        places = np.searchsorted(firsts, sought.hashes)
-        places[places == len(firsts)] = 0
-        rows = np.flatnonzero(firsts[places] == sought.hashes)
-        places = places[rows]
-        known = equal_keys(_taken(own.keys, own.begins[places]), _taken(sought.keys, rows))
-        if known.all():
-            return rows, places
-        found, groups = [rows[known]], [places[known]]
-        rows, places = rows[~known], places[~known] + 1
-        while len(rows):  # another key with the same hash is next to it
-            there = places < len(firsts)
-            rows, places = rows[there], places[there]
-            there = firsts[places] == sought.hashes[rows]
-            rows, places = rows[there], places[there]
-            known = equal_keys(_taken(own.keys, own.begins[places]), _taken(sought.keys, rows))
-            found.append(rows[known])
-            groups.append(places[known])
-            rows, places = rows[~known], places[~known] + 1
-        return np.concatenate(found), np.concatenate(groups)
+        begins = np.searchsorted(own.hashes, sought.hashes)
+        ends = np.searchsorted(own.hashes, sought.hashes, side="right")
+        found = np.full(len(begins), -1, np.int64)
+        for step in range(int((ends - begins).max())):  # several keys may have one hash
+            asked = np.flatnonzero((begins + step < ends) & (found < 0))
+            places = begins[asked] + step
+            same = equal_keys(_taken(own.keys, places), _taken(sought.keys, asked))
+            found[asked[same]] = places[same]
+        return found
 
     def with_keys(self) -> Block:
         """The records whose keys have no null."""
@@ -274,13 +257,14 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other or (one != one and other != other))  # noqa: PLR0124  two NaN
 
 
-def _listed(columns: Sequence[pa.Array]) -> list[tuple[Any, ...]]:
-    """The values of rows; a NaN as a value that equals itself."""
-    values = [
-        [None if value != value else value for value in column.to_pylist()]  # noqa: PLR0124  a NaN
-        for column in columns
-    ]
-    return list(zip(*values, strict=True))
+def _numbered(columns: Sequence[pa.Array]) -> tuple[Index, int]:
+    """For each row the number of its key, and how many keys there are."""
+    codes, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        values, index = distinct(column)
+        found, codes = numbered(codes * len(values) + index, count * len(values))
+        count = len(found)
+    return codes, count
 
 
 # In state ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from ridgeline.operators.aggregates.basic import (
     last,
     max,  # noqa: A004  read as `aggregate.max`
     max_by,
-    mean,
     min,  # noqa: A004  read as `aggregate.min`
     min_by,
     sum,  # noqa: A004  read as `aggregate.sum`
@@ -25,6 +24,7 @@ from ridgeline.operators.aggregates.spread import (
     correlation,
     covariance,
     intercept,
+    mean,
     slope,
     stddev,
     variance,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputOperator, OutputPort, State
+from ridgeline.api.codec import mix
 from ridgeline.api.partitioner import SameStatePartitioner
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -33,12 +34,8 @@ def random_integers(seed: int, start: int, stop: int, minimum: int, maximum: int
     size of the range. The hash is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), advanced to its i-th
     value. The bias is less than size / 2^64. So each number can be computed without those before it.
     """
-    with np.errstate(over="ignore"):
-        values = np.arange(start + 1, stop + 1, dtype=np.uint64) * _GAMMA + np.uint64(seed % 2**64)
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        values ^= values >> np.uint64(31)
-        return (values % np.uint64(maximum - minimum + 1)).astype(np.int64) + np.int64(minimum)
+    values = mix(np.arange(start, stop, dtype=np.uint64) * _GAMMA + np.uint64(seed % 2**64))
+    return (values % np.uint64(maximum - minimum + 1)).astype(np.int64) + np.int64(minimum)
 
 
 class RandomEventGenerator(InputOperator):

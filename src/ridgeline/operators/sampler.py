@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, State
-from ridgeline.api.codec import hash_column
+from ridgeline.api.codec import hash_column, mix
 from ridgeline.api.errors import did_you_mean
 
 T = TypeVar("T", default=Any)
@@ -32,17 +32,8 @@ def mixed_hashes(keys: list[pa.Array], seed: int) -> Hashes:
     for column in keys:
         if pa.types.is_nested(column.type):  # what cannot be a key can still decide, as text
             column = pa.array([repr(value) for value in column.to_pylist()], pa.string())  # noqa: PLW2901
-        mixed = _mixed(mixed ^ hash_column(column))
+        mixed = mix(mixed ^ hash_column(column))
     return mixed
-
-
-def _mixed(value: Hashes) -> Hashes:
-    """Spread all bits over all bits."""
-    with np.errstate(over="ignore"):
-        value = value + np.uint64(0x9E3779B97F4A7C15)
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return value ^ (value >> np.uint64(31))
 
 
 class Sampler(Operator, Generic[T]):

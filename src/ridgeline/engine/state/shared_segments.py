@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.cells.keyed_overlay import Mask
-from ridgeline.api.codec import Hashes, hash_column, stable_hash
+from ridgeline.api.codec import Hashes, hash_column, mix, stable_hash
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import FixedLeaf, Leaf, Places, VaryingLeaf
@@ -45,13 +45,13 @@ def routed_segment(segment: Segment) -> Hashes:
     """
     column = segment.key_column
     if column.kind in {"i", "b"}:
-        return _mixed(segment.hashes * _INVERSE)
+        return mix(segment.hashes * _INVERSE)
     if column.kind in {"s", "y"}:
-        return _mixed((segment.hashes * _INVERSE) & np.uint64(0xFFFFFFFF))
+        return mix((segment.hashes * _INVERSE) & np.uint64(0xFFFFFFFF))
     if column.kind.startswith("("):
         total, *others = map(_routed_leaf, column.leaves)
         for part in others:
-            total = _mixed(total * np.uint64(31) + part)
+            total = mix(total * np.uint64(31) + part)
         return total
     return _routed_leaf(column.leaves[0]) if column.leaves else np.empty(0, np.uint64)
 
@@ -66,11 +66,6 @@ def _routed_leaf(leaf: Leaf) -> Hashes:
         keys = leaf.many(np.arange(len(leaf.array))).tolist()
         found = np.fromiter(map(stable_hash, keys), np.uint64, len(keys))
     return found.astype(np.uint64, copy=False)
-
-
-def _mixed(bits: Hashes) -> Hashes:
-    """The stable hash of whole numbers of 64 bits."""
-    return hash_column(pa.array(bits.view(np.int64)))
 
 
 # Hashes of a partition --------------------------------------------------------------------------------------

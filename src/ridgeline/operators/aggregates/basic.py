@@ -1,15 +1,14 @@
-"""Counts, sums, means, extremes, and the first and the last value."""
+"""Counts, sums, extremes, and the first and the last value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.operators._exact import added, divided, rolling_sums, rounded
+from ridgeline.operators._exact import added, rolling_sums, rounded
 from ridgeline.operators._kinds import plain
 from ridgeline.operators._window_parts import best_rows
 from ridgeline.operators.aggregates.rules import Bounds, Rules
@@ -94,36 +93,6 @@ class _Sum(Rules, kinds=("sum",)):
 
     def results(self, parts: list[Part]) -> list[Any]:
         return list(map(self.result, parts)) if None not in parts else super().results(parts)
-
-
-class _Mean(_Sum, kinds=("mean",)):
-    def field(self, columns: pa.Schema) -> pa.Field:
-        return pa.field("", pa.float64(), nullable=self.number_of(columns).nullable)
-
-    def parts(self, rows: Rows) -> list[Part]:
-        totals = super().parts(rows)
-        return [
-            (total, number) if number else None
-            for total, number in zip(totals, rows.counts(self.column), strict=True)
-        ]
-
-    def merge(self, one: Part, other: Part) -> Part:
-        return added(one[0], other[0]), one[1] + other[1]
-
-    def rolled(self, parts: Sequence[Part], bounds: Bounds) -> list[Part] | None:
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            return None
-        totals = rolling_sums([total for total, _ in known], bounds)
-        counts = list(accumulate((count for _, count in known), initial=0))
-        if totals is None:
-            return None
-        return [
-            (total, counts[end] - counts[begin]) for total, (begin, end) in zip(totals, bounds, strict=True)
-        ]
-
-    def result(self, part: Part) -> Any:
-        return float(divided(*part))
 
 
 class _Extreme(Rules, kinds=("min", "max")):
@@ -244,11 +213,6 @@ def sum(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.sum`
     As soon as one does not fit the window that brings it there fails, before it is committed.
     """
     return _Sum.of("sum", column)
-
-
-def mean(column: str) -> Aggregate:
-    """The mean of a column of numbers, a float that is rounded once."""
-    return _Mean.of("mean", column)
 
 
 def min(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.min`

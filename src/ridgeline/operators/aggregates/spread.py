@@ -1,4 +1,4 @@
-"""Variance, correlation and regression: of exact sums and sums of products, rounded once."""
+"""Means, variance, correlation and regression: of exact sums and sums of products, rounded once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ridgeline.api.times import column_times
 from ridgeline.operators._exact import (
     Sum,
     added,
+    divided,
     exact,
     product_sums,
     rolling_sums,
 )
 from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
-from ridgeline.operators.key_value import is_number, to_values, value_sums
+from ridgeline.operators.key_value import is_number, sums, to_values, value_sums
 
 
 class _Moments(Rules):
@@ -92,6 +93,26 @@ class _Moments(Rules):
     def computed(self, count: int, sums: Sequence[Fraction]) -> float | None:
         """The aggregate of so many records with these sums. Raises OverflowError if it is no float."""
         raise NotImplementedError
+
+
+class _Mean(_Moments, kinds=("mean",)):
+    ordered = False
+    terms = ((0,),)
+
+    def field(self, columns: pa.Schema) -> pa.Field:
+        return pa.field("", pa.float64(), nullable=self.number_of(columns).nullable)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        """The sums are those that `sum` of the column has."""
+        found, counts = rows.of(self.column), rows.counts(self.column)
+        totals = rows.once((self.column, "sums"), lambda: sums(found.column, found.groups, rows.count))
+        return [part if part[0] else None for part in zip(counts, totals, strict=True)]
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return one[0] + other[0], added(one[1], other[1])
+
+    def result(self, part: Part) -> Any:
+        return float(divided(part[1], part[0]))
 
 
 class _Variance(_Moments, kinds=("variance", "stddev")):
@@ -170,6 +191,11 @@ class _Correlation(_Moments, kinds=("correlation",)):
 def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     """Values of a column; of times microseconds."""
     return column_times(column) if pa.types.is_timestamp(column.type) else to_values(column)
+
+
+def mean(column: str) -> Aggregate:
+    """The mean of a column of numbers, a float that is rounded once."""
+    return _Mean.of("mean", column)
 
 
 @names_call
