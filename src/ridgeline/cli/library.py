@@ -65,9 +65,9 @@ def entries() -> Iterator[Entry]:
     for name in aggregate.__all__:
         if name[0].islower():
             yield Entry(f"aggregate.{name}", "aggregate", getattr(aggregate, name))
-    for name in generators.__all__:
-        if name[0].islower():
-            yield Entry(f"generators.{name}", "generator", getattr(generators, name))
+    for name, thing in sorted(vars(generators).items()):
+        if inspect.isfunction(thing) and thing.__module__ == generators.__name__ and name[0].islower():
+            yield Entry(f"generators.{name}", "generator", thing)
 
 
 def connectors() -> Iterator[Entry]:

@@ -13,7 +13,7 @@ from ridgeline.api import InputOperator, OutputPort, Schema, State
 from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.event_time import EventTime
-from ridgeline.operators.generators.columns import Column
+from ridgeline.operators.generators import Column
 
 _MOST_ROWS = 2**20
 """In a window; the others follow in the next ones."""

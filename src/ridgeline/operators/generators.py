@@ -1,4 +1,7 @@
-"""Columns of made-up records. A value depends on a seed and the number of its record only."""
+"""Made-up records: the columns that `EventGenerator` fills.
+
+A value depends on a seed and the number of its record only.
+"""
 
 from __future__ import annotations
 
