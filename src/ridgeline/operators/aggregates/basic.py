@@ -11,7 +11,7 @@ import pyarrow as pa
 from ridgeline.operators._exact import added, rolling_sums, rounded
 from ridgeline.operators._kinds import plain
 from ridgeline.operators._window_parts import best_rows
-from ridgeline.operators.aggregates.rules import Bounds, Rules
+from ridgeline.operators.aggregates.rules import Bounds, Rules, placed
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import beyond, extremes, sums
 
@@ -143,10 +143,8 @@ class _End(Rules, kinds=("first", "last")):
             places[groups[::-1]] = order[::-1]
         there = np.flatnonzero(places >= 0)
         values = column.take(pa.array(places[there])).to_pylist()
-        found: list[Part] = [None] * rows.count
-        for group, time, value in zip(there.tolist(), times[places[there]].tolist(), values, strict=True):
-            found[group] = time, value
-        return found
+        ends = zip(times[places[there]].tolist(), values, strict=True)
+        return placed(rows.count, zip(there.tolist(), ends, strict=True))
 
     def merge(self, one: Part, other: Part) -> Part:
         if self.newest:
@@ -178,13 +176,9 @@ class _By(Rules, kinds=("max_by", "min_by")):
         found, ordered = rows.of_both(self.column, self.by)
         firsts = best_rows(found.groups, ordered.column, 1, highest=self.highest)
         chosen = pa.array(firsts)
-        columns = ordered.column.take(chosen).to_pylist(), found.column.take(chosen).to_pylist()
-        parts: list[Part] = [None] * rows.count
-        for group, time, by, value in zip(
-            found.groups[firsts].tolist(), found.times[firsts].tolist(), *columns, strict=True
-        ):
-            parts[group] = by, time, value
-        return parts
+        by, values = ordered.column.take(chosen).to_pylist(), found.column.take(chosen).to_pylist()
+        columns = by, found.times[firsts].tolist(), values
+        return placed(rows.count, zip(found.groups[firsts].tolist(), zip(*columns, strict=True), strict=True))
 
     def merge(self, one: Part, other: Part) -> Part:
         first, second = one[0], other[0]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.operators._kinds import plain
-from ridgeline.operators.aggregates.rules import Rules
+from ridgeline.operators.aggregates.rules import Rules, list_field, placed
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
 Timed = tuple[tuple[int, Any], ...]
@@ -31,10 +31,7 @@ def timed(column: str, rows: Rows, *, last: int | None = None) -> list[Part]:
         ]
     values = found.column.take(pa.array(order)).to_pylist()
     pairs = list(zip(found.times[order].tolist(), values, strict=True))
-    parts: list[Part] = [None] * rows.count
-    for group, begin, end in spans:
-        parts[group] = tuple(pairs[begin:end])
-    return parts
+    return placed(rows.count, ((group, tuple(pairs[begin:end])) for group, begin, end in spans))
 
 
 def in_order(one: Timed, other: Timed) -> Timed:
@@ -49,8 +46,7 @@ class _CollectList(Rules, kinds=("collect_list",)):
 
     def field(self, columns: pa.Schema) -> pa.Field:
         field = self.field_of(columns)
-        item = pa.field("item", plain(field.type), nullable=False)
-        return pa.field("", pa.list_(item), nullable=False)
+        return list_field(plain(field.type))
 
     def parts(self, rows: Rows) -> list[Part]:
         return timed(self.column, rows)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ridgeline.api.support.results import names_call
 from ridgeline.operators._kinds import plain
-from ridgeline.operators.aggregates.rules import Rules
+from ridgeline.operators.aggregates.rules import Rules, list_field, placed
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import distinct
 
@@ -121,7 +121,7 @@ def top_field(kind: pa.DataType) -> pa.Field:
     entry = pa.struct(
         [pa.field("value", kind, nullable=False), pa.field("count", pa.int64(), nullable=False)]
     )
-    return pa.field("", pa.list_(pa.field("item", entry, nullable=False)), nullable=False)
+    return list_field(entry)
 
 
 def highest(counts: Iterable[tuple[Any, int]], number: int) -> list[dict[str, Any]]:
@@ -136,8 +136,7 @@ def _ordered(value: Any) -> Any:
 
 class _CollectSet(_Counted, kinds=("collect_set",)):
     def field(self, columns: pa.Schema) -> pa.Field:
-        item = pa.field("item", self.field_of_values(columns).type, nullable=False)
-        return pa.field("", pa.list_(item), nullable=False)
+        return list_field(self.field_of_values(columns).type)
 
     def result(self, part: Part) -> Any:
         return sorted((value for value, _ in part), key=lambda one: (one != one, _ordered(one)))  # noqa: PLR0124  a NaN
@@ -172,10 +171,8 @@ class _Rank(_Counted, kinds=("rank",)):
         there = [group for group, part in enumerate(counts) if part is not None]
         places = newest[there]
         values = map(_one, found.column.take(pa.array(places)).to_pylist())
-        parts: list[Part] = [None] * rows.count
-        for group, time, value in zip(there, found.times[places].tolist(), values, strict=True):
-            parts[group] = counts[group], (time, value)
-        return parts
+        timed = zip(there, zip(found.times[places].tolist(), values, strict=True), strict=True)
+        return placed(rows.count, ((group, (counts[group], own)) for group, own in timed))
 
     def merge(self, one: Part, other: Part) -> Part:
         newest = other[1] if other[1][0] >= one[1][0] else one[1]

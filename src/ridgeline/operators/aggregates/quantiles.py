@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api.support.results import names_call
-from ridgeline.operators.aggregates.rules import Rules
+from ridgeline.operators.aggregates.rules import Rules, list_field, placed
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
 METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
@@ -31,11 +31,10 @@ class _Quantile(Rules, kinds=("quantile", "quantiles")):
         return quantile_field(self.number_of(columns), one=self.one)
 
     def parts(self, rows: Rows) -> list[Part]:
-        values, spans = floats_by_group(self.column, rows)
-        parts: list[Part] = [None] * rows.count
-        for group, begin, end in spans:
-            parts[group] = values[begin:end].tobytes()
-        return parts
+        found = rows.of(self.column)
+        order, spans = rows.slices(found)
+        values = floats_of(found.column)[order]
+        return placed(rows.count, ((group, values[begin:end].tobytes()) for group, begin, end in spans))
 
     def merge(self, one: Part, other: Part) -> Part:
         return one + other
@@ -62,8 +61,7 @@ def quantile_field(field: pa.Field, *, one: bool) -> pa.Field:
     """The field of one quantile, or of several, of a column."""
     if one:
         return pa.field("", pa.float64(), nullable=field.nullable)
-    item = pa.field("item", pa.float64(), nullable=False)
-    return pa.field("", pa.list_(item), nullable=field.nullable)
+    return list_field(pa.float64(), nullable=field.nullable)
 
 
 def floats_of(column: pa.Array) -> npt.NDArray[np.float64]:
@@ -72,13 +70,6 @@ def floats_of(column: pa.Array) -> npt.NDArray[np.float64]:
         column = pc.cast(column, pa.int8())
     found: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return found
-
-
-def floats_by_group(column: str, rows: Rows) -> tuple[npt.NDArray[np.float64], list[tuple[int, int, int]]]:
-    """The values of a column group by group, in the order of times; of each group where it lies there."""
-    found = rows.of(column)
-    order, spans = rows.slices(found)
-    return floats_of(found.column)[order], spans
 
 
 class _Histogram(Rules, kinds=("histogram",)):
@@ -90,7 +81,7 @@ class _Histogram(Rules, kinds=("histogram",)):
 
     def field(self, columns: pa.Schema) -> pa.Field:
         self.number_of(columns)
-        return pa.field("", pa.list_(pa.field("item", pa.int64(), nullable=False)), nullable=False)
+        return list_field(pa.int64())
 
     def parts(self, rows: Rows) -> list[Part]:
         found = rows.of(self.column)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -117,6 +117,19 @@ class Rules:
         if not is_number(field.type):
             raise self.refused(field, "give one of numbers")
         return field
+
+
+def placed(count: int, found: Iterable[tuple[int, Part]]) -> list[Part]:
+    """The parts of groups with their numbers, as `Rules.parts` gives them: of so many groups."""
+    parts: list[Part] = [None] * count
+    for group, part in found:
+        parts[group] = part
+    return parts
+
+
+def list_field(kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
+    """The field of lists of values that are not null."""
+    return pa.field("", pa.list_(pa.field("item", kind, nullable=False)), nullable=nullable)
 
 
 def rules_of(aggregate: Aggregate) -> Rules:

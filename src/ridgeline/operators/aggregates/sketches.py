@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +18,42 @@ from datasketches import (
 from ridgeline.api.codec import hash_column
 from ridgeline.operators._kinds import plain
 from ridgeline.operators.aggregates.counted import highest, top_field
-from ridgeline.operators.aggregates.quantiles import floats_by_group, quantile_field
-from ridgeline.operators.aggregates.rules import Rules
-from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
+from ridgeline.operators.aggregates.quantiles import floats_of, quantile_field
+from ridgeline.operators.aggregates.rules import Rules, placed
+from ridgeline.operators.aggregates.value import Aggregate, Index, Part, Rows
 
 _HLL_BITS = 12
 _KLL_SIZE = 200
 _TOP_BITS = 12
 
 
-class _ApproximateCount(Rules, kinds=("approximate_count_unique",)):
-    """The part is a HyperLogLog sketch of the values' hashes."""
+class _Sketch(Rules):
+    """The part is the bytes of a sketch of the class `kind`."""
+
+    kind: ClassVar[Any]
+
+    def taken(self, column: pa.Array, order: Index) -> Any:
+        """Values of a column in this order, as `sketched` takes them."""
+        return column.take(pa.array(order))
+
+    def sketched(self, values: Any) -> bytes:
+        """The part of some values."""
+        raise NotImplementedError
+
+    def parts(self, rows: Rows) -> list[Part]:
+        found = rows.of(self.column)
+        order, spans = rows.slices(found)
+        values = self.taken(found.column, order)
+        return placed(rows.count, ((group, self.sketched(values[begin:end])) for group, begin, end in spans))
+
+    def merge(self, one: Part, other: Part) -> Part:
+        sketch = self.kind.deserialize(one)
+        sketch.merge(self.kind.deserialize(other))
+        return sketch.serialize()
+
+
+class _ApproximateCount(_Sketch, kinds=("approximate_count_unique",)):
+    """A HyperLogLog sketch of the values' hashes."""
 
     def field(self, columns: pa.Schema) -> pa.Field:
         field = self.field_of(columns)
@@ -36,26 +61,22 @@ class _ApproximateCount(Rules, kinds=("approximate_count_unique",)):
             raise self.refused(field, "give one of plain values")
         return pa.field("", pa.int64(), nullable=False)
 
-    def parts(self, rows: Rows) -> list[Part]:
+    def taken(self, column: pa.Array, order: Index) -> Any:
+        return hash_column(_hashable(column)).view(np.int64)[order] if len(order) else order
+
+    def sketched(self, values: Any) -> bytes:
         """Equal values have equal hashes, so a sketch gets each once."""
-        found = rows.of(self.column)
-        order, spans = rows.slices(found)
-        hashes = hash_column(_hashable(found.column)).view(np.int64)[order] if len(order) else order
-        parts: list[Part] = [None] * rows.count
-        for group, begin, end in spans:
-            sketch = hll_sketch(_HLL_BITS, tgt_hll_type.HLL_8)
-            update = sketch.update
-            for value in np.unique(hashes[begin:end]).tolist():
-                update(value)
-            parts[group] = sketch.serialize_compact()
-        return parts
+        sketch = hll_sketch(_HLL_BITS, tgt_hll_type.HLL_8)
+        update = sketch.update
+        for value in np.unique(values).tolist():
+            update(value)
+        return bytes(sketch.serialize_compact())
 
     def merge(self, one: Part, other: Part) -> Part:
         union = hll_union(_HLL_BITS)
         union.update(hll_sketch.deserialize(one))
         union.update(hll_sketch.deserialize(other))
-        found: bytes = union.get_result(tgt_hll_type.HLL_8).serialize_compact()
-        return found
+        return union.get_result(tgt_hll_type.HLL_8).serialize_compact()
 
     def result(self, part: Part) -> Any:
         return round(hll_sketch.deserialize(part).get_estimate())
@@ -72,41 +93,35 @@ def _hashable(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64()) if number else column
 
 
-class _ApproximateQuantile(Rules, kinds=("approximate_quantile", "approximate_quantiles")):
-    """The part is a KLL sketch."""
+class _ApproximateQuantile(_Sketch, kinds=("approximate_quantile", "approximate_quantiles")):
+    """A KLL sketch."""
+
+    kind = kll_doubles_sketch
 
     def field(self, columns: pa.Schema) -> pa.Field:
         return quantile_field(self.number_of(columns), one=self.aggregate.kind == "approximate_quantile")
 
-    def parts(self, rows: Rows) -> list[Part]:
-        values, spans = floats_by_group(self.column, rows)
-        parts: list[Part] = [None] * rows.count
-        for group, begin, end in spans:
-            sketch = kll_doubles_sketch(_KLL_SIZE)
-            sketch.update(values[begin:end])
-            parts[group] = sketch.serialize()
-        return parts
+    def taken(self, column: pa.Array, order: Index) -> Any:
+        return floats_of(column)[order]
 
-    def merge(self, one: Part, other: Part) -> Part:
-        sketch = kll_doubles_sketch.deserialize(one)
-        sketch.merge(kll_doubles_sketch.deserialize(other))
-        found: bytes = sketch.serialize()
-        return found
+    def sketched(self, values: Any) -> bytes:
+        sketch = kll_doubles_sketch(_KLL_SIZE)
+        sketch.update(values)
+        return bytes(sketch.serialize())
 
     def result(self, part: Part) -> Any:
         sketch, shares = kll_doubles_sketch.deserialize(part), self.option("q")
         one = isinstance(shares, float)
         if sketch.is_empty():  # NaN only
             return np.nan if one else [np.nan] * len(shares)
-        return (
-            sketch.get_quantile(shares, inclusive=True)
-            if one
-            else list(sketch.get_quantiles(shares, inclusive=True))
-        )
+        found = sketch.get_quantiles([shares] if one else shares, inclusive=True)
+        return found[0] if one else list(found)
 
 
-class _ApproximateTop(Rules, kinds=("approximate_top",)):
-    """The part is a sketch of frequent texts (Misra and Gries)."""
+class _ApproximateTop(_Sketch, kinds=("approximate_top",)):
+    """A sketch of frequent texts (Misra and Gries)."""
+
+    kind = frequent_strings_sketch
 
     def field(self, columns: pa.Schema) -> pa.Field:
         field = self.field_of(columns)
@@ -115,23 +130,11 @@ class _ApproximateTop(Rules, kinds=("approximate_top",)):
             raise self.refused(field, "give one of texts, or leave `exact` out")
         return top_field(kind)
 
-    def parts(self, rows: Rows) -> list[Part]:
-        found = rows.of(self.column)
-        order, spans = rows.slices(found)
-        values = found.column.take(pa.array(order))
-        parts: list[Part] = [None] * rows.count
-        for group, begin, end in spans:
-            sketch = frequent_strings_sketch(_TOP_BITS)
-            for entry in values.slice(begin, end - begin).value_counts().to_pylist():
-                sketch.update(entry["values"], entry["counts"])
-            parts[group] = sketch.serialize()
-        return parts
-
-    def merge(self, one: Part, other: Part) -> Part:
-        sketch = frequent_strings_sketch.deserialize(one)
-        sketch.merge(frequent_strings_sketch.deserialize(other))
-        found: bytes = sketch.serialize()
-        return found
+    def sketched(self, values: Any) -> bytes:
+        sketch = frequent_strings_sketch(_TOP_BITS)
+        for entry in values.value_counts().to_pylist():
+            sketch.update(entry["values"], entry["counts"])
+        return bytes(sketch.serialize())
 
     def result(self, part: Part) -> Any:
         sketch = frequent_strings_sketch.deserialize(part)
