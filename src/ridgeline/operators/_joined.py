@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ridgeline.api import Schema, SchemaError
 from ridgeline.api.columns.casting import to_python
-from ridgeline.operators._divided import Columns, check_columns, columns_of
+from ridgeline.operators._divided import Columns, check_columns, check_keys, columns_of
 from ridgeline.operators._kinds import NUMBERS, family, plain
 
 On = Columns | Mapping[str, str]
@@ -46,7 +46,7 @@ def _kind(kind: pa.DataType) -> str:
     return name if name in ("text", "bytes", "timestamp") else str(plain(kind))
 
 
-def others(schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:
+def others(schema: pa.Schema, names: Sequence[str | None]) -> list[pa.Field]:
     """The fields that are not among `names`."""
     return [field for field in schema if field.name not in names]
 
@@ -72,25 +72,23 @@ def optional(fields: Sequence[pa.Field]) -> list[pa.Field]:
     return [field.with_nullable(nullable=True) for field in fields]
 
 
-def pair_schema(port: str, inputs: Mapping[str, Schema], on: On, how: str, suffix: str) -> object:
-    """The columns of a join of `left` and `right` at one of its output ports; None until both are known.
+def pair_schema(
+    first: Schema, second: Schema, on: On, how: str, suffix: str, left_out: Sequence[str | None] = ()
+) -> pa.Schema:
+    """The columns of a join. `left_out`: columns of the second side that are not joined.
 
-    Raises SchemaError for what a stream does not have.
+    Raises SchemaError for what a stream does not have, and for columns that cannot be keys.
     """
-    if not {"left", "right"} <= inputs.keys():
-        return None
-    if port.startswith("late_"):
-        return inputs[port.removeprefix("late_")].type
     mine, theirs = left_columns(on), right_columns(on)
-    check_columns(inputs["left"], mine, "`on`")
-    check_columns(inputs["right"], theirs, "`on`")
-    left, right = inputs["left"].arrow, inputs["right"].arrow
-    check_kinds(left, mine, right, theirs)
+    check_keys(first, mine)
+    check_columns(first, mine, "`on`")
+    check_columns(second, theirs, "`on`")
+    check_kinds(first.arrow, mine, second.arrow, theirs)
     if how == "anti":
-        return left
-    added = others(right, theirs)
+        return first.arrow
+    added = others(second.arrow, (*theirs, *left_out))
     return joined_schema(
-        optional(list(left)) if how == "full" else list(left),
+        optional(list(first.arrow)) if how == "full" else list(first.arrow),
         added if how == "inner" else optional(added),
         suffix,
         "output",

@@ -97,7 +97,11 @@ class TimedJoin(DividedOperator):
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
         super().derived_schema(port, inputs)
-        return pair_schema(port, inputs, self.on, self.how, self.suffix)
+        if not {"left", "right"} <= inputs.keys():
+            return None
+        if port.startswith("late_"):
+            return inputs[port.removeprefix("late_")].type
+        return pair_schema(inputs["left"], inputs["right"], self.on, self.how, self.suffix)
 
     @left.process_batch
     def take_left(self, batch: pa.RecordBatch) -> None:

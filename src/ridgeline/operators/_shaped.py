@@ -13,12 +13,14 @@ from ridgeline.api.operator import named_properties, operator_type
 
 
 class GivenSchema(Operator):
-    """The base of operators whose property `schema` is that of their port `output`."""
+    """The base of operators whose property `schema` is that of the output port that `emits` names."""
+
+    emits: ClassVar[str] = "output"
 
     def __post_init__(self) -> None:
         """Give the output port its schema."""
-        if "schema" in vars(self):
-            self.declare_schema("output", vars(self)["schema"])
+        if vars(self).get("schema") is not None:
+            self.declare_schema(self.emits, vars(self)["schema"])
 
 
 class ShapedOperator(Operator):

@@ -405,54 +405,36 @@ def _records(count: object) -> int:
 def _sliding(size: Duration, slide: Duration, zone: str | None, offset: Duration) -> Sliding:
     """As `sliding`."""
     months = _months(size), _months(slide)
-    if any(months):
-        return _monthly(*months, size, slide, zone, offset)
-    found = Sliding(
-        microseconds(size, "size"),
-        microseconds(slide, "slide"),
-        microseconds(offset, "offset", least=0),
-        zone,
-    )
-    if found.size % found.slide:
+    if any(months) and not all(months):
+        raise ValueError(
+            "`size` and `slide` must both have months, or neither: months differ in length; "
+            f'got {size!r} and {slide!r}; give both in "mo", "q" or "y"'
+        )
+    if months[0] > _MOST_MONTHS:
+        raise ValueError(f"`size` of a window must be at most 100 years; got {size!r}")
+    long, apart = months if all(months) else (microseconds(size, "size"), microseconds(slide, "slide"))
+    later = microseconds(offset, "offset", least=0)
+    if long % apart:
         raise ValueError(
             f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
         )
-    if found.offset >= found.slide:
+    if all(months) and later >= 28 * DAY:
+        raise ValueError(f"the `offset` of windows of months must be less than 28 days; got {offset!r}")
+    if not any(months) and later >= apart:
         raise ValueError(
             f"the `offset` of windows must be less than {slide!r}, their distance; got {offset!r}"
         )
     if zone is not None:
         check_zone(zone)
-        if found.slide % DAY:
+        if not any(months) and apart % DAY:
             remedy = "leave `zone` out: windows of hours and minutes begin at midnight UTC"
             raise ValueError(f"windows with a `zone` must have whole days; got {slide!r}; {remedy}")
-    return found
+    if any(months):
+        return Sliding(long * _LONGEST_MONTH, apart * _LONGEST_MONTH, later, zone, apart)
+    return Sliding(long, apart, later, zone)
 
 
 def _months(value: object) -> int:
     """How many months a text such as "1mo", "1q" or "1y" has; 0 for another duration."""
     match = _MONTHS.fullmatch(value) if isinstance(value, str) else None
     return 0 if match is None else int(match[1]) * _MONTHS_IN[match[2]]
-
-
-def _monthly(
-    months: int, apart: int, size: Duration, slide: Duration, zone: str | None, offset: Duration
-) -> Sliding:
-    """Windows of months of the calendar that begin every `apart` months. Raises ValueError as `sliding`."""
-    if not months or not apart:
-        raise ValueError(
-            "`size` and `slide` must both have months, or neither: months differ in length; "
-            f'got {size!r} and {slide!r}; give both in "mo", "q" or "y"'
-        )
-    if months % apart:
-        raise ValueError(
-            f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
-        )
-    if months > _MOST_MONTHS:
-        raise ValueError(f"`size` of a window must be at most 100 years; got {size!r}")
-    later = microseconds(offset, "offset", least=0)
-    if later >= 28 * DAY:
-        raise ValueError(f"the `offset` of windows of months must be less than 28 days; got {offset!r}")
-    if zone is not None:
-        check_zone(zone)
-    return Sliding(months * _LONGEST_MONTH, apart * _LONGEST_MONTH, later, zone, apart)

@@ -129,13 +129,8 @@ class Deduplicate(DividedOperator):
             numbers = column.to_numpy().astype(np.int64, copy=False)
             if (numbers[1:] > numbers[:-1]).all():
                 return np.arange(len(numbers)), numbers
-            order = np.argsort(numbers)
-            numbers = numbers[order]
-            new = np.ones(len(numbers), np.bool_)
-            new[1:] = numbers[1:] != numbers[:-1]
-            codes = np.empty(len(numbers), np.int64)
-            codes[order] = np.cumsum(new) - 1
-            return codes, numbers[new]
+            known, codes = np.unique(numbers, return_inverse=True)
+            return codes, known
         return row_keys(batch, names)
 
     def _sift_timed(self, batch: pa.RecordBatch, codes: Index, keys: Any, live: int) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import localcontext
-from typing import Any, ClassVar, Generic
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import shorten
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.operators._exact import EXACT, Sum, float_sums, rounded
+from ridgeline.operators._shaped import GivenSchema
 
 T = TypeVar("T", default=Any)
 Index = npt.NDArray[np.int64]
@@ -80,7 +81,7 @@ class FirstColumnCodec(StreamCodec):
         return tuple(schema.names[:1]) or None
 
 
-class KeyValOperator(Operator, Generic[T]):
+class KeyValOperator(GivenSchema, Generic[T]):
     """The base of operators over key-value streams: the output's schema, and how columns are emitted.
 
     `schema` is the schema of the tuples on the output port that `emits` names: the key, then the values, by
@@ -111,14 +112,7 @@ class KeyValOperator(Operator, Generic[T]):
         [Price(symbol='IBM', price=-12.3)]
     """
 
-    emits: ClassVar[str]
-
     schema: SchemaType[T] | None
-
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if vars(self).get("schema") is not None:
-            self.declare_schema(self.emits, self.schema)
 
     def output_schema(self) -> pa.Schema:
         """The Arrow schema of the output port."""

@@ -321,22 +321,14 @@ class Parse(CheckingOperator):
     def _lines(self, column: pa.Array) -> tuple[list[int], list[Any], dict[int, str]]:
         """The rows with a text, the texts, and why the other rows have none."""
         rows, lines, reasons = [], [], {}
-        if self.format == "avro":
-            values = column.to_pylist()
-            rows = [row for row, value in enumerate(values) if value]
-            reasons = {
-                row: "it is null" if value is None else "it is empty"
-                for row, value in enumerate(values)
-                if not value
-            }
-            return rows, [values[row] for row in rows], reasons
+        decodes = self.format != "avro"
         for row, value in enumerate(column.to_pylist()):
             try:
-                line = value.decode() if isinstance(value, bytes) else value
+                line = value.decode() if decodes and isinstance(value, bytes) else value
             except UnicodeDecodeError as error:
                 reasons[row] = f"it is no UTF-8: {error}"
                 continue
-            if line is None or not line.strip():
+            if not line or (decodes and not line.strip()):
                 reasons[row] = "it is null" if line is None else "it is empty"
             else:
                 rows.append(row)

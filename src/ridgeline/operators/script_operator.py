@@ -11,16 +11,17 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, Schema, SchemaError, SchemaType
+from ridgeline.api import InputPort, OutputPort, RidgelineError, Schema, SchemaError, SchemaType
 from ridgeline.api.columns.casting import to_python
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import shorten
+from ridgeline.operators._shaped import GivenSchema
 from ridgeline.operators.frames._columns import columns_of
 
 ROWS, BATCHES = "process", "process_batch"
 
 
-class ScriptOperator(Operator):
+class ScriptOperator(GivenSchema):
     """Run a script: Python text that defines `process(row)` or `process_batch(batch)`.
 
     `script`: the text. `process` takes a row as a dictionary. It returns a dictionary, None for no row, or
@@ -58,11 +59,6 @@ class ScriptOperator(Operator):
 
     script: str
     schema: SchemaType[Any] | None = Field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Give the output port its schema."""
-        if vars(self).get("schema") is not None:
-            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse text that does not compile, or has no function to call."""

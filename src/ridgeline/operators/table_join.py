@@ -20,19 +20,17 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.partitioner import StickyPartitioner
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import LATEST
-from ridgeline.operators._divided import DividedOperator, check_columns, check_keys, row_keys
+from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
 from ridgeline.operators._joined import (
     On,
     Row,
     arrays_of,
     as_batch,
-    check_kinds,
     fitted,
     has_null,
-    joined_schema,
     left_columns,
-    optional,
     others,
+    pair_schema,
     right_columns,
     rows_of,
 )
@@ -326,23 +324,14 @@ class TableJoin(DividedOperator):
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
         if port != "output" or not {"input", "table"} <= inputs.keys():
             return None
-        check_keys(inputs["input"], left_columns(self.on))
-        check_columns(inputs["input"], left_columns(self.on), "`on`")
-        check_columns(inputs["table"], right_columns(self.on), "`on`")
-        mine = inputs["input"].arrow
-        check_kinds(mine, left_columns(self.on), inputs["table"].arrow, right_columns(self.on))
         if self.deleted is not None:
             check_columns(inputs["table"], [self.deleted], "`deleted`")
-        fields = self._fields(inputs["table"].arrow)
-        if self.how == "anti":
-            return mine
-        added = optional(fields) if self.how == "left" else fields
-        return joined_schema(list(mine), added, self.suffix, "output")
+        first, second = inputs["input"], inputs["table"]
+        return pair_schema(first, second, self.on, self.how, self.suffix, [self.deleted])
 
     def _fields(self, table: pa.Schema) -> list[pa.Field]:
         """The columns of the table that are joined."""
-        gone = () if self.deleted is None else (self.deleted,)
-        return others(table, (*right_columns(self.on), *gone))
+        return others(table, (*right_columns(self.on), self.deleted))
 
     def needs_times(self) -> str:
         """To find the row of a time, with `versions`."""

@@ -24,8 +24,6 @@ _END = 2 * LATEST
 class CountedWindows(WindowKind):
     """A window is over once it has `every` records, or the input has ended."""
 
-    early = False
-
     def __init__(
         self, operator: Holder, columns: Columns, every: int, emit: Callable[[Sequence[Result]], None]
     ) -> None:

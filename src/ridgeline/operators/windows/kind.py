@@ -45,9 +45,6 @@ class WindowKind:
     `columns`: the aggregates. Times are microseconds since 1970.
     """
 
-    early = True
-    """Open windows may have early results."""
-
     def __init__(self, operator: Holder, columns: Columns) -> None:
         self.operator = operator
         self.columns = columns

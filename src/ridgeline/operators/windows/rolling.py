@@ -33,8 +33,6 @@ _NONE: Kept = ((), ())
 class RollingWindows(WindowKind):
     """A result for each record; see `RollingTime` and `RollingCount`."""
 
-    early = False
-
     def bounds(self, times: Index) -> tuple[Index, Index]:
         """Late once the watermark has passed the record."""
         return times, times + 1
