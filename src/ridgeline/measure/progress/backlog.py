@@ -88,11 +88,16 @@ class Arrivals:
             half = len(times) // 2
             times[:half], amounts[:half] = times[:half:2], amounts[:half:2]
 
-    def rate(self, since: float) -> float | None:
-        """Arrivals per second from then on; None if unknown."""
+    @property
+    def known(self) -> bool:
+        """Anything was added."""
+        return bool(self._times)
+
+    def rate(self, since: float, least: float = LEAST_SECONDS) -> float | None:
+        """Arrivals per second from then on; None if unknown, and of no more seconds than `least`."""
         first = max(0, bisect_right(self._times, since + LEAST_SECONDS) - 1)
         seconds = self._times[-1] - self._times[first] if self._times else 0.0
-        return (self._amounts[-1] - self._amounts[first]) / seconds if seconds > LEAST_SECONDS else None
+        return (self._amounts[-1] - self._amounts[first]) / seconds if seconds > least else None
 
     def oldest(self, now: float, consumed: float) -> Estimate:
         """The age of the oldest record that is not consumed; a lower bound if it came earlier than any."""

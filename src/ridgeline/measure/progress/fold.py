@@ -327,8 +327,15 @@ class ProgressFold:
         source = self._source_of(event.operator)
         if source is None:
             return
-        done, late, known = self._doing(event) if event.held > 0 else (0.0, False, True)
-        source.answer(event, done, late=late, known=known)
+        done = self._done(event.at) if event.held > 0 else Done({}, late=False)
+        over = event.window_id <= (-1 if self.windows.committed_id is None else self.windows.committed_id)
+        source.answer(
+            event,
+            1.0 if over else done.parts.get(event.window_id, 0.0),
+            late=done.late or event.cut,
+            # Where windows are long enough for heartbeats, their work shows with the first of these.
+            known=done.silent is None or not self.windows.last_had_heartbeats,
+        )
 
     def output_asked(self, event: OutputAsked) -> None:
         """Results of an output do not get through, or do again."""
@@ -343,26 +350,6 @@ class ProgressFold:
             self._stuck_stores.pop((event.host, event.output), None)
         else:
             self._stuck_stores[event.host, event.output] = event.problem
-
-    def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
-        """How much of the running window is done, whether it is or will be late, whether that is known.
-
-        Where windows are long enough for heartbeats it is not until the first: its work does not show yet.
-        """
-        window = self.windows.oldest
-        if window is None or not window.running or window.id != event.window_id:
-            return (1.0 if window is not None and window.id >= event.window_id else 0.0), False, True
-        figures = self._figures(event.at) if window.heartbeats else None
-        left = figures.wall_seconds.value if figures is not None else None
-        ends = event.at - window.planned + (left or 0.0)
-        late = window.at_once or event.cut or ends > LATE_SHARE * self._window_seconds
-        if figures is None:
-            return (
-                0.0,
-                late,
-                not self.windows.last_had_heartbeats or event.at - window.began > _SILENT_SECONDS,
-            )
-        return figures.fraction_done, late, True
 
     def window_committed(self, event: WindowCommitted) -> None:
         """A window is committed: it no longer runs, and its sources have reported."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ridgeline.measure.events import SourceAsked, SourceProgress, SourceTaken
-from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
+from ridgeline.measure.progress.backlog import Arrivals, BacklogState, SourceBacklog
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, total
 
-_KEPT_ANSWERS = 64
-_FEWEST_SAMPLES = 2
-_CLOSE_SECONDS = 0.25
+_RATE_SECONDS = 5.0
 _LEAST_SPAN_SECONDS = 1.0
 """Answers may come late, as when a process starts: no rate is taken of closer ones."""
 
@@ -32,36 +29,24 @@ class _Partition:
     """It has said only what was consumed since: arrivals go on for a while only."""
     polls: bool = False
     """It was seen to know of arrivals between its windows."""
-    totals: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ANSWERS))
-    """When it looked, and all that had arrived by then."""
+    arrivals: Arrivals = field(default_factory=lambda: Arrivals(_RATE_SECONDS))
 
     def answer(self, at: float, consumed: float | None, remaining: float | None, *, looked: bool) -> None:
         """It was asked. An answer that is older than the last one is left out, and one without an amount.
 
         `looked`: it has had a window since, so an equal answer says that nothing has arrived.
         """
-        self.silent = remaining is None and bool(self.totals)
+        self.silent = remaining is None and self.arrivals.known
         if at < self.at or self.silent:
             return
         arrived = _sum(consumed, remaining)
-        if consumed == self.consumed and remaining == self.remaining and arrived is not None:
-            if self.polls or looked:
-                self.at = at
-                self._note(at, arrived)
-            return
-        if self.consumed is not None and consumed == self.consumed and arrived is not None:
-            self.polls = True
+        if consumed == self.consumed and arrived is not None:
+            self.polls = self.polls or remaining != self.remaining
+            if not self.polls and not looked:
+                return
         self.at, self.consumed, self.remaining = at, consumed, remaining
         if arrived is not None:
-            if self.totals and arrived < self.totals[-1][1]:
-                self.totals.clear()
-            self._note(at, arrived)
-
-    def _note(self, at: float, arrived: float) -> None:
-        """Keep a total; of those that follow each other closely only the last."""
-        if len(self.totals) >= _FEWEST_SAMPLES and at - self.totals[-2][0] < _CLOSE_SECONDS:
-            self.totals.pop()
-        self.totals.append((at, arrived))
+            self.arrivals.add(at, consumed or 0.0, arrived)
 
     @property
     def known(self) -> bool:
@@ -80,38 +65,20 @@ class _Partition:
         held = (self.held(number) * done.get(number, 0.0) for number in self.taken)
         return (self.committed or 0.0) + sum(held)
 
-    def arrived(self, now: float | None, seconds: float) -> Estimate:
-        """All that has arrived by `now`; None: by the last answer, so that it is exact.
-
-        `seconds`: over how long the rate is taken, if it has to be.
-        """
+    def arrived(self, now: float | None) -> Estimate:
+        """All that has arrived by `now`; None: by the last answer, so that it is exact."""
         amount = _sum(self.consumed, self.remaining)
         if amount is None or math.isinf(amount):
             return Estimate(amount)
         since = 0.0 if now is None else now - self.at
-        rate = self._rate(seconds) if since > 0 else 0.0
-        if self.silent and since > seconds:
-            return Estimate(amount + (rate or 0.0) * seconds, Basis.LOWER_BOUND)
+        rate = self.arrivals.rate(self.at - _RATE_SECONDS, _LEAST_SPAN_SECONDS) if since > 0 else 0.0
+        if self.silent and since > _RATE_SECONDS:
+            return Estimate(amount + (rate or 0.0) * _RATE_SECONDS, Basis.LOWER_BOUND)
         if rate is None:
-            return Estimate(amount, Basis.LOWER_BOUND if since > seconds else Basis.ESTIMATED)
+            return Estimate(amount, Basis.LOWER_BOUND if since > _RATE_SECONDS else Basis.ESTIMATED)
         if not rate:
             return Estimate(amount)
         return Estimate(amount + rate * since, Basis.ESTIMATED)
-
-    def _rate(self, seconds: float) -> float | None:
-        """Arrivals per second as it was last known; None before two answers that are far enough apart."""
-        if len(self.totals) < _FEWEST_SAMPLES:
-            return None
-        end, last = self.totals[-1]
-        first = next(
-            (
-                one
-                for number, one in enumerate(self.totals)
-                if one[0] >= end - seconds or number == len(self.totals) - _FEWEST_SAMPLES
-            )
-        )
-        span = end - first[0]
-        return (last - first[1]) / span if span >= _LEAST_SPAN_SECONDS else None
 
 
 def _sum(consumed: float | None, remaining: float | None) -> float | None:
@@ -123,7 +90,6 @@ def _sum(consumed: float | None, remaining: float | None) -> float | None:
 
 ASKED_SECONDS = 10.0
 """How long an answer of a source wins over what a window reports of it at its end."""
-_RATE_SECONDS = 5.0
 _ALMOST = 0.95
 _BETWEEN_SECONDS = 0.4
 """Time between two samples while a window runs."""
@@ -273,7 +239,7 @@ class SourceLevel:
     def _arrived(self, now: float | None) -> Estimate:
         """All that has arrived, of all partitions."""
         books = (self._books.get(partition) for partition in self.partitions)
-        return total(UNKNOWN if book is None else book.arrived(now, _RATE_SECONDS) for book in books)
+        return total(UNKNOWN if book is None else book.arrived(now) for book in books)
 
     def flush(self, at: float, done: Done) -> None:
         """Make a sample of what committed windows have reported, if anything waits for it."""

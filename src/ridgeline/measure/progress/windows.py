@@ -32,12 +32,11 @@ _USUAL_WINDOWS = 10
 class WindowInFlight:
     """The reports of the present attempt at a window.
 
-    `began`: when it was planned, then when its attempt began, if one has `started`. `at_once`: it began as
-    soon as the one before, which was late, had ended. `first_heartbeat_at`, `last_heartbeat_at`: of this
-    attempt. `reported`: operators as in heartbeats. `ended`: those that are done. `heartbeats`: the times of
-    the last ones, by container. `processes`: the container that each process works for. `finished`:
-    containers that have ended their part. `figures`: the progress once it is committed and does not
-    change any more. `at_last`: the reports of operators from then on.
+    `began`: when it was planned, then when its attempt began, if one has `started`. `first_heartbeat_at`,
+    `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: those that are
+    done. `heartbeats`: the times of the last ones, by container. `processes`: the container that each process
+    works for. `finished`: containers that have ended their part. `figures`: the progress once it is committed
+    and does not change any more. `at_last`: the reports of operators from then on.
     """
 
     id: int
@@ -45,7 +44,6 @@ class WindowInFlight:
     attempt: int = 0
     started: bool = False
     planned: float = 0.0
-    at_once: bool = False
     committed_at: float | None = None
     first_heartbeat_at: float | None = None
     last_heartbeat_at: float = -math.inf
@@ -188,9 +186,7 @@ class WindowsInFlight:
             self.committed_id = event.window_id - 1 if event.window_id else None
             self._events.clear()
         self.keep(event)
-        pause = math.inf if self.committed_at is None else event.at - self.committed_at
-        at_once = self.last_late and pause < 0.1 * self._window_seconds
-        self._add(WindowInFlight(event.window_id, event.at, planned=event.at, at_once=at_once))
+        self._add(WindowInFlight(event.window_id, event.at, planned=event.at))
 
     def started(self, event: WindowStarted) -> bool:
         """An attempt at a window begins. True if the window is new, as its trigger was not seen."""
