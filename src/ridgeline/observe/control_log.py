@@ -11,7 +11,6 @@ from ridgeline.api.errors import Failure, capped, described
 from ridgeline.api.support.masking import masked_and_capped, printable
 from ridgeline.measure.answers.application import (
     ControlEventAnswer,
-    ControlInstructionAnswer,
     DebugDumpAnswer,
 )
 from ridgeline.observe import identity
@@ -19,10 +18,6 @@ from ridgeline.stram.control import ContainerReported, ControlEvent, Instruction
 from ridgeline.stram.master import Master
 
 MOST_EVENTS = 2_000
-MOST_BYTES = 1 << 21
-"""About the most memory that the log takes."""
-_ENTRY_BYTES = 500
-"""The memory of an event or an instruction that has no texts."""
 _TEXT = 400
 """The length, in characters, that texts are cut to."""
 _MASKED_TEXT = 8_000
@@ -31,8 +26,6 @@ _MOST_INSTRUCTIONS = 20
 """The most instructions that are kept of those that follow from one event."""
 Brief = dict[str, Any]
 """The numbers and short texts of an event or instruction, so that no report and no tuple stays in memory."""
-_Kept = tuple[str, Brief, int]
-"""An event or instruction: the name of its type, its brief, and about the memory that it takes."""
 
 
 def _text(text: str) -> str:
@@ -69,76 +62,42 @@ def _fields(one: Any) -> list[tuple[str, Any]]:
     return [(name.removesuffix("_id"), getattr(one, name)) for name in names]
 
 
-def _kept(one: object) -> _Kept:
-    brief = _brief(one)
-    texts = sum(len(value) for value in brief.values() if isinstance(value, str))
-    return type(one).__name__, brief, _ENTRY_BYTES + 4 * texts
-
-
-class _Entry:
-    """An event, when it was received, and the instructions that followed; None: STRAM has not answered."""
-
-    __slots__ = ("at", "event", "instructions", "size")
-
-    def __init__(self, at: float, event: _Kept) -> None:
-        self.at = at
-        self.event = event
-        self.size = event[2]
-        self.instructions: tuple[_Kept, ...] | None = None
-
-
 class ControlLog:
-    """The last events and instructions, bounded in number and in bytes. Any thread may read it."""
+    """The last events and instructions, bounded in number. Any thread may read it."""
 
-    def __init__(
-        self, clock: Callable[[], float], *, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], *, most_events: int = MOST_EVENTS) -> None:
         """`clock`: seconds since 1970."""
         self._clock = clock
-        self._most_events = most_events
-        self._most_bytes = most_bytes
-        self._entries: deque[_Entry] = deque()
-        self._bytes = 0
-        self.dropped = 0
+        self._events: deque[ControlEventAnswer] = deque(maxlen=most_events)
+        self._seen = 0
+
+    @property
+    def dropped(self) -> int:
         """How many events before the first of `events` are not kept."""
+        return self._seen - len(self._events)
 
     def handle(
         self, event: ControlEvent, master: Callable[[ControlEvent], Iterable[Instruction]]
     ) -> Sequence[Instruction]:
         """Let the master handle an event, and note it with its instructions. Raises as the master."""
-        entry = _Entry(self._clock(), _kept(event))
-        self._entries.append(entry)
-        self._bytes += entry.size
+        entry: ControlEventAnswer = {
+            "at": self._clock(),
+            "event": type(event).__name__,
+            "details": _brief(event),
+            "instructions": None,
+        }
+        self._events.append(entry)
+        self._seen += 1
         instructions = tuple(master(event))
-        if instructions:
-            entry.instructions = tuple(map(_kept, instructions[:_MOST_INSTRUCTIONS]))
-            more = sum(size for _, _, size in entry.instructions)
-            entry.size += more
-            self._bytes += more
-        else:
-            entry.instructions = ()
-        while len(self._entries) > self._most_events or self._bytes > self._most_bytes:
-            self._bytes -= self._entries.popleft().size
-            self.dropped += 1
+        entry["instructions"] = [
+            {"instruction": type(one).__name__, "details": _brief(one)}
+            for one in instructions[:_MOST_INSTRUCTIONS]
+        ]
         return instructions
 
     def events(self) -> list[ControlEventAnswer]:
         """The events as JSON has them, the oldest first."""
-        found: list[ControlEventAnswer] = []
-        for entry in self._entries.copy():  # at once: the run goes on meanwhile
-            instructions = entry.instructions
-            answered: list[ControlInstructionAnswer] | None = None
-            if instructions is not None:
-                answered = [{"instruction": name, "details": brief} for name, brief, _ in instructions]
-            found.append(
-                {
-                    "at": entry.at,
-                    "event": entry.event[0],
-                    "details": entry.event[1],
-                    "instructions": answered,
-                }
-            )
-        return found
+        return list(self._events.copy())  # at once: the run goes on meanwhile
 
     def dump(self, master: Master, error: BaseException | None = None) -> DebugDumpAnswer:
         """All of it with the windows in flight. `error`: of which the driver dies."""
