@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -34,7 +33,7 @@ from ridgeline.service.measured import run_measured
 from ridgeline.service.notebook import Showing
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import origin_of
-from ridgeline.service.regions.running import run_regions
+from ridgeline.service.regions.running import RegionsRun
 from ridgeline.testing.sinks import collected, result_of
 
 if TYPE_CHECKING:
@@ -84,11 +83,12 @@ def start(
     plan = planner.first(run.checkpoint, app.name)
     run = replace(run, master=chosen_master(run.master, run.conf))
     service = ServiceOptions(**taken(ServiceOptions, options))
-    launch = (
-        partial(run_regions, app, plan, planner_of, run, service, origin=origin)
-        if plan.logical.regions
-        else partial(run_measured, plan, run, service, planner=planner, origin=origin)
-    )
+
+    def launch(**given: Any) -> Outcome:
+        if plan.logical.regions:
+            return RegionsRun(app, plan, planner_of, run, service, origin=origin, **given).run()
+        return run_measured(plan, run, service, planner=planner, origin=origin, **given)
+
     handle = Handle(plan, launch, Console(quiet=quiet), context, planner)
     handle.wait_until_started()
     return handle

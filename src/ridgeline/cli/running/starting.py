@@ -77,9 +77,9 @@ def _prepared(context: typer.Context, settings: RunSettings) -> RunCommand:
     first = planner.first(settings.options.checkpoint, application.app.name)
 
     def run_several(**surroundings: Any) -> Outcome:
-        from ridgeline.service.regions.running import run_regions
+        from ridgeline.service.regions.running import RegionsRun
 
-        return run_regions(application.app, first, planner_of, **surroundings)
+        return RegionsRun(application.app, first, planner_of, **surroundings).run()
 
     def rows() -> list[Row]:
         resolved = application.resolve(planner.found)

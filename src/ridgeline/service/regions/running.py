@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -51,94 +51,54 @@ from ridgeline.service.store.presence import ended_by, presence_of
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from ridgeline.service.http.server import WebServer
+
 
 _LOOK_SECONDS = 0.2
 """How often the regions are looked at."""
 
 
-def run_regions(  # noqa: PLR0913  what surrounds a run
-    app: Application,
-    whole: Plan,
-    make_planner: MakePlanner,
-    options: Options,
-    service: ServiceOptions | None = None,
-    *,
-    observe: Subscriber | None = None,
-    stop: threading.Event | None = None,
-    console: Console | None = None,
-    clock: Clock | None = None,
-    context: Any = None,
-    started: Started | None = None,
-    origin: Origin | None = None,
-) -> Outcome:
-    """Run an application of several regions, as `run_measured` runs one of a single one; blocks.
+@dataclass(eq=False)
+class RegionsRun:
+    """An application of several regions and what they share: `run` is `run_measured` of a single one.
 
     Regions that fail do not end the others, until these have read what is in their queues. `options.windows`
     is of regions that read no queue; the others end once they have read all. `started` gets joined views.
-
-    Raises:
-        RidgelineError: As `run_measured`; of a region that cannot start, or that has failed, at the end.
     """
-    run = _Regions(
-        app,
-        whole,
-        options,
-        service or ServiceOptions(),
-        console or Console(),
-        clock or SystemClock(),
-        origin,
-    )
-    return run.run(make_planner, observe, stop or threading.Event(), context, started)
 
+    app: Application
+    whole: Plan
+    make_planner: MakePlanner
+    options: Options
+    service: ServiceOptions = field(default_factory=ServiceOptions)
+    observe: Subscriber | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    console: Console = field(default_factory=Console)
+    clock: Clock = field(default_factory=SystemClock)
+    context: SparkContext | None = None
+    started: Started | None = None
+    origin: Origin | None = None
 
-class _Regions:
-    """The regions of one run, and what they share."""
-
-    def __init__(
-        self,
-        app: Application,
-        whole: Plan,
-        options: Options,
-        service: ServiceOptions,
-        console: Console,
-        clock: Clock,
-        origin: Origin | None = None,
-    ) -> None:
-        self._app = app
-        self._whole = whole
-        self._options = options
-        self._service = service
-        self._console = console
-        self._clock = clock
-        self._origin = origin
-        self._name = whole.logical.application
-        root = options.checkpoint or temporary_checkpoint(self._name)
+    def __post_init__(self) -> None:
+        self._name = self.whole.logical.application
+        root = self.options.checkpoint or temporary_checkpoint(self._name)
         self._root = local_path(root) if is_local(root) else root
         self._regions: list[RegionRun] = []
         self._page = ""
         self._log = OperatorLog()
         """The lines that operators of all regions say."""
-        self._presence = presence_of(
-            service.store,
-            service.store_name,
-            self._name,
-            options.where,
-            self._warn,
-            clock,
-        )
+        store, name, where = self.service.store, self.service.store_name, self.options.where
+        self._presence = presence_of(store, name, self._name, where, self._warn, self.clock)
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
 
-    def run(
-        self,
-        make_planner: MakePlanner,
-        observe: Subscriber | None,
-        stop: threading.Event,
-        context: Any,
-        started: Started | None,
-    ) -> Outcome:
-        """Plan the regions, start Spark where there is none, and run them; see `run_regions`."""
-        say_unread(self._console)
+    def run(self) -> Outcome:
+        """Plan the regions, start Spark where there is none, and run them; blocks.
+
+        Raises RidgelineError as `run_measured`; of a region that cannot start, or that has failed, at the
+        end.
+        """
+        say_unread(self.console)
         ended = False
         try:
             with contextlib.ExitStack() as surroundings:
@@ -146,80 +106,83 @@ class _Regions:
                 surroundings.enter_context(driver_lines(self._log, self._name))
                 if presence is not None:
                     surroundings.enter_context(presence)
-                    presence.on_lost = stop.set
+                    presence.on_lost = self.stop.set
                     presence.before_spark(self._root)
-                storage: DriverStorage | None = LocalStorage(self._root) if is_local(self._root) else None
-                planned = None if storage is None else self._plan(storage, make_planner)
-                if context is None:
-                    plans = [self._whole] if planned is None else [one.plan for one in planned]
-                    runs = len(self._whole.logical.regions)
-                    claim = Claim() if presence is None else presence
-                    context = start_spark(plans, self._options, self._root, runs, claim)
-                    surroundings.callback(give_back, context)
-                if presence is not None:
-                    claim_by(presence, self._root, context)
-                if storage is None or planned is None:
-                    storage = hadoop_storage(self._root, context)
-                    planned = self._plan(storage, make_planner)
-                if presence is not None:
-                    for one in planned:
-                        presence.free(one.folder)
-                keep(storage, planned, read_kept(storage))
-                shares = slot_shares(context, [one.plan for one in planned])
-                hold_cores(context, sum(shares))
-                surroundings.callback(hold_cores, context, -sum(shares))
-                self._regions = [
-                    self._region(one, share, context) for one, share in zip(planned, shares, strict=True)
-                ]
-                if observe is not None:
-                    for region in self._regions:
-                        region.watch.subscribe(observe)
-                outcome = self._drive(stop, surroundings, started)
+                self._prepare(surroundings)
+                outcome = self._drive(surroundings)
                 ended = outcome.ended
                 if presence is not None:
                     if presence.lost:
                         raise FencedError(presence.lost)
-                    final = ended or not stop.is_set()  # a signal ends this driver alone
+                    final = ended or not self.stop.is_set()  # a signal ends this driver alone
                     presence.end(ended_by(outcome), failed=False, final=final)
                 return outcome
         finally:
             nothing = all(one.outcome is None or one.outcome.last_window < 0 for one in self._regions)
             failed = any(one.error is not None for one in self._regions)
-            if self._options.checkpoint is None and (ended or (nothing and not failed)):
+            if self.options.checkpoint is None and (ended or (nothing and not failed)):
                 remove_temporary(self._root)
 
-    def _plan(self, storage: DriverStorage, make_planner: MakePlanner) -> list[PlannedRegion]:
+    def _prepare(self, surroundings: contextlib.ExitStack) -> None:
+        """Plan the regions, with Spark where there is none, and claim their checkpoints and cores."""
+        presence, context = self._presence, self.context
+        storage: DriverStorage | None = LocalStorage(self._root) if is_local(self._root) else None
+        planned = None if storage is None else self._plan(storage)
+        if context is None:
+            plans = [self.whole] if planned is None else [one.plan for one in planned]
+            runs = len(self.whole.logical.regions)
+            context = start_spark(plans, self.options, self._root, runs, presence or Claim())
+            surroundings.callback(give_back, context)
+        if presence is not None:
+            claim_by(presence, self._root, context)
+        if storage is None or planned is None:
+            storage = hadoop_storage(self._root, context)
+            planned = self._plan(storage)
+        if presence is not None:
+            for one in planned:
+                presence.free(one.folder)
+        keep(storage, planned, read_kept(storage))
+        shares = slot_shares(context, [one.plan for one in planned])
+        hold_cores(context, sum(shares))
+        surroundings.callback(hold_cores, context, -sum(shares))
+        self._regions = [
+            self._region(one, share, context) for one, share in zip(planned, shares, strict=True)
+        ]
+
+    def _plan(self, storage: DriverStorage) -> list[PlannedRegion]:
         kept = read_kept(storage)
-        planned = plan_regions(self._app, self._whole, make_planner, self._root, kept)
+        planned = plan_regions(self.app, self.whole, self.make_planner, self._root, kept)
         refuse_lost(storage, self._name, planned, kept)
         return planned
 
     def _region(self, planned: PlannedRegion, share: int, context: SparkContext) -> RegionRun:
         """A region that has not started. It plans what its checkpoint keeps each time it starts."""
-        windows = None if planned.region.reads else self._options.windows
-        options = Options(self._options.master, self._options.conf, planned.folder, windows)
+        windows = None if planned.region.reads else self.options.windows
+        options = Options(self.options.master, self.options.conf, planned.folder, windows)
         starts = count(1)
 
         def launch(region: RegionRun) -> Outcome:
-            def before_first_window(run: AnyRun, _watch: Answers, _web: object) -> None:
+            def started(run: AnyRun, _watch: Answers, _web: object) -> None:
                 region.started(cast("ApplicationRun", run))
 
             log = self._event_log(planned, next(starts))
             run = MeasuredRun(
                 region.plan,
                 options,
-                replace(self._service, port=None, event_log=log, metrics_file=None, store=None),
-                self._console,
-                self._clock,
+                replace(self.service, port=None, event_log=log, metrics_file=None, store=None),
+                self.console,
+                self.clock,
                 planned.planner,
                 watch=region.watch,
                 share=share,
                 page=self._page,
                 log=self._log,
             )
-            return run.launch(region.stop, context, before_first_window)
+            return run.launch(region.stop, context, started)
 
-        watch = Watch(self._clock.wall, own_host())
+        watch = Watch(self.clock.wall, own_host())
+        if self.observe is not None:
+            watch.subscribe(self.observe)
         return RegionRun(planned.region, planned.number, planned.plan, watch, launch)
 
     def _event_log(self, planned: PlannedRegion, start: int) -> str | None:
@@ -227,47 +190,30 @@ class _Regions:
 
         One that is started again has a log for each `start`, from the second on with its number.
         """
-        if self._service.event_log is None:
+        if self.service.event_log is None:
             return None
-        path = Path(self._service.event_log)
+        path = Path(self.service.event_log)
         number = "" if start == 1 else f"-{start}"
         return str(path.with_name(f"{path.stem}-{planned.region.name}{number}{path.suffix}"))
 
-    def _drive(
-        self, stop: threading.Event, surroundings: contextlib.ExitStack, started: Started | None
-    ) -> Outcome:
+    def _drive(self, surroundings: contextlib.ExitStack) -> Outcome:
         """Run all regions to their end."""
-        watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
-        write_metrics(watch, self._service, surroundings, self._warn)
-        joined: Any = watch
+        watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self.whole)
+        write_metrics(watch, self.service, surroundings, self._warn)
         server = serve(
-            joined, run.plan, self._service, surroundings, self._warn, log=self._log, origin=self._origin
+            watch, run.plan, self.service, surroundings, self._warn, log=self._log, origin=self.origin
         )
         if server is not None:
             server.app.state.run, self._page = run, server.url
         try:
-            self._start(stop)
-            if not stop.is_set():
-                checkpoint = run.checkpoint
-                number = f"{checkpoint.run_id}-{checkpoint.epoch}"
-                if self._presence is not None:
-                    self._presence.running(number, server, spark_id())
-                if server is not None:
-                    announced = announce(
-                        server,
-                        self._service.token,
-                        run.plan,
-                        number,
-                        self._clock.wall(),
-                        run_info("", checkpoint.storage.uri, {}),
-                        self._console,
-                    )
-                    surroundings.enter_context(announced)
-                if started is not None:
-                    started(run, watch, server)
-            while any(one.is_running or one.halted for one in self._regions) and not stop.is_set():
+            self._start()
+            if not self.stop.is_set():
+                self._announce(run, server, surroundings)
+                if self.started is not None:
+                    self.started(run, watch, server)
+            while any(one.is_running or one.halted for one in self._regions) and not self.stop.is_set():
                 self._look()
-                self._clock.wait(_LOOK_SECONDS, stop)
+                self.clock.wait(_LOOK_SECONDS, self.stop)
         finally:
             for region in self._regions:
                 region.stop.set()
@@ -285,15 +231,26 @@ class _Regions:
             self._root,
         )
 
-    def _warn(self, text: str) -> None:
-        self._console.print(Text(printable(text), "yellow"), soft_wrap=True)
+    def _announce(self, run: JoinedRun, server: WebServer | None, surroundings: contextlib.ExitStack) -> None:
+        """Let this user's other commands, and other drivers, find the application."""
+        checkpoint = run.checkpoint
+        number = f"{checkpoint.run_id}-{checkpoint.epoch}"
+        if self._presence is not None:
+            self._presence.running(number, server, spark_id())
+        if server is not None:
+            info = run_info("", checkpoint.storage.uri, {})
+            token, now = self.service.token, self.clock.wall()
+            surroundings.enter_context(announce(server, token, run.plan, number, now, info, self.console))
 
-    def _start(self, stop: threading.Event) -> None:
+    def _warn(self, text: str) -> None:
+        self.console.print(Text(printable(text), "yellow"), soft_wrap=True)
+
+    def _start(self) -> None:
         """Start all regions; returns once they have, or `stop` is set. Raises what one of them raises."""
         for region in self._regions:
             region.start()
         for region in self._regions:
-            while region.state == "STARTING" and not stop.is_set():
+            while region.state == "STARTING" and not self.stop.is_set():
                 region.wait_until_started(_LOOK_SECONDS)
             if region.error is not None:
                 raise region.error
@@ -307,7 +264,7 @@ class _Regions:
                 self._failed.add(region.name)
                 text = f"region `{region.name}` has failed, others go on: {region.error}"
                 if any(other.is_running for other in self._regions):
-                    self._console.print(Text(printable(text), "red"), soft_wrap=True)
+                    self.console.print(Text(printable(text), "red"), soft_wrap=True)
         running = {region.name: region.is_running or region.halted for region in self._regions}
         finished = {one.name for one in self._regions if one.outcome is not None and one.outcome.ended}
         for region in self._regions:
@@ -316,7 +273,7 @@ class _Regions:
                 continue
             if any(running[edge.writer_region] for edge in edges):
                 continue
-            if self._options.windows is None and finished.issuperset(edge.writer_region for edge in edges):
+            if self.options.windows is None and finished.issuperset(edge.writer_region for edge in edges):
                 continue  # it has the ends of its queues, and finishes once its own inputs have
             with contextlib.suppress(OSError, RidgelineError):
                 if all(is_read(path_of(self._root, edge), self._name, edge.reader) for edge in edges):
