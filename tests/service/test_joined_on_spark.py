@@ -12,7 +12,7 @@ import pytest
 from ridgeline import Application, ChangeError
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators._sql_engine import QueryError
-from ridgeline.regions.view import IDS
+from ridgeline.plan.region import IDS
 from ridgeline.service.history.tail import read_event_log
 from ridgeline.testing import CollectorSink
 from support.service.asking import BASE, ask

@@ -156,7 +156,8 @@ class Graph:
 
     `rules`: affinity rules, each with the module that it is of. `exempt`: ports that need no stream, since a
     port of a module stands for them. `dead_letters`: where those of all operators go; `letters_of_others`:
-    where those of other regions come in. `region`: which one this is; `elsewhere`: the operators of others.
+    where those of other regions come in. `region`: which one this is; `first_id`: its ids are greater;
+    `elsewhere`: the operators of others.
     """
 
     name: str
@@ -173,6 +174,7 @@ class Graph:
     letters_of_others: tuple[PortRef, ...] = ()
     exempt: frozenset[PortRef] = frozenset()
     region: str = ""
+    first_id: int = 0
     elsewhere: frozenset[str] = frozenset()
 
     @property

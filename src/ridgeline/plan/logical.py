@@ -113,6 +113,8 @@ class LogicalPlan:
     """The parts that decoupled streams make, in topological order; none if all is one."""
     region: str = ""
     """The region that this is, of an application that has several."""
+    first_id: int = 0
+    """Ids of its operators, containers and changes are not below this, so that no other region has them."""
     source: tuple[Application, Given] | None = field(default=None, compare=False, repr=False)
     """The application that it was made of, with the values and edits from outside."""
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+IDS = 1_000_000
+"""Ids of operators, containers, changes and decisions of a region begin with its number times this."""
+
 
 @dataclass(frozen=True, slots=True)
 class PortRef:

@@ -16,7 +16,7 @@ from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.plan.graph import Graph, Node, Sink, Stream
 from ridgeline.plan.logical import LogicalPlan, module_of
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.plan.region import PortRef, QueueEdge, Region
+from ridgeline.plan.region import IDS, PortRef, QueueEdge, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class RegionPlans:
         self._ends = ends
         self._partitions = {one.name: max(1, len(one.divided)) for one in whole.operators}
 
-    def application(self, region: Region) -> Application:
-        """The application of which planning leaves this region only."""
+    def application(self, region: Region, number: int = 0) -> Application:
+        """The application of which planning leaves this region only. `number`: its ids begin with it."""
         made = copy.copy(self._app)
-        made.cut = partial(self._cut, region)
+        made.cut = partial(self._cut, region, number * IDS)
         return made
 
-    def _cut(self, region: Region, graph: Graph) -> Graph:
+    def _cut(self, region: Region, first_id: int, graph: Graph) -> Graph:
         """The application by name as far as it is in the region, with the ends of its queues."""
         inside = frozenset(region.operators)
         elsewhere = frozenset(graph.nodes.keys() - inside)
@@ -98,6 +98,7 @@ class RegionPlans:
             dead_letters=taker,
             letters_of_others=tuple(letters),
             region=region.name,
+            first_id=first_id,
             elsewhere=elsewhere,
         )
 

@@ -176,6 +176,7 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.graph.promises,
         draft.regions,
         draft.graph.region,
+        draft.graph.first_id,
     )
 
 

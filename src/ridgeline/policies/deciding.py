@@ -88,8 +88,9 @@ def _own(one: Any) -> Any:
 class Deciders:
     """All that decide on one application. One thread at a time.
 
-    `listeners`: by operator. `ask` asks for a change, `report` gets each state of a decision. A decider that
-    raises is reported once for each fault, and asked again; with `strict` `look` raises RidgelineError.
+    `listeners`: by operator. `ask` asks for a change, `report` gets each state of a decision, whose number is
+    greater than `first_id`. A decider that raises is reported once for each fault, and asked again; with
+    `strict` `look` raises RidgelineError.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Deciders:
         ask: Ask,
         report: Callable[[PolicyDecided], None],
         *,
+        first_id: int = 0,
         strict: bool = False,
     ) -> None:
         self._deciders = [
@@ -109,7 +111,7 @@ class Deciders:
         self._deciders += [_Decider(f"policy {type(one).__name__}", one) for one in policies]
         self._ask, self._report, self._strict = ask, report, strict
         self._made: list[_Made] = []
-        self._count = 0
+        self._count = first_id
         self._faults: set[tuple[str, str]] = set()
         self._last: int | None = None
         self._plan: LogicalPlan | None = None

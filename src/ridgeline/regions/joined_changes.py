@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, did_you_mean, listed
 from ridgeline.engine.driver.run.changes import APPLIED, QUEUED, REFUSED, WITHDRAWN, Asked, Changes, refused
 from ridgeline.plan.edits import (
     AddOperator,
-    AddSink,
     AddStream,
     Edit,
     RemoveOperator,
+    RemoveStream,
     RenameOperator,
     ReplaceOperator,
     SetAttribute,
     SetProperty,
 )
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.region import Region
-from ridgeline.regions.region_run import RegionRun
-from ridgeline.regions.sums import state_of
-from ridgeline.regions.view import IDS
-from ridgeline.stram.changes import Change, EditPlan, What
+from ridgeline.plan.region import IDS, Region
+from ridgeline.regions.region_run import RegionRun, state_of
+from ridgeline.stram.changes import EditPlan, What
 
 _CLOCK = SystemClock()
 _OF_PLAN = frozenset(("path", "queue", "readers", "schema", "when_missing"))
@@ -35,64 +31,42 @@ _OF_PLAN = frozenset(("path", "queue", "readers", "schema", "when_missing"))
 _HELD = "change one region at a time: each has windows of its own, so no window begins with both"
 
 
-class AllDone:
-    """Set once a change is made in all of its regions; as far as `threading.Event` is asked for."""
+class JoinedAsked:
+    """The same change of several regions, as `Asked`, with the number of the first; `done` once all are."""
 
-    def __init__(self, events: Sequence[threading.Event]) -> None:
-        self._events = events
+    def __init__(self, parts: Sequence[Asked]) -> None:
+        self._parts = parts
+        self.change = parts[0].change
+        self.done = self
+        self.window = None
+        """Each region has windows of its own."""
 
     def is_set(self) -> bool:
         """Whether it is made in all."""
-        return all(event.is_set() for event in self._events)
+        return all(asked.done.is_set() for asked in self._parts)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is, at most so long; True if it is."""
         end = None if timeout is None else _CLOCK.monotonic() + timeout
-        for event in self._events:
-            if not event.wait(None if end is None else max(0.0, end - _CLOCK.monotonic())):
-                return False
-        return True
-
-
-class JoinedAsked:
-    """A change of one region, or the same of several, as `Asked`, with its number in the application."""
-
-    def __init__(self, parts: Sequence[tuple[int, Asked]]) -> None:
-        """`parts`: the number in the application of each, the first is that of all."""
-        self.number = parts[0][0]
-        self._asked = [asked for _, asked in parts]
-        self.done = AllDone([asked.done for asked in self._asked])
-
-    @property
-    def change(self) -> Change:
-        """The change, with its number in the application."""
-        return replace(self._asked[0].change, number=self.number)
-
-    @property
-    def at(self) -> float:
-        """When it was asked for."""
-        return self._asked[0].at
+        return all(
+            asked.done.wait(None if end is None else max(0.0, end - _CLOCK.monotonic()))
+            for asked in self._parts
+        )
 
     @property
     def state(self) -> str:
         """As that of `Asked`; `REFUSED` if one region has refused it, `APPLIED` once all have applied it."""
-        states = [asked.state for asked in self._asked]
+        states = [asked.state for asked in self._parts]
         return next((one for one in (REFUSED, QUEUED, WITHDRAWN) if one in states), APPLIED)
-
-    @property
-    def window(self) -> int | None:
-        """The first window in which it has effect; None if it is of several regions."""
-        return self._asked[0].window if len(self._asked) == 1 else None
 
     @property
     def reason(self) -> str:
         """Why it was refused or withdrawn, or what it waits for."""
-        return next((asked.reason for asked in self._asked if asked.reason), "")
+        return next((asked.reason for asked in self._parts if asked.reason), "")
 
     def row(self) -> dict[str, Any]:
         """It as it is shown."""
-        found = {"id": self.number, "state": self.state, "reason": self.reason, "window": self.window}
-        return {**self._asked[0].row(), **found}
+        return {**self._parts[0].row(), "state": self.state, "reason": self.reason, "window": None}
 
 
 AnyAsked: TypeAlias = Asked | JoinedAsked
@@ -103,40 +77,37 @@ class JoinedChanges:
     """The changes of all regions, as `Changes`. Any thread may ask.
 
     An edit goes to the region that has the operators and streams which it names; `pause` and the like to all
-    that run. The number of a change is that in its region plus the region's number times 1,000,000.
+    that run.
     """
 
     def __init__(self, regions: Sequence[RegionRun]) -> None:
         self._regions = tuple(regions)
-        self._own = Changes(_CLOCK.wall)
-        self._own.is_secret = self._is_secret
+        self._own = Changes(_CLOCK.wall, IDS * (1 + max(region.number for region in regions)))
         """Those that no region has got."""
-        self._first_own = IDS * (1 + max(region.number for region in regions))
+        self._own.is_secret = lambda name, value: any(one.is_secret(name, value) for one in self._each())
 
-    def _is_secret(self, name: str, value: object) -> bool:
-        runs = [region.run for region in self._regions if region.run is not None]
-        return any(run.changes.is_secret(name, value) for run in runs)
+    def _each(self) -> list[Changes]:
+        return [region.run.changes for region in self._regions if region.run is not None]
 
-    def ask(self, what: What, by: str) -> JoinedAsked:
+    def ask(self, what: What, by: str) -> AnyAsked:
         """Ask for a change; one that is of no region, or of several, is refused with the reason."""
         try:
             regions = self._of(what)
         except ChangeError as error:
             return self._refuse(what, by, str(error))
-        found = []
+        found: list[Asked] = []
         for region in regions:
             run = region.run
             if run is None or not region.is_running:
                 return self._refuse(what, by, _not_running(region))
-            asked = run.changes.ask(what, by)
-            found.append((region.number * IDS + asked.change.number, asked))
-        return JoinedAsked(found)
+            found.append(run.changes.ask(what, by))
+        return found[0] if len(found) == 1 else JoinedAsked(found)
 
-    def _refuse(self, what: What, by: str, reason: str) -> JoinedAsked:
+    def _refuse(self, what: What, by: str, reason: str) -> Asked:
         asked = self._own.ask(what, by)
         self._own.take()
         refused(asked, reason)
-        return JoinedAsked([(self._first_own + asked.change.number, asked)])
+        return asked
 
     def _of(self, what: What) -> Sequence[RegionRun]:
         """The regions that get a change. Raises ChangeError."""
@@ -148,37 +119,28 @@ class JoinedChanges:
             raise ChangeError("no region runs")
         return running
 
-    def find(self, number: int) -> JoinedAsked:
+    def find(self, number: int) -> Asked:
         """A change by its number. Raises KeyError if it is not among the last ones."""
-        return JoinedAsked([(number, self._changes_of(number).find(number % IDS))])
+        return self._with(number).find(number)
 
-    def withdraw(self, number: int) -> JoinedAsked:
+    def withdraw(self, number: int) -> Asked:
         """Take back a change that waits. Raises KeyError if it is not among the last ones."""
-        return JoinedAsked([(number, self._changes_of(number).withdraw(number % IDS))])
+        return self._with(number).withdraw(number)
 
-    def _changes_of(self, number: int) -> Changes:
-        if number >= self._first_own:
-            return self._own
-        for region in self._regions:
-            if region.number == number // IDS and region.run is not None:
-                return region.run.changes
-        raise KeyError(number)
+    def _with(self, number: int) -> Changes:
+        return next(
+            (one for one in self._each() if number in {asked.change.number for asked in one.all()}), self._own
+        )
 
     @property
     def closed(self) -> bool:
         """True once no window of any region begins any more."""
-        return all(region.run is None or region.run.changes.closed for region in self._regions)
+        return all(changes.closed for changes in self._each())
 
-    def all(self) -> list[JoinedAsked]:
+    def all(self) -> list[Asked]:
         """The last changes of all regions, by when they were asked for, the newest last."""
-        found = [
-            JoinedAsked([(region.number * IDS + asked.change.number, asked)])
-            for region in self._regions
-            if region.run is not None
-            for asked in region.run.changes.all()
-        ]
-        found += [JoinedAsked([(self._first_own + one.change.number, one)]) for one in self._own.all()]
-        return sorted(found, key=lambda one: one.at)
+        found = chain.from_iterable(changes.all() for changes in (*self._each(), self._own))
+        return sorted(found, key=lambda asked: asked.at)
 
     def rows(self) -> list[dict[str, Any]]:
         """The last changes as they are shown, the newest last."""
@@ -207,33 +169,30 @@ AnyRegion = TypeVar("AnyRegion", bound=HasPlan)
 def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
     """The one region that has all that edits name. Raises ChangeError that says which names are where."""
     _check_ends(regions, edits)
-    added = {edit.name for edit in edits if isinstance(edit, AddOperator)}
-    added |= {edit.new for edit in edits if isinstance(edit, RenameOperator)}
-    streams = {edit.name for edit in edits if isinstance(edit, AddStream)}
-    homes: dict[str, list[AnyRegion]] = {}
-    for name, is_stream in chain.from_iterable(map(_names, edits)):
-        if name in (streams if is_stream else added):
-            continue
-        here = [one for one in regions if name in (_streams(one) if is_stream else _operators(one))]
-        if not here:
-            kind, find = ("stream", _streams) if is_stream else ("operator", _operators)
-            known = chain.from_iterable(find(one) for one in regions)
-            msg = f"there is no {kind} `{name}`; {did_you_mean(name, known)}"
-            raise ChangeError(msg)
-        homes[f"`{name}`"] = here
     if any(isinstance(edit, SetAttribute) and not edit.operator for edit in edits):
         msg = "an attribute of the application is of all regions, which change one at a time; give it to the "
-        msg += "application's next start"
-        raise ChangeError(msg)
+        raise ChangeError(f"{msg}application's next start")
+    added = {_Name("operator", edit.name) for edit in edits if isinstance(edit, AddOperator)}
+    added |= {_Name("operator", edit.new) for edit in edits if isinstance(edit, RenameOperator)}
+    added |= {_Name("stream", edit.name) for edit in edits if isinstance(edit, AddStream)}
+    known = [(one, _known(one)) for one in regions]
+    homes: dict[str, list[AnyRegion]] = {}
+    for named in chain.from_iterable(map(_named, edits)):
+        if named in added:
+            continue
+        kind, name = named
+        here = [one for one, names in known if named in names]
+        if not here:
+            alike = [one.name for _, names in known for one in names if one.kind == kind]
+            raise ChangeError(f"there is no {kind} `{name}`; {did_you_mean(name, alike)}")
+        homes[f"`{name}`"] = here
     if not homes:
-        msg = f"{listed(sorted(added))} is joined to no operator, so it is of no region; "
-        msg += "add a stream to it in the same change"
-        raise ChangeError(msg)
+        msg = f"{listed(sorted(one.name for one in added))} is joined to no operator, so it is of no region; "
+        raise ChangeError(f"{msg}add a stream to it in the same change")
     shared = [one for one in regions if all(one in here for here in homes.values())]
     if not shared:
         where = ", ".join(f"{name} is in region `{here[0].name}`" for name, here in homes.items())
-        msg = f"the change is of several regions ({where}); {_HELD}"
-        raise ChangeError(msg)
+        raise ChangeError(f"the change is of several regions ({where}); {_HELD}")
     return shared[0]
 
 
@@ -256,40 +215,30 @@ def _check_ends(regions: Iterable[HasPlan], edits: Iterable[Edit]) -> None:
         )
 
 
-def _names(edit: Edit) -> Iterator[tuple[str, bool]]:
-    """The operators and streams that an edit names, and whether each is a stream."""
-    match edit:
-        case AddStream(_, source, sinks):
-            yield source.rpartition(".")[0], False
-            for sink in sinks:
-                yield sink.rpartition(".")[0], False
-        case AddSink(stream, sink):
-            yield stream, True
-            yield sink.rpartition(".")[0], False
-        case _:
-            yield from _others(edit)
+class _Name(NamedTuple):
+    kind: Literal["operator", "stream"]
+    name: str
 
 
-def _others(edit: Any) -> Iterator[tuple[str, bool]]:
-    """The names of edits that have one operator or one stream."""
-    kind = type(edit).__name__
-    if kind == "RemoveStream":
-        yield edit.name, True
-    elif kind == "RemoveSink":
-        yield edit.stream, True
-        yield edit.sink.rpartition(".")[0], False
-    elif kind != "AddOperator" and (name := getattr(edit, "operator", None) or getattr(edit, "name", "")):
-        yield name, False
+def _named(edit: Any) -> Iterator[_Name]:
+    """The operators and streams that an edit names, by the names of its fields."""
+    if name := getattr(edit, "name", ""):
+        yield _Name("stream" if isinstance(edit, AddStream | RemoveStream) else "operator", name)
+    if operator := getattr(edit, "operator", ""):
+        yield _Name("operator", operator)
+    if stream := getattr(edit, "stream", ""):
+        yield _Name("stream", stream)
+    for port in (getattr(edit, "source", ""), getattr(edit, "sink", ""), *getattr(edit, "sinks", ())):
+        if port:
+            yield _Name("operator", port.rpartition(".")[0])
 
 
-def _operators(region: HasPlan) -> set[str]:
-    """The names of operators and modules of a region."""
+def _known(region: HasPlan) -> set[_Name]:
+    """The names of operators, modules and streams of a region."""
     logical = region.plan.logical
-    return {one.name for one in logical.operators} | {one.name for one in logical.modules}
-
-
-def _streams(region: HasPlan) -> set[str]:
-    return {stream.name for stream in region.plan.logical.streams}
+    found = {_Name("stream", one.name) for one in logical.streams}
+    found |= {_Name("operator", one.name) for one in logical.operators}
+    return found | {_Name("operator", one.name) for one in logical.modules}
 
 
 def _not_running(region: RegionRun) -> str:

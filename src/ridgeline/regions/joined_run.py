@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeAlias, cast
 
 from ridgeline.api.errors import ChangeError
@@ -15,15 +16,17 @@ from ridgeline.measure.answers.application import DebugDumpAnswer
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.edits import Edit
-from ridgeline.plan.execution import ExecutionPlan, Plan, Stage
+from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
+from ridgeline.plan.region import IDS
 from ridgeline.plan.validation import validate
 from ridgeline.regions.joined_changes import JoinedChanges, region_of
 from ridgeline.regions.region_run import RegionRun
-from ridgeline.regions.view import IDS, region_of_id
+from ridgeline.regions.sums import greatest, in_order, joined, least
 
-# The plan of an application of several regions, joined, with ids that are unique over all of them.
+_OF_REGION = ("windows", "events")
+"""What a dump has that is of one region."""
 
 
 def joined_plan(regions: Sequence[RegionRun], whole: Plan | None = None) -> Plan:
@@ -32,29 +35,17 @@ def joined_plan(regions: Sequence[RegionRun], whole: Plan | None = None) -> Plan
     `whole`: the plan of the application before it was divided: what is of no region comes from it. A stream
     that is decoupled is there for each region that has a part of it, under the same name.
     """
-    plans = [(region.number * IDS, region.plan) for region in regions]
-    operators = [replace(one, id=first + one.id) for first, plan in plans for one in plan.physical.operators]
-    streams = [
-        replace(one, source=first + one.source, sink=first + one.sink)
-        for first, plan in plans
-        for one in plan.physical.streams
-    ]
-    stages = [_shifted(stage, first) for first, plan in plans for stage in plan.execution.stages]
+    plans = [region.plan for region in regions]
+    operators, streams, stages = (
+        tuple(chain.from_iterable(map(attrgetter(name), plans)))
+        for name in ("physical.operators", "physical.streams", "execution.stages")
+    )
     return Plan(
         _logical(regions, whole),
-        PhysicalPlan(tuple(operators), tuple(streams)),
-        ExecutionPlan(tuple(stages)),
-        sum(plan.version for _, plan in plans),
+        PhysicalPlan(operators, streams),
+        ExecutionPlan(stages),
+        sum(plan.version for plan in plans),
     )
-
-
-def _shifted(stage: Stage, first: int) -> Stage:
-    """A stage with ids of the application."""
-    containers = tuple(
-        replace(one, id=first + one.id, operators=tuple(first + number for number in one.operators))
-        for one in stage.containers
-    )
-    return replace(stage, containers=containers)
 
 
 def _logical(regions: Sequence[RegionRun], whole: Plan | None) -> LogicalPlan:
@@ -90,18 +81,17 @@ class JoinedCheckpoint:
     epoch: int
 
 
-class JoinedSamples:
-    """Samples of streams, as `StreamSamples`, each of the region that its ports are in."""
+class JoinedData:
+    """What is looked at in the runs of regions: samples of streams, and how tuples are spread over keys."""
 
     def __init__(self, regions: Sequence[RegionRun]) -> None:
         self._regions = regions
 
     def request(self, ports: Iterable[Port], count: int) -> SampleRequest:
-        """From the next attempt at a window of the region on. Raises ChangeError if that does not run."""
-        given = [(*region_of_id(operator), port) for operator, port in ports]
-        number = given[0][0]
-        region = next(one for one in self._regions if one.number == number)
-        return region.running().samples.request([(operator, port) for _, operator, port in given], count)
+        """As that of `StreamSamples` of the ports' region. Raises ChangeError if that does not run."""
+        wanted = list(ports)
+        region = next(one for one in self._regions if one.number == wanted[0][0] // IDS)
+        return region.running().samples.request(wanted, count)
 
     def forget(self, request: SampleRequest) -> None:
         """Drop a request: its reader waits no longer."""
@@ -109,15 +99,8 @@ class JoinedSamples:
             if region.run is not None:
                 region.run.samples.forget(request)
 
-
-class JoinedKeys:
-    """How tuples are spread over keys: of each operator in its region."""
-
-    def __init__(self, regions: Sequence[RegionRun]) -> None:
-        self._regions = regions
-
     def load(self, operator: str, seconds: float = 60.0) -> KeyLoad | None:
-        """As that of the region's run; None if it does not run."""
+        """The keys of an operator, as its region's run knows them; None if that does not run."""
         for region in self._regions:
             if region.run is not None and any(one.name == operator for one in region.plan.logical.operators):
                 return region.run.keys.load(operator, seconds)
@@ -134,8 +117,7 @@ class JoinedRun:
     def __init__(self, regions: Sequence[RegionRun], root: str, whole: Plan | None = None) -> None:
         self.regions = tuple(regions)
         self.changes = JoinedChanges(self.regions)
-        self.samples = JoinedSamples(self.regions)
-        self.keys = JoinedKeys(self.regions)
+        self.samples = self.keys = JoinedData(self.regions)
         self._root = root
         self._whole = whole
 
@@ -230,19 +212,14 @@ class JoinedRun:
 
     def debug_dump(self, error: BaseException | None = None) -> DebugDumpAnswer:
         """The windows in flight, and the last events and instructions, of all regions."""
-        dumps = [
-            (region.name, region.run.debug_dump(error)) for region in self.regions if region.run is not None
-        ]
-        events = [{**event, "region": name} for name, dump in dumps for event in dump["events"]]
-        windows = [{**window, "region": name} for name, dump in dumps for window in dump["windows"]]
-        found: dict[str, Any] = {
-            **dumps[0][1],
-            "committed": min(dump["committed"] for _, dump in dumps),
-            "windows": windows,
-            "dropped": sum(dump["dropped"] for _, dump in dumps),
-            "events": sorted(events, key=lambda event: cast("float", event["at"])),
-        }
-        return cast("DebugDumpAnswer", found)
+        dumps: list[Any] = []
+        for region in self.regions:
+            if region.run is not None:
+                dump: Any = region.run.debug_dump(error)
+                own = {name: [{**row, "region": region.name} for row in dump[name]] for name in _OF_REGION}
+                dumps.append({**dump, **own})
+        found: DebugDumpAnswer = joined(dumps, at=greatest, committed=least, events=in_order)
+        return found
 
 
 def _each_once(edits: Iterable[Iterable[Edit]]) -> tuple[Edit, ...]:

@@ -5,36 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import partial, wraps
 from itertools import chain
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import (
     InfoAnswer,
-    OperatorTotalsAnswer,
     OverviewAnswer,
     PendingInfoAnswer,
     RunAnswer,
     RunSummaryAnswer,
 )
-from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer, PromiseAnswer
+from ridgeline.measure.answers.changes import PromiseAnswer
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.operators import (
-    ContainerAnswer,
-    LinesAnswer,
-    MetricHistoryAnswer,
-    MetricsAnswer,
-    OperatorAnswer,
-    RecordAgesAnswer,
     StreamAnswer,
 )
 from ridgeline.measure.answers.progress import (
-    OutputAnswer,
     ProgressAnswer,
     SourceDetailAnswer,
-    SourcePartitionAnswer,
 )
 from ridgeline.measure.answers.regions import QueueAnswer, RegionAnswer, RegionsAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer, WatermarksAnswer
@@ -42,22 +33,20 @@ from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
     WindowAnswer,
-    WindowSummaryAnswer,
 )
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent
 from ridgeline.measure.progress.verdict import Verdict
 from ridgeline.measure.registry.scrape import Scrape
-from ridgeline.measure.topology import MetricNode, OperatorNode, StreamEdge, Topology
+from ridgeline.measure.topology import StreamEdge, Topology
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.observe.watch import Subscriber
-from ridgeline.plan.region import QueueEdge
+from ridgeline.observe.watch import Subscriber, Watch
+from ridgeline.plan.region import IDS, QueueEdge
 from ridgeline.regions import sums
 from ridgeline.regions.paths import joined_path
 from ridgeline.regions.queues import GROWS, QueueLog, QueueMeter, Waiting, queue_path, waiting
-from ridgeline.regions.region_run import RegionRun
-from ridgeline.regions.sums import failure_of, state_of
-from ridgeline.regions.verdict import because, joined_progress
-from ridgeline.regions.view import IDS, RegionView
+from ridgeline.regions.region_run import RegionRun, failure_of, state_of
+from ridgeline.regions.verdict import States, because, joined_progress
+from ridgeline.regions.view import RegionView
 
 # Watermarks of an application of several regions: who holds back whom, across queues.
 
@@ -126,18 +115,11 @@ def _idle(titles: Sequence[str], readers: dict[str, tuple[QueueEdge, list[Waterm
 # The answers about regions and queues.
 
 
-def queue_rows(
-    meters: Sequence[QueueMeter], progress: Mapping[str, ProgressAnswer], now: float
-) -> list[QueueAnswer]:
-    """The queues, a row for each reader. `progress`: that of each region."""
-    return [_queue(meter, progress[meter.edge.reader_region], now) for meter in meters]
-
-
-def _queue(meter: QueueMeter, progress: ProgressAnswer, now: float) -> QueueAnswer:
-    """The row of one reader; `progress`: of its region."""
+def _queue(meter: QueueMeter, states: States, now: float) -> QueueAnswer:
+    """The row of one reader of a queue."""
     edge, found = meter.edge, waiting(meter, now)
-    state = state_of(meter.reader)
-    seen = next((one["verdict"] for one in progress["sources"] if one["operator"] == edge.reader), "")
+    state, sources = states.state[edge.reader_region], states.progress[edge.reader_region]["sources"]
+    seen = next((one["verdict"] for one in sources if one["operator"] == edge.reader), "")
     gained = found.read - found.written
     catches_up = found.tuples > 0 and gained > 0 and seen == Verdict.CATCHING_UP
     return {
@@ -210,6 +192,76 @@ QUEUE_PORT = "queue"
 
 class RegionNeededError(Exception):
     """A window was asked for without its region, where there are several."""
+
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def _every(watch: JoinedWatch, *_given: object) -> Sequence[RegionView]:
+    return watch.views
+
+
+def _by_operator(watch: JoinedWatch, operator: str | None = None, *_given: object) -> Sequence[RegionView]:
+    """The region that has an operator, or all of them for None. Raises KeyError."""
+    if operator is None:
+        return watch.views
+    names: dict[str, None] = {}
+    for view in watch.views:
+        nodes = view.watch.topology.operators
+        own = dict.fromkeys(one for node in nodes for one in (node.name, node.label, node.title))
+        if operator in own:
+            return [view]
+        names |= own
+    raise KeyError(f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}")
+
+
+def _by_id(watch: JoinedWatch, number: int) -> Sequence[RegionView]:
+    """The region that an operator or a container is of, by its id. Raises KeyError."""
+    found = [view for view in watch.views if view.region.number == number // IDS]
+    if not found:
+        parts = ", ".join(f"{view.region.number * IDS:,} ({view.name})" for view in watch.views)
+        raise KeyError(f"there is no id {number}; ids of the regions begin at {parts}")
+    return found
+
+
+def _most_time_first(values: list[Any]) -> list[Any]:
+    return sorted(chain.from_iterable(values), key=lambda one: -one["seconds"])
+
+
+def _newest(rows: Iterable[Any], at: str) -> Any:
+    known = [row for row in rows if row is not None]
+    return max(known, key=itemgetter(at), default=None)
+
+
+def _asked(
+    ask: Callable[Concatenate[Watch, _Given], _Answer],
+    *,
+    of: Callable[..., Sequence[RegionView]] = _every,
+    by: str = "",
+    **rules: sums.Rule,
+) -> Callable[Concatenate[JoinedWatch, _Given], _Answer]:
+    """A question to `Watch` about several regions.
+
+    `of`: the regions that are asked. Their rows come one after the other, or in the order of the field `by`,
+    of which the last are wanted. Other answers are joined by `rules`, see `sums.joined`.
+    """
+
+    @wraps(ask)
+    def answer(self: JoinedWatch, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        found: list[Any] = [
+            getattr(view, ask.__name__)(*args, **kwargs) for view in of(self, *args, *kwargs.values())
+        ]
+        if by:
+            limit: Any = next(iter((*args, *kwargs.values())), None)
+            found = [sums.by_time(chain.from_iterable(found), by)]
+            found = [found[0] if limit is None else found[0][-limit:]]
+        elif isinstance(found[0], list):
+            found = [list(chain.from_iterable(found))]
+        made: _Answer = found[0] if len(found) == 1 else sums.joined(found, **rules)
+        return made
+
+    return answer
 
 
 class JoinedWatch:
@@ -321,21 +373,13 @@ class JoinedWatch:
     @property
     def topology(self) -> Topology:
         """The operators and streams of all regions; the ends of each queue are joined by a stream."""
-        nodes: list[OperatorNode] = []
-        streams: list[StreamEdge] = []
-        metrics: list[MetricNode] = []
-        for view in self.views:
-            topology = view.watch.topology
-            nodes += [
-                replace(node, id=view.id(node.id), container=view.id(node.container))
-                for node in topology.operators
-            ]
-            streams += [
-                replace(edge, source=view.id(edge.source), sink=view.id(edge.sink))
-                for edge in topology.streams
-            ]
-            metrics += topology.metrics
-        return Topology(tuple(nodes), (*streams, *self._queue_streams()), tuple(metrics))
+        parts = [view.watch.topology for view in self.views]
+        streams = chain.from_iterable(one.streams for one in parts)
+        return Topology(
+            tuple(chain.from_iterable(one.operators for one in parts)),
+            (*streams, *self._queue_streams()),
+            tuple(chain.from_iterable(one.metrics for one in parts)),
+        )
 
     def _queue_streams(self) -> Iterator[StreamEdge]:
         """The streams through queues: partition `i` of the writer is read by `i` modulo the readers."""
@@ -346,208 +390,132 @@ class JoinedWatch:
             sinks = reader.watch.topology.partitions_of(edge.reader)
             for node in sources if sinks else ():
                 sink = sinks[node.partition % len(sinks)]
-                yield StreamEdge(edge.stream, writer.id(node.id), QUEUE_PORT, reader.id(sink.id), QUEUE_PORT)
+                yield StreamEdge(edge.stream, node.id, QUEUE_PORT, sink.id, QUEUE_PORT)
+
+    operators = _asked(Watch.operators)
+    operator = _asked(Watch.operator, of=_by_id)
+    containers = _asked(Watch.containers)
+    container = _asked(Watch.container, of=_by_id)
+    latencies = _asked(Watch.latencies)
+    record_age = _asked(Watch.record_age, of=_by_operator)
+    lines = _asked(Watch.lines, of=_by_operator, seconds=sums.greatest, operators=_most_time_first)
+    own_metrics = _asked(Watch.own_metrics, of=_by_operator)
+    metric_history = _asked(Watch.metric_history, of=_by_operator)
+    changes = _asked(Watch.changes, by="at")
+    decisions = _asked(Watch.decisions, by="at")
+    outputs = _asked(Watch.outputs)
+    marks = _asked(Watch.marks, by="at")
+    windows = _asked(Watch.windows, by="committedAt")
+    operator_totals = _asked(Watch.operator_totals)
 
     def info(self) -> InfoAnswer | PendingInfoAnswer:
         """The application as a whole: who, since when, state, `stats`."""
-        return self._info(self.critical_path())
-
-    def _info(self, path: CriticalPathAnswer) -> InfoAnswer | PendingInfoAnswer:
-        infos = [view.watch.info() for view in self.views]
-        return sums.info(self.regions, infos, path)
+        return sums.info(self.regions, self._each("info"), self.critical_path())
 
     def run(self) -> RunAnswer:
         """How far the run is: all windows of all regions."""
-        return sums.run([view.watch.run() for view in self.views])
+        found: RunAnswer = sums.run(self._each("run"))
+        return found
 
     def summary(self) -> RunSummaryAnswer:
         """The run in sum: its windows, its operators, what failed."""
-        return sums.summary([view.watch.summary() for view in self.views], self.promises())
-
-    def operators(self) -> list[OperatorAnswer]:
-        """All physical operators."""
-        return self._each("operators")
-
-    def operator(self, operator_id: int) -> OperatorAnswer:
-        """One physical operator."""
-        return self._view_of(operator_id, "operator").operator(operator_id)
-
-    def containers(self) -> list[ContainerAnswer]:
-        """All containers."""
-        return self._each("containers")
-
-    def container(self, container_id: int) -> ContainerAnswer:
-        """One container."""
-        return self._view_of(container_id, "container").container(container_id)
-
-    def _view_of(self, number: int, kind: str) -> RegionView:
-        for view in self.views:
-            if view.region.number == number // IDS:
-                return view
-        parts = ", ".join(f"{view.region.number * IDS:,} ({view.name})" for view in self.views)
-        raise KeyError(f"there is no {kind} {number}; ids of the regions begin at {parts}")
+        return sums.summary([view.watch.summary() for view in self.views])
 
     def streams(self) -> list[StreamAnswer]:
         """The physical streams, and those through queues."""
-        return [*self._each("streams"), *sums.stream_rows(self._queue_streams())]
+        own = chain.from_iterable(view.watch.streams() for view in self.views)
+        return [*own, *sums.stream_rows(self._queue_streams())]
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """The latencies of all operators in the last window of each region."""
         self._needs_region(window_id)
-        return sums.latency([(view.name, view.latency(window_id)) for view in self.views])
+        return self._latency(self._each("latency"))
 
-    def latencies(self, limit: int) -> list[LatencyAnswer]:
-        """The latencies of the operators of each region in each of its last windows."""
-        return self._each("latencies", limit)
+    def _latency(self, answers: Sequence[LatencyAnswer]) -> LatencyAnswer:
+        found: LatencyAnswer = sums.joined(answers, windowId=sums.greatest)
+        windows = {view.name: one["windowId"] for view, one in zip(self.views, answers, strict=True)}
+        return {**found, "windows": windows}
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """The critical path to the sink that is latest, through all queues on its way."""
         self._needs_region(window_id)
         return joined_path(self.views, self.meters)
 
-    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
-        """The record ages of the last minute, of all operators or of one."""
-        found = [view.record_age(operator) for view in self._views_with(operator)]
-        return {
-            "operators": list(chain.from_iterable(one["operators"] for one in found)),
-            "fromNewestRecord": any(one["fromNewestRecord"] for one in found),
-        }
-
-    def _views_with(self, operator: str | None) -> Sequence[RegionView]:
-        """The region that has an operator, or all of them for None. Raises KeyError."""
-        if operator is None:
-            return self.views
-        names: dict[str, None] = {}
-        for view in self.views:
-            nodes = view.watch.topology.operators
-            own = dict.fromkeys(one for node in nodes for one in (node.name, node.label, node.title))
-            if operator in own:
-                return [view]
-            names |= own
-        raise KeyError(
-            f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
-        )
-
     def _each(self, question: str, *given: Any) -> list[Any]:
-        """The rows that the regions answer, one region after the other."""
-        return [row for view in self.views for row in getattr(view, question)(*given)]
-
-    def _by_time(self, question: str, limit: int | None, at: str = "at") -> list[Any]:
-        """The last rows of all regions, by time."""
-        return sums.last(sorted(self._each(question, limit), key=itemgetter(at)), limit)
+        """The answers of the regions, in order."""
+        return [getattr(view, question)(*given) for view in self.views]
 
     def progress(self) -> ProgressAnswer:
         """The progress of the running windows, of the sources, and of what waits in queues."""
-        now = self._now()
-        each = {view.name: view.progress() for view in self.views}
-        queues = queue_rows(self.meters, each, now)
-        found = joined_progress(self.views, each, queues)
-        found["because"] = because(self.views, queues, now)
+        return self._progress(self._each("progress"))
+
+    def _progress(self, answers: Sequence[ProgressAnswer]) -> ProgressAnswer:
+        now, states = self._now(), States.of(self.views, answers)
+        queues = [_queue(meter, states, now) for meter in self.meters]
+        found = joined_progress(states, queues)
+        found["because"] = because(states, queues, now)
         return found
 
     def source(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions."""
         known = [source["operator"] for source in self.progress()["sources"]]
-        for view in self.views:
-            if name in known and any(node.name == name for node in view.watch.topology.operators):
-                found = view.watch.source(name)
-                rows = [{**row, "id": view.id(row["id"]), "region": view.name} for row in found["partitions"]]
-                return {**found, "partitions": cast("list[SourcePartitionAnswer]", rows)}
-        raise KeyError(f"there is no source `{name}`; {did_you_mean(name, known)}")
+        if name not in known:
+            raise KeyError(f"there is no source `{name}`; {did_you_mean(name, known)}")
+        [view] = _by_operator(self, name)
+        found: SourceDetailAnswer = view.source(name)
+        return found
 
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back, across queues."""
         return joined_watermarks(self.views, [meter.edge for meter in self.meters])
 
-    def lines(self, operator: str | None = None) -> LinesAnswer:
-        """Where the Python time of operators goes, by line; `ofPath` is of the path of their region."""
-        found = [view.lines(operator) for view in self._views_with(operator)]
-        rows = sorted(chain.from_iterable(one["operators"] for one in found), key=lambda one: -one["seconds"])
-        return {"seconds": found[0]["seconds"], "operators": rows}
-
-    def own_metrics(self, operator: str | None = None) -> MetricsAnswer:
-        """The metrics that operators declare, of all operators or of one."""
-        found = [view.watch.own_metrics(operator) for view in self._views_with(operator)]
-        return {"metrics": list(chain.from_iterable(one["metrics"] for one in found))}
-
-    def metric_history(self, operator: str, metric: str, limit: int | None = None) -> MetricHistoryAnswer:
-        """A metric that an operator declares, over the last windows, minutes and hours."""
-        [view] = self._views_with(operator)
-        return view.watch.metric_history(operator, metric, limit)
-
-    def changes(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
-        """The last changes that were requested, by when they were."""
-        return self._by_time("changes", limit)
-
-    def decisions(self, limit: int | None = None) -> list[DecisionAnswer]:
-        """The last decisions of policies and listeners, by when they were made."""
-        return self._by_time("decisions", limit)
-
-    def outputs(self) -> list[OutputAnswer]:
-        """The results of output operators that readers may see."""
-        return [{**row, "region": view.name} for view in self.views for row in view.watch.outputs()]
-
-    def marks(self, limit: int | None = None) -> list[MarkAnswer]:
-        """The last things that happened, by time."""
-        return self._by_time("marks", limit)
-
     def promises(self) -> list[PromiseAnswer]:
         """The promises: kept or broken. One of the application is broken if one region breaks it."""
         return sums.promises([view.watch.promises() for view in self.views])
 
-    def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
-        """The totals of logical operators and unifiers so far, whatever partitions they had."""
-        return {title: row for view in self.views for title, row in view.watch.operator_totals().items()}
-
     def keep_figures(self) -> None:
         """Keep figures over periods from now on."""
-        for view in self.views:
-            view.watch.keep_figures()
+        self._each("keep_figures")
 
     def operator_history(
         self, operator: str, begin: float | None = None, step: float | None = None
     ) -> OperatorHistoryAnswer:
         """The last hours of a logical operator, in steps. Raises KeyError."""
-        [view] = self._views_with(operator)
+        [view] = _by_operator(self, operator)
         return view.watch.operator_history(operator, begin, step)
 
     def application_history(
         self, begin: float | None = None, step: float | None = None
     ) -> ApplicationHistoryAnswer:
         """The last hours of the windows of all regions, by time."""
-        return sums.histories(
-            [(view.name, view.watch.application_history(begin, step)) for view in self.views]
+        found: ApplicationHistoryAnswer = sums.histories(
+            self._each("application_history", begin, step), [view.name for view in self.views]
         )
-
-    def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
-        """Summaries of the last windows of all regions, by their commits, the newest last."""
-        return self._by_time("windows", limit, "committedAt")
+        return found
 
     def window(self, window_id: int) -> WindowAnswer:
         """All of one window."""
         self._needs_region(window_id)
-        return self.views[0].window(window_id)
+        found: WindowAnswer = self.views[0].window(window_id)
+        return found
 
     def overview(self) -> OverviewAnswer:
-        """All that a view shows."""
-        overviews = [view.overview() for view in self.views]
-        path = self.critical_path()
-        latencies = [(view.name, one["latency"]) for view, one in zip(self.views, overviews, strict=True)]
-        windows = [one["window"] for one in overviews if one["window"] is not None]
-        changes = [one["change"] for one in overviews if one["change"] is not None]
-        return {
-            "windowId": path["windowId"],
-            "at": self._now(),
-            "window": max(windows, key=lambda one: one["committedAt"], default=None),
-            "info": self._info(path),
-            "latency": sums.latency(latencies),
-            "criticalPath": path,
-            "change": max(changes, key=lambda one: one["since"], default=None),
-            "promises": self.promises(),
-            "recordAge": self.record_age(),
-            "progress": self.progress(),
-            "operators": list(chain.from_iterable(one["operators"] for one in overviews)),
-        }
+        """All that a view shows: of each region what it had at one moment."""
+        overviews, path = self._each("overview"), self.critical_path()
+        found: OverviewAnswer = sums.joined(
+            overviews,
+            windowId=lambda _: path["windowId"],
+            at=lambda _: self._now(),
+            window=partial(_newest, at="committedAt"),
+            change=partial(_newest, at="since"),
+            info=partial(sums.info, self.regions, path=path),
+            latency=self._latency,
+            criticalPath=lambda _: path,
+            promises=sums.promises,
+            recordAge=sums.joined,
+            progress=self._progress,
+        )
+        return found
 
     def trace_of(self, operator: str, window_id: int) -> str | None:
         """The id of the trace of a window of the operator's region, None if windows have none."""

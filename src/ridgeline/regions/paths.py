@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from ridgeline.measure.answers.windows import BlameStepAnswer, CriticalPathAnswer, PathStepAnswer
+from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.regions.queues import QueueMeter
+from ridgeline.regions.sums import joined
 from ridgeline.regions.view import RegionView
 
 _AVERAGED = 10
@@ -27,25 +28,18 @@ class Wait(NamedTuple):
     average_ms: float
 
 
-class Part(NamedTuple):
-    """A region on the path: its path in a window, and the wait before that window."""
-
-    view: RegionView
-    path: CriticalPathAnswer
-    wait: Wait | None
-
-
 def joined_path(views: Sequence[RegionView], meters: Sequence[QueueMeter]) -> CriticalPathAnswer:
     """The path to the sink that is latest: that of its region, of the queue before, of the writer's region.
 
     A path that begins at a source of its region ends there.
     """
     ends = [view for view in views if sinks_of(view)] if len(views) > 1 else views
-    chains = [_chain(view, views, meters, None) for view in ends]
-    latest = max(chains, key=_length, default=None)
-    if latest is None or not latest[-1].path["path"]:
-        return views[0].critical_path()
-    return _joined(latest)
+    found = [_path(view, views, meters, None) for view in ends]
+    latest = max(found, key=lambda one: one["windowLatencyMs"] or 0.0, default=None)
+    if latest is not None and latest["path"]:
+        return latest
+    nothing: CriticalPathAnswer = views[0].critical_path()
+    return nothing
 
 
 def sinks_of(view: RegionView) -> list[str]:
@@ -55,19 +49,46 @@ def sinks_of(view: RegionView) -> list[str]:
     return [one.name for one in logical.operators if one.name not in sources | writers]
 
 
-def _chain(
+def _path(
     view: RegionView, views: Sequence[RegionView], meters: Sequence[QueueMeter], window_id: int | None
-) -> list[Part]:
-    """The parts of the path to a region's window (None: the last), the first one first."""
+) -> CriticalPathAnswer:
+    """The path to a region's window (None: the last), with all before it."""
     try:
-        path = view.critical_path(window_id)
+        own: CriticalPathAnswer = view.critical_path(window_id)
     except KeyError:  # it is not kept any more
-        path = view.critical_path()
+        own = view.critical_path()
+    windows: Any = {view.name: own["windowId"]}
+    path: CriticalPathAnswer = {**own, "region": view.name, "windows": windows}
     wait = _wait(view, path, meters)
     if wait is None:
-        return [Part(view, path, None)]
-    before = next(one for one in views if one.name == wait.meter.edge.writer_region)
-    return [*_chain(before, views, meters, wait.window), Part(view, path, wait)]
+        return path
+    writer = next(one for one in views if one.name == wait.meter.edge.writer_region)
+    before = _path(writer, views, meters, wait.window)
+    parts = [before, _waited(wait, path), path]
+    found: CriticalPathAnswer = joined(parts, windowId=itemgetter(-1), region=itemgetter(-1), average=joined)
+    return found
+
+
+def _waited(wait: Wait, path: CriticalPathAnswer) -> Mapping[str, Any]:
+    """The wait in a queue as a path of one step before another one."""
+    title = f"waits in queue {wait.meter.edge.stream}"
+    step = {
+        "operator": title,
+        "id": path["path"][0]["id"],
+        "latencyMs": wait.ms,
+        "computeMs": 0.0,
+        "cpuMs": 0.0,
+        "transferMs": wait.ms,
+        "kind": "queue",
+        "region": wait.meter.edge.reader_region,
+    }
+    return {
+        "path": [step],
+        "blame": [{"what": "queue", "operator": title, "ms": wait.ms}],
+        "latencyMs": wait.ms,
+        "average": {"latencyMs": wait.average_ms, "path": [title]},
+        "windowLatencyMs": wait.ms,
+    }
 
 
 def _wait(view: RegionView, path: CriticalPathAnswer, meters: Sequence[QueueMeter]) -> Wait | None:
@@ -75,7 +96,7 @@ def _wait(view: RegionView, path: CriticalPathAnswer, meters: Sequence[QueueMete
     steps, window_id = path["path"], path["windowId"]
     if not steps or window_id is None:
         return None
-    node = view.watch.topology.by_id.get(view.own_id(steps[0]["id"]))
+    node = view.watch.topology.by_id.get(steps[0]["id"])
     for meter in meters:
         if meter.edge.reader_region == view.name and node is not None and node.name == meter.edge.reader:
             found = [
@@ -98,67 +119,3 @@ def _of(meter: QueueMeter, window_id: int) -> tuple[int, int, float] | None:
     if entry is None:
         return None
     return window_id, entry.window, 1000 * max(0.0, read.began - entry.time)
-
-
-def _length(parts: Sequence[Part]) -> float:
-    """Milliseconds from the trigger of the first window to the commit of the last, with waits."""
-    return sum(part.path["windowLatencyMs"] or 0.0 for part in parts) + sum(
-        part.wait.ms for part in parts if part.wait is not None
-    )
-
-
-def _joined(parts: Sequence[Part]) -> CriticalPathAnswer:
-    """The answer for a path of several regions: one after the other, with the waits between."""
-    steps: list[PathStepAnswer] = []
-    blame: list[BlameStepAnswer] = []
-    titles: list[str] = []
-    for part in parts:
-        if part.wait is not None:
-            steps.append(_queue_step(part.wait, part.path["path"][0]["id"]))
-            blame.append({"what": "queue", "operator": _title(part.wait), "ms": part.wait.ms})
-            titles.append(_title(part.wait))
-        steps += part.path["path"]
-        blame += part.path["blame"]
-        titles += part.path["average"]["path"]
-    last, waits = parts[-1], [part.wait for part in parts if part.wait is not None]
-    averages = [part.path["average"]["latencyMs"] for part in parts]
-    return {
-        "windowId": last.path["windowId"],
-        "region": last.view.name,
-        "latencyMs": sum(step["latencyMs"] or 0.0 for step in steps),
-        "path": steps,
-        "slack": _merged(part.path["slack"] for part in parts),
-        "blame": blame,
-        "held": list(chain.from_iterable(part.path["held"] for part in parts)),
-        "average": {
-            "latencyMs": sum(one or 0.0 for one in averages) + sum(wait.average_ms for wait in waits),
-            "path": titles,
-        },
-        "share": _merged(part.path["share"] for part in parts),
-        "logicalShare": _merged(part.path["logicalShare"] for part in parts),
-        "windowLatencyMs": _length(parts),
-        "windows": {part.view.name: cast("int", part.path["windowId"]) for part in parts},
-    }
-
-
-def _queue_step(wait: Wait, reader: int) -> PathStepAnswer:
-    """The wait in a queue as a step. `reader`: the id of the operator that read it."""
-    step: Any = {
-        "operator": _title(wait),
-        "id": reader,
-        "latencyMs": wait.ms,
-        "computeMs": 0.0,
-        "cpuMs": 0.0,
-        "transferMs": wait.ms,
-        "kind": "queue",
-        "region": wait.meter.edge.reader_region,
-    }
-    return cast("PathStepAnswer", step)
-
-
-def _title(wait: Wait) -> str:
-    return f"waits in queue {wait.meter.edge.stream}"
-
-
-def _merged(rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    return {title: value for row in rows for title, value in row.items()}

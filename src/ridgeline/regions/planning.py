@@ -156,7 +156,7 @@ def plan_regions(
             number, free = free, free + 1
         others = frozenset(name for other in regions if other is not region for name in other.every_operator)
         scope = Scope(region.name, others, tuple(one.name for one in regions))
-        planner = make_planner(made.application(region), scope)
+        planner = make_planner(made.application(region, number), scope)
         folder = f"{root}/{_folder_of(number)}"
         plan = planner.first(folder, logical.application)
         found.append(PlannedRegion(region, number, folder, planner, plan))

@@ -107,3 +107,19 @@ class RegionRun:
             self.error = error
         finally:
             self._settled.set()
+
+
+def state_of(region: RegionRun) -> str:
+    """The state of a region: `PAUSED` too, and what its events say where it has no thread here."""
+    seen = str(region.watch.info()["state"])
+    if region.state in {"STARTING", "RUNNING"} and seen != "PENDING":
+        return seen
+    return "PENDING" if region.state == "STARTING" else region.state
+
+
+def failure_of(region: RegionRun) -> str:
+    """Why a region has failed; empty if it has not."""
+    if region.error is not None:
+        return str(region.error) or type(region.error).__name__
+    info = region.watch.info()
+    return info["reason"] if "id" in info else ""

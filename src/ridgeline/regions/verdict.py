@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
@@ -18,31 +18,51 @@ from ridgeline.measure.progress.verdict import Verdict, worst
 from ridgeline.measure.wording.units import duration, milliseconds
 from ridgeline.measure.wording.waiting import one_line
 from ridgeline.regions.paths import sinks_of
-from ridgeline.regions.sums import failure_of, state_of
+from ridgeline.regions.region_run import failure_of, state_of
+from ridgeline.regions.sums import greatest, greatest_if_known, joined, least, total
 from ridgeline.regions.view import RegionView
 
 _GOOD = {Verdict.KEEPING_UP, Verdict.PACED}
 _SAID = {"FAILED", "STOPPED", "PAUSED"}
+_RUNS = {"RUNNING", "PENDING", "PAUSED"}
+_SLOW = {Verdict.FALLING_BEHIND, Verdict.STUCK, Verdict.UNREACHABLE}
+_BASES = ("exact", "estimated", "lower bound")
 _NOT_KNOWN: EstimateAnswer = {"value": None, "basis": "unknown"}
 
 
-def because(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: float) -> list[str]:
+class States(NamedTuple):
+    """How the regions are, as of one moment, by their names in topological order."""
+
+    views: Mapping[str, RegionView]
+    state: Mapping[str, str]
+    progress: Mapping[str, ProgressAnswer]
+
+    @classmethod
+    def of(cls, views: Sequence[RegionView], progress: Sequence[ProgressAnswer]) -> States:
+        """Of these regions. `progress`: the answers of each."""
+        names = [view.name for view in views]
+        return cls(
+            dict(zip(names, views, strict=True)),
+            {view.name: state_of(view.region) for view in views},
+            dict(zip(names, progress, strict=True)),
+        )
+
+
+def because(states: States, queues: Sequence[QueueAnswer], now: float) -> list[str]:
     """Reasons of the verdict, a clause each: regions that do not run, full queues, slow readers."""
-    return [*_ended(views, queues, now), *_full(views, queues), *_behind(views, queues, now)]
+    return [*_ended(states, queues, now), *_full(states, queues), *_behind(states, queues, now)]
 
 
-def _ended(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: float) -> Iterator[str]:
+def _ended(states: States, queues: Sequence[QueueAnswer], now: float) -> Iterator[str]:
     """The regions that have failed or are stopped, and how long their queues have room."""
-    for view in views:
-        state = state_of(view.region)
-        if state not in _SAID:
-            continue
-        text = f"region {view.name} is {state.lower()}"
-        if state == "FAILED":
-            text = f"region {view.name} has failed ({one_line(failure_of(view.region))})"
-        own = [row for row in queues if row["readerRegion"] == view.name]
-        rooms = [_room(row, now) for row in own if row["backlogRecords"] or row["full"]]
-        yield ", ".join([text, *rooms])
+    for name, state in states.state.items():
+        if state in _SAID:
+            text = f"region {name} is {state.lower()}"
+            if state == "FAILED":
+                text = f"region {name} has failed ({one_line(failure_of(states.views[name].region))})"
+            own = [row for row in queues if row["readerRegion"] == name]
+            rooms = [_room(row, now) for row in own if row["backlogRecords"] or row["full"]]
+            yield ", ".join([text, *rooms])
 
 
 def _room(row: QueueAnswer, now: float) -> str:
@@ -50,18 +70,14 @@ def _room(row: QueueAnswer, now: float) -> str:
     text = f"queue {row['stream']} keeps {row['backlogRecords']:,} tuples for it"
     if row["full"]:
         return f"{text} and is full: region {row['writerRegion']} is held back"
-    return (
-        text
-        if row["fullAt"] is None
-        else f"{text} and has room for {duration(max(0.0, row['fullAt'] - now))}"
-    )
+    room = "" if row["fullAt"] is None else duration(max(0.0, row["fullAt"] - now))
+    return f"{text} and has room for {room}" if room else text
 
 
-def _full(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> Iterator[str]:
+def _full(states: States, queues: Sequence[QueueAnswer]) -> Iterator[str]:
     """The regions that wait since a queue is full whose reader runs."""
     for row in queues:
-        reader = next(view for view in views if view.name == row["readerRegion"])
-        state = state_of(reader.region)
+        state = states.state[row["readerRegion"]]
         if row["full"] and state not in _SAID:
             how = "reads too slowly" if state == "RUNNING" else f"is {state.lower()}"
             yield (
@@ -70,34 +86,27 @@ def _full(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> Iterato
             )
 
 
-def _behind(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: float) -> Iterator[str]:
-    """The queues that wait for a slow region, and the operator that takes most of its time."""
+def _behind(states: States, queues: Sequence[QueueAnswer], now: float) -> Iterator[str]:
+    """The queues and sources that wait for a slow region, and the operator that takes most of its time."""
+    running = {name for name, state in states.state.items() if state == "RUNNING"}
     for row in queues:
-        view = next(view for view in views if view.name == row["readerRegion"])
-        if Verdict(row["verdict"]) in {*_GOOD, Verdict.UNKNOWN, Verdict.SETTLING}:
-            continue
-        if state_of(view.region) != "RUNNING" or not row["backlogRecords"]:
-            continue
-        text = (
-            f"queue {row['stream']} waits for region {view.name} "
-            f"({row['backlogRecords']:,} tuples, the oldest {duration(row['backlogSeconds'])})"
-        )
-        text += _blamed(view)
-        if row["fullAt"] is not None and not row["full"] and row["verdict"] == Verdict.FALLING_BEHIND:
-            text += f", and is full in {duration(max(0.0, row['fullAt'] - now))}"
-        yield text
-    for view in views:
-        progress = view.watch.progress()
-        slow = [
-            one
-            for one in progress["sources"]
-            if Verdict(one["verdict"]) in {Verdict.FALLING_BEHIND, Verdict.STUCK, Verdict.UNREACHABLE}
-            and all(row["reader"] != one["operator"] for row in queues)
-        ]
-        held = any(row["full"] and row["writerRegion"] == view.name for row in queues)
-        for one in slow if not held and state_of(view.region) == "RUNNING" else ():
-            why = f" ({one['problem']})" if one["problem"] else ""
-            yield f"source {one['operator']} waits for region {view.name}{why}{_blamed(view)}"
+        late = Verdict(row["verdict"]) not in {*_GOOD, Verdict.UNKNOWN, Verdict.SETTLING}
+        if late and row["readerRegion"] in running and row["backlogRecords"]:
+            text = (
+                f"queue {row['stream']} waits for region {row['readerRegion']} "
+                f"({row['backlogRecords']:,} tuples, the oldest {duration(row['backlogSeconds'])})"
+            )
+            text += _blamed(states.views[row["readerRegion"]])
+            if row["fullAt"] is not None and not row["full"] and row["verdict"] == Verdict.FALLING_BEHIND:
+                text += f", and is full in {duration(max(0.0, row['fullAt'] - now))}"
+            yield text
+    readers = {row["reader"] for row in queues}
+    held = {row["writerRegion"] for row in queues if row["full"]}
+    for name, progress in states.progress.items():
+        for one in progress["sources"] if name in running - held else ():
+            if Verdict(one["verdict"]) in _SLOW and one["operator"] not in readers:
+                why = f" ({one['problem']})" if one["problem"] else ""
+                yield f"source {one['operator']} waits for region {name}{why}{_blamed(states.views[name])}"
 
 
 def _blamed(view: RegionView) -> str:
@@ -112,8 +121,6 @@ def _blamed(view: RegionView) -> str:
 
 # The progress of an application of several regions: what waits in sources and in queues.
 
-_RUNS = {"RUNNING", "PENDING", "PAUSED"}
-
 
 class Lot(NamedTuple):
     """The backlog of one source or queue. `seconds`: to work it off; None: unknown, or it has no end."""
@@ -125,74 +132,52 @@ class Lot(NamedTuple):
     endless: bool = False
 
 
-def joined_progress(
-    views: Sequence[RegionView], progress: Mapping[str, ProgressAnswer], queues: Sequence[QueueAnswer]
-) -> ProgressAnswer:
+def joined_progress(states: States, queues: Sequence[QueueAnswer]) -> ProgressAnswer:
     """The progress of all regions. `window` is of the one whose window takes longest.
 
     `sources` are those of the application: readers of queues are in `queues`.
     """
     readers = {row["reader"] for row in queues}
-    shown = max(progress.values(), key=_interest)
-    sources = [row for one in progress.values() for row in one["sources"] if row["operator"] not in readers]
+    shown = max(states.progress.values(), key=lambda one: (one["running"], one["elapsedSeconds"] or 0.0))
+    whole: ProgressAnswer = joined(list(states.progress.values()))
+    sources = [row for row in whole["sources"] if row["operator"] not in readers]
     return {
         **shown,
-        "operators": list(chain.from_iterable(one["operators"] for one in progress.values())),
-        "containers": list(chain.from_iterable(one["containers"] for one in progress.values())),
+        "operators": whole["operators"],
+        "containers": whole["containers"],
         "sources": sources,
-        "application": _application(views, progress, sources, queues),
+        "application": _application(states, sources, queues),
         "queues": list(queues),
-        "sinks": _sinks(views, sources, queues),
+        "sinks": _sinks(states.views.values(), sources, queues),
     }
 
 
-def _interest(one: ProgressAnswer) -> tuple[bool, float]:
-    return one["running"], one["elapsedSeconds"] or 0.0
-
-
 def _application(
-    views: Sequence[RegionView],
-    progress: Mapping[str, ProgressAnswer],
-    sources: Sequence[SourceAnswer],
-    queues: Sequence[QueueAnswer],
+    states: States, sources: Sequence[SourceAnswer], queues: Sequence[QueueAnswer]
 ) -> BacklogAnswer:
     """The backlog over all sources and queues."""
-    answers = {name: one["application"] for name, one in progress.items()}
     lots = [*map(_source, sources), *map(_queue, queues)]
-    running = [answers[view.name] for view in views if state_of(view.region) in _RUNS]
-    verdict = worst(
-        [*(Verdict(one["verdict"]) for one in running), *(Verdict(row["verdict"]) for row in queues)]
-    )
-    records = [lot.records for lot in lots if lot.records is not None]
-    seconds = [lot.seconds for lot in lots if lot.seconds is not None]
-    late = [one["windowsBehind"] for one in running if one["windowsBehind"] is not None]
-    as_of = [one["asOf"] for one in running if one["asOf"] is not None]
+    running = [one["application"] for name, one in states.progress.items() if states.state[name] in _RUNS]
+    verdict = worst(Verdict(one["verdict"]) for one in (*running, *queues))
     bases = [one["basis"] for one in running if one["basis"] not in {"unknown", "schedule"}]
+    oldest = (one["oldest"] for one in running)
     found: BacklogAnswer = {
-        "backlogRecords": sum(records) if records else None,
-        "backlogSeconds": max(seconds, default=None),
-        "basis": max(bases, key=_weakness, default="exact" if queues else "unknown"),
+        "backlogRecords": total(lot.records for lot in lots),
+        "backlogSeconds": greatest([lot.seconds for lot in lots]),
+        "basis": max(bases, key=_BASES.index, default="exact" if queues else "unknown"),
         "caughtUpAt": _caught_up(lots) if verdict is Verdict.CATCHING_UP else None,
-        "asOf": min(as_of, default=None),
+        "asOf": least([one["asOf"] for one in running]),
         "stuckOutputs": list(chain.from_iterable(one["stuckOutputs"] for one in running)),
         "stuckStores": list(chain.from_iterable(one["stuckStores"] for one in running)),
         "unreachable": list(chain.from_iterable(one["unreachable"] for one in running)),
         "verdict": verdict.value,
-        "windowsBehind": max(late, default=None),
-        "oldest": max(map(_oldest, running), key=lambda one: one["value"] or 0.0, default=_NOT_KNOWN),
+        "windowsBehind": greatest([one["windowsBehind"] for one in running]),
+        "oldest": max(oldest, key=lambda one: one["value"] or 0.0, default=_NOT_KNOWN),
         "bottleneck": next((one["bottleneck"] for one in running if one["bottleneck"]), None),
     }
     if any(lot.endless for lot in lots):
         found["backlogSeconds"], found["infinite"] = None, True
     return found
-
-
-def _oldest(one: BacklogAnswer) -> EstimateAnswer:
-    return one["oldest"]
-
-
-def _weakness(basis: str) -> int:
-    return ("exact", "estimated", "lower bound").index(basis)
 
 
 def _source(row: SourceAnswer) -> Lot:
@@ -212,13 +197,14 @@ def _queue(row: QueueAnswer) -> Lot:
 
 def _caught_up(lots: Iterable[Lot]) -> float | None:
     """When all have caught up that have something left; None if one does not."""
-    ends = [lot.caught_up_at for lot in lots if lot.verdict is Verdict.CATCHING_UP]
-    known = [end for end in ends if end is not None]
-    return max(known) if known and len(known) == len(ends) else None
+    end: float | None = greatest_if_known(
+        [lot.caught_up_at for lot in lots if lot.verdict is Verdict.CATCHING_UP]
+    )
+    return end
 
 
 def _sinks(
-    views: Sequence[RegionView], sources: Sequence[SourceAnswer], queues: Sequence[QueueAnswer]
+    views: Iterable[RegionView], sources: Sequence[SourceAnswer], queues: Sequence[QueueAnswer]
 ) -> list[SinkBacklogAnswer]:
     """The backlog of each output operator: in the sources and queues of its region and of those before."""
     found: list[SinkBacklogAnswer] = []
@@ -226,21 +212,16 @@ def _sinks(
         above = before(view.name, queues)
         lots = [_source(row) for row in sources if row.get("region") in above]
         lots += [_queue(row) for row in queues if row["readerRegion"] in above]
-        records = [lot.records for lot in lots if lot.records is not None]
-        seconds = [lot.seconds for lot in lots]
-        known = [one for one in seconds if one is not None]
         verdict = worst(lot.verdict for lot in lots)
-        found += [
-            {
-                "operator": name,
-                "region": view.name,
-                "backlogRecords": sum(records) if records else None,
-                "backlogSeconds": max(known) if known and len(known) == len(seconds) else None,
-                "caughtUpAt": _caught_up(lots) if verdict is Verdict.CATCHING_UP else None,
-                "verdict": verdict.value,
-            }
-            for name in sinks_of(view)
-        ]
+        waits: Any = {
+            "region": view.name,
+            "backlogRecords": total(lot.records for lot in lots),
+            "backlogSeconds": greatest_if_known([lot.seconds for lot in lots]),
+            "caughtUpAt": _caught_up(lots) if verdict is Verdict.CATCHING_UP else None,
+            "verdict": verdict.value,
+        }
+        rows: list[Any] = [{"operator": name, **waits} for name in sinks_of(view)]
+        found += rows
     return found
 
 

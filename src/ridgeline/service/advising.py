@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 from weakref import WeakKeyDictionary
 
@@ -25,6 +25,7 @@ from ridgeline.policies.advice import LEAST_SECONDS, LEAST_WINDOWS, Advice, advi
 from ridgeline.policies.model import behind
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.regions.joined_watch import JoinedWatch
+from ridgeline.regions.sums import counted, greatest, joined, least
 
 _LATELY_SECONDS = 5.0
 _FULL_SECONDS = LEAST_SECONDS + 1.0  # the slices of a period begin each second
@@ -40,28 +41,16 @@ def advice_answer(watch: Answers, application: str, run: AnyRun | None = None) -
     """
     if isinstance(watch, JoinedWatch):
         others = len(watch.views) - 1  # each has a slot at least
-        return _joined([_advice(view.watch, application, view.region.run, others) for view in watch.views])
+        found: AdviceAnswer = joined(
+            [_advice(view.watch, application, view.region.run, others) for view in watch.views],
+            **dict.fromkeys(("seconds", "windows", "enough"), least),
+            **dict.fromkeys(("needed", "latencySeconds"), greatest),
+            unknown=lambda values: list(dict.fromkeys(chain.from_iterable(values))),
+            blame=counted,
+        )
+        return found
     assert isinstance(watch, Watch)  # noqa: S101  there is no other kind
     return _advice(watch, application, cast("ApplicationRun | None", run))
-
-
-def _joined(answers: Sequence[AdviceAnswer]) -> AdviceAnswer:
-    """The advice of all regions; there is enough to say if each region has enough."""
-    blame: Counter[str] = Counter()
-    for one in answers:
-        blame.update(one["blame"])
-    latencies = [one["latencySeconds"] for one in answers if one["latencySeconds"] is not None]
-    return {
-        "seconds": min(one["seconds"] for one in answers),
-        "windows": min(one["windows"] for one in answers),
-        "enough": all(one["enough"] for one in answers),
-        "needed": max(one["needed"] for one in answers),
-        "unknown": list(dict.fromkeys(text for one in answers for text in one["unknown"])),
-        "latencySeconds": max(latencies, default=None),
-        "blame": dict(blame),
-        "followed": [text for one in answers for text in one["followed"]],
-        "advice": [advice for one in answers for advice in one["advice"]],
-    }
 
 
 def _advice(watch: Watch, application: str, run: ApplicationRun | None, others: int = 0) -> AdviceAnswer:

@@ -7,7 +7,7 @@ from ridgeline.observe.answers import Answers
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.regions.joined_watch import JoinedWatch
-from ridgeline.regions.sums import state_of
+from ridgeline.regions.region_run import state_of
 from ridgeline.service.http.answers import HealthAnswer, ReadyAnswer
 from ridgeline.service.http.bodies import AnswerError
 from ridgeline.service.http.endpoint import Call, Endpoint

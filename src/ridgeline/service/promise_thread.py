@@ -97,7 +97,9 @@ class PolicyThread:
     def __init__(self, run: ApplicationRun, watch: Watch, observe: Callable[[RunEvent], None]) -> None:
         self._run, self._watch = run, watch
         logical = run.plan.logical
-        self._deciders = Deciders(logical.listeners, logical.policies, self._ask, observe)
+        self._deciders = Deciders(
+            logical.listeners, logical.policies, self._ask, observe, first_id=logical.first_id
+        )
         self._committed = threading.Event()
         self._over = threading.Event()
         self._most_slots: int | None = None

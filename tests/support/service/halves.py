@@ -1,5 +1,6 @@
 """Both halves of an application of two regions, which run in process one after the other; and them joined."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.observe.watch import Watch
 from ridgeline.operators import QueueInput, QueueOutput
-from ridgeline.plan.region import PortRef, QueueEdge, Region
+from ridgeline.plan.region import IDS, PortRef, QueueEdge, Region
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock, run_local
@@ -59,6 +60,7 @@ def shop(path, windows=10, partitions=3, **properties):
 
 def mail(path, partitions=2):
     app = Application("shop")
+    app.cut = lambda graph: replace(graph, first_id=4 * IDS)
     orders = app.add_operator(
         "orders_to_mail", QueueInput(path=path, schema=Order, when_missing="wait"), partitions=partitions
     )

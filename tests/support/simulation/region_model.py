@@ -185,7 +185,9 @@ def regions_of(shape: Shape) -> tuple[tuple[Region, Application], ...]:
             int(name.removeprefix("check")) for name in region.operators if name.startswith("check")
         )
         by_number[number] = region
-    return tuple((by_number[number], made.application(by_number[number])) for number in range(len(by_number)))
+    return tuple(
+        (by_number[number], made.application(by_number[number], number)) for number in range(len(by_number))
+    )
 
 
 @cache

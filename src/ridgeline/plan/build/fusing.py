@@ -36,7 +36,7 @@ def build_execution(
     planner = _Planner(parts, nodes, edges, _strangers(logical, apart))
     for group in groups.groups:
         planner.place(group)
-    return planner.plan()
+    return planner.plan(logical.first_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +174,12 @@ class _Planner:
         for identity in identities:
             self.home[identity] = box
 
-    def plan(self) -> ExecutionPlan:
+    def plan(self, first_id: int) -> ExecutionPlan:
         """The finished plan: stages in order, their containers by first operator, operators by id."""
         ordered = sorted(self.boxes, key=lambda box: (box.stage, min(box.operators)))
         containers = [
-            Container(number, box.stage, tuple(sorted(box.operators))) for number, box in enumerate(ordered)
+            Container(number, box.stage, tuple(sorted(box.operators)))
+            for number, box in enumerate(ordered, first_id)
         ]
         stages = 1 + max(box.stage for box in ordered)
         return ExecutionPlan(

@@ -80,6 +80,7 @@ class _Builder:
     def __init__(self, logical: LogicalPlan) -> None:
         """Index the streams by their ports."""
         self.operators: list[PhysicalOperator] = []
+        self.first_id = logical.first_id + 1
         self.streams: list[PhysicalStream] = []
         self.codec: StreamCodec | None = logical.attributes["stream_codec"]
         self.traces = logical.attributes["metrics_recording_level"] is RecordingLevel.TRACE
@@ -214,7 +215,7 @@ class _Builder:
     ) -> _Head:
         """Add a unifier or a slider, without what leads to it; return it as a source."""
         entry, leaving = unifier_ports(unifier)
-        identity = len(self.operators) + 1
+        identity = self.first_id + len(self.operators)
         schema, owner = output.stream.schema, output.operator
         attributes = attributes_of_unifier(owner.attributes, owner.unifier_attributes[output.port])
         slide = owner.attributes["slide_by_window_count"]
@@ -243,7 +244,7 @@ class _Builder:
 
     def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
         """Add one partition of an operator; return its id."""
-        identity = len(self.operators) + 1
+        identity = self.first_id + len(self.operators)
         slide = operator.attributes["slide_by_window_count"]
         merges = slide is not None and merges_of(type(operator.operator))
         self.operators.append(
@@ -293,7 +294,7 @@ class _Builder:
 
     def join(self, stream: LogicalStream, head: _Head, sink: int, port: str, way: _Way = _STRAIGHT) -> None:
         """Add one physical stream."""
-        schema = self.operators[head.id - 1].outputs[head.port]
+        schema = self.operators[head.id - self.first_id].outputs[head.port]
         self.streams.append(PhysicalStream(stream.name, head.id, head.port, sink, port, schema, *way))
 
 

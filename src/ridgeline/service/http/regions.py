@@ -7,8 +7,7 @@ from typing import Any
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
 from ridgeline.observe.answers import Answers
 from ridgeline.regions.joined_watch import JoinedWatch
-from ridgeline.regions.region_run import RegionRun
-from ridgeline.regions.sums import state_of
+from ridgeline.regions.region_run import RegionRun, state_of
 from ridgeline.regions.view import RegionView
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, unknown

@@ -62,8 +62,8 @@ class Asked:
 class Changes:
     """A queue that any thread may put changes into, and the run takes them from."""
 
-    def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
-        """`now`: the wall clock, for when changes were asked for."""
+    def __init__(self, now: Callable[[], float] = lambda: 0.0, first_id: int = 0) -> None:
+        """`now`: the wall clock, for when changes were asked for. `first_id`: their numbers are greater."""
         self.withdrawn: Callable[[Asked], None] = lambda _asked: None
         """Called with a change that is taken back, in the thread of who does that."""
         self.is_secret: IsSecret = lambda _property, _value: False
@@ -72,7 +72,7 @@ class Changes:
         self._lock = threading.Lock()
         self._queued: deque[Asked] = deque()
         self._all: deque[Asked] = deque(maxlen=_MOST_KEPT)
-        self._count = 0
+        self._count = first_id
         self._closed = ""
 
     def ask(self, what: What, by: str) -> Asked:

@@ -145,7 +145,7 @@ class ApplicationRun:
         self.keys = KeyCounting(plan, clock)
         self.compactions = compactions(plan, checkpoint)
         self._reporter = Reporter(plan, clock, observe)
-        changes = self.changes = Changes(clock.wall)
+        changes = self.changes = Changes(clock.wall, plan.logical.first_id)
         """Requests of users; any thread may add to them."""
         changes.withdrawn = self._reporter.change
         changes.is_secret = lambda name, value: holds_secret(self.plan.logical, name, value)
