@@ -8,7 +8,7 @@ from ridgeline import (
     PartitionKeys,
     StickyPartitioner,
 )
-from ridgeline.api.partitioner import PortInfo, SameStatePartitioner, assign_keys
+from ridgeline.api.partitioner import PortInfo, assign_keys
 
 KEYED, PLAIN, LOOSE = (
     PortInfo("keyed", True, True),
@@ -72,10 +72,3 @@ def test_partitioners_show_what_they_were_made_with():
         Mine().merge_state("seen", [1, 2])
     with pytest.raises(NotImplementedError, match="override `merge_state` and `split_state`"):
         Mine().split_state("seen", 3, 2)
-
-
-def test_the_same_state_is_that_of_each():
-    same = SameStatePartitioner()
-    assert same.split_state("position", same.merge_state("position", [7, 7]), 3) == [7, 7, 7]
-    with pytest.raises(ValueError, match="the partitions hold 7 and 8; it can be divided anew only while"):
-        same.merge_state("position", [7, 7, 8])

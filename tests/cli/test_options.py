@@ -105,7 +105,7 @@ def test_a_format_of_no_log():
 
 
 def test_what_app_start_takes_the_command_takes_too():
-    own = {"self", "context"}  # a SparkContext has no text
+    own = {"self", "context", "resume"}  # a SparkContext has no text
     taken = set(inspect.signature(Application.start).parameters) - own
     assert taken <= {one.name for one in options_of(RunSettings)}
 

@@ -38,6 +38,7 @@ from ridgeline.api.support.emitting import Emits, HasOutput, Takes
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
     from ridgeline.service.handle import Handle
     from ridgeline.streams.stream import Stream
 
@@ -549,12 +550,7 @@ class Application:
         event_log: str | None = None,
         quiet: bool = False,
         context: SparkContext | None = None,
-        reset_properties: bool = False,
-        reset_changes: bool = False,
-        drop_state: Collection[str] = (),
-        rename: Mapping[str, str] | None = None,
-        from_window: int | None = None,
-        region: str | None = None,
+        **resume: Unpack[ResumeOptions],
     ) -> Handle:
         """Run the application on Spark, in a thread of this process.
 
@@ -603,12 +599,7 @@ class Application:
             event_log=event_log,
             quiet=quiet,
             context=context,
-            reset_properties=reset_properties,
-            reset_changes=reset_changes,
-            drop_state=drop_state,
-            rename=rename,
-            from_window=from_window,
-            region=region,
+            resume=resume,
         )
         _RUNNING[self] = ref(handle)
         return handle

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import Buffer
 
+from ridgeline.api.columns.holding import plain_key
 from ridgeline.api.columns.nulls import NAN
-from ridgeline.api.columns.plain_values import plain_key
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, described, shorten

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from ridgeline.api.errors import shorten
 from ridgeline.api.support.pickling import pickled_by_values
 
 _CELLS, _CELLS_EACH, _MOST_CELLS = 1 << 10, 1 << 4, 1 << 16
@@ -275,29 +274,3 @@ class RoundRobinPartitioner(Partitioner):
         connected = [port.name for port in ports if port.connected][:1]
         # equal partitions: who gets which tuple is decided by turn, not by partition
         return [Partition({}, frozenset(connected)) for _ in range(count)]
-
-
-class SameStatePartitioner(StickyPartitioner):
-    """As the default, for operators whose states are the same in all partitions, such as a common position.
-
-    When the number of partitions changes, each begins with what all have held.
-
-    Example:
-        >>> from ridgeline.api.partitioner import SameStatePartitioner
-        >>> SameStatePartitioner().split_state("position", 7, 3)
-        [7, 7, 7]
-    """
-
-    def merge_state(self, name: str, values: Sequence[Any]) -> Any:
-        """The value that all partitions hold. Raises ValueError if they differ."""
-        other = [value for value in values if value != values[0]]
-        if other:
-            text = f"{shorten(values[0])} and {shorten(other[0])}"
-            raise ValueError(
-                f"the partitions hold {text}; it can be divided anew only while they hold the same"
-            )
-        return values[0]
-
-    def split_state(self, name: str, value: Any, partitions: int) -> list[Any]:
-        """The same for each."""
-        return [value] * partitions

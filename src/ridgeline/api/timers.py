@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import typing_extensions
 
-from ridgeline.api.cells.keyed_declaration import KeyedState, TimeBase, checked_base
+from ridgeline.api.cells.cell import chosen
+from ridgeline.api.cells.keyed_declaration import KeyedState, TimeBase
 from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.cells.timer_cell import KeyTimers, TimerCell
 from ridgeline.api.errors import StateError, shorten
@@ -73,7 +74,7 @@ class Timers(KeyedState[K, Any], Generic[K]):
     def __init__(self, *, by: TimeBase = ...) -> None: ...
     def __init__(self, *, key: Any = object, by: TimeBase = "record") -> None:
         super().__init__(tuple, key=key)
-        self.by = checked_base("by", by)
+        self.by = chosen("`by` says which time counts", by, TimeBase)
         self.decorated: dict[tuple[str, str, str], bool] = {}
         self.doubled: tuple[str, ...] = ()
         self.handler = ""

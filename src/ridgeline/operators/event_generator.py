@@ -10,7 +10,6 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputOperator, OutputPort, Schema, State
-from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.operators.generators import Column
@@ -48,7 +47,6 @@ class EventGenerator(EventTime, InputOperator):
     """
 
     progress_unit = "records"
-    partitioner_default = SameStatePartitioner()
     output = OutputPort(Any)
 
     columns: dict[str, Column] = Field(min_length=1)
@@ -59,9 +57,9 @@ class EventGenerator(EventTime, InputOperator):
     timestamp: str | None = None
     lateness: Duration | None = None
 
-    position = State(0)
+    position = State(0, moves="same")
     """How many records all partitions together have made; the same in each."""
-    began = State(_NOT_BEGUN)
+    began = State(_NOT_BEGUN, moves="same")
     """When the first window began, in microseconds since 1970."""
 
     def property_faults(self) -> list[tuple[str, object, str]]:

@@ -14,7 +14,6 @@ from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import InputOperator, port_schema
-from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
 from ridgeline.api.support.duration import Duration
@@ -193,7 +192,6 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
 
     progress_unit = "bytes"
     leaves_out_records = True
-    partitioner_default = SameStatePartitioner()
     output = OutputPort[T](Any)
 
     path: str | Path | list[str | Path]
@@ -209,8 +207,8 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     idle_after: Duration | None = None
 
     files = State[tuple[ReplayFile, ...]](())
-    position = State(Position())
-    pace = State(Pace())
+    position = State(Position(), moves="same")
+    pace = State(Pace(), moves="same")
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from ridgeline.api import InputOperator, OutputPort, State
 from ridgeline.api.codec import mix
-from ridgeline.api.partitioner import SameStatePartitioner
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
@@ -60,7 +59,6 @@ class RandomEventGenerator(InputOperator):
     """
 
     progress_unit = "records"
-    partitioner_default = SameStatePartitioner()
     integer_data = OutputPort(RandomInteger)
 
     minimum: int = Field(default=0, ge=-(2**62), le=2**62)
@@ -69,7 +67,7 @@ class RandomEventGenerator(InputOperator):
     count: int | None = Field(default=None, ge=0)
     seed: int = 0
 
-    position = State(0)  # how many all partitions together have made; the same in each
+    position = State(0, moves="same")  # how many all partitions together have made; the same in each
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `minimum` above `maximum`."""

@@ -7,19 +7,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 from rich.console import Console
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.columns.arrow_stream import from_ipc
 from ridgeline.api.errors import ChangeError, OperatorError
 from ridgeline.api.support.option import taken
 from ridgeline.api.support.secrets.providers import provided_settings
 from ridgeline.api.support.tracebacks import users_line
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions, refuse_others
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.observe.metric_tables import MetricTables
@@ -58,14 +59,15 @@ def start(
     attributes: Mapping[str, object] | None,
     quiet: bool,
     context: Any,
+    resume: ResumeOptions,
     **options: Any,
 ) -> Handle:
     """Implement `Application.start`, which documents the arguments and has their defaults.
 
-    `options`: those of `Options`, `ServiceOptions` and `ResumeOptions`.
+    `options`: those of `Options` and `ServiceOptions`.
     """
     given = dict(properties or {})
-    resume = cast("ResumeOptions", taken(ResumeOptions, options))
+    refuse_others("start", resume)
 
     def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
         own = {name: value for name, value in given.items() if name in scope}
@@ -239,12 +241,7 @@ class Handle(Showing, ChangeClient, MetricTables):
         while not asked.answered.wait(0.05) and self._thread.is_alive() and _CLOCK.monotonic() < deadline:
             pass
         self._run.samples.forget(asked)
-        rows = [
-            row
-            for found in asked.found
-            for batch in pa.ipc.open_stream(found)
-            for row in schema.decode(batch)
-        ]
+        rows = [row for found in asked.found for batch in from_ipc(found) for row in schema.decode(batch)]
         return rows[-n:]
 
     def query(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import array
+import copyreg
 import hashlib
+import io
 import itertools
+import pickle
 import random
 import sys
 from collections import deque
@@ -47,86 +50,72 @@ def fingerprint(value: object) -> bytes:
     (connections, files, locks, iterators, objects of other packages) it covers the type only. It never
     changes the value.
     """
-    walk = _Walk()
-    walk.add(value)
-    return walk.digest()
+    return _Walk(value).digest
 
 
 def changing_fingerprint(value: object) -> bytes | None:
     """Return the `fingerprint` of a value, None if it is the same for ever: all in it is immutable."""
-    walk = _Walk()
-    walk.add(value)
-    return walk.digest() if walk.changes else None
+    walk = _Walk(value)
+    return walk.digest if walk.changes else None
 
 
-class _Walk:
-    """One walk through a value. `changes`: something in it may be another digest later."""
+class _Walk(pickle.Pickler):
+    """One walk through a value. `changes`: something in it may be another digest later.
 
-    def __init__(self) -> None:
-        self._texts: list[str] = []
+    Pickle itself writes plain values alone: for all others it has the name of the type and what is inside.
+    """
+
+    def __init__(self, value: object) -> None:
+        written = io.BytesIO()
+        super().__init__(written, 5)
+        self.fast = True  # equal texts count, not whether they are one object
         self.changes = False
         self._seen: dict[int, Any] = {}
+        self.dump(value)
+        self.digest = _hashed(written.getvalue())
 
-    def digest(self) -> bytes:
-        return _hashed("\0".join(self._texts).encode("utf-8", "surrogatepass"))
-
-    def add(self, value: object) -> None:
-        """Add a value to the digest, and all values in it, each once."""
+    def persistent_id(self, value: Any) -> Any:
+        """What stands for a value, with parts that are looked at in turn, each once; None for itself."""
         kind: Any = type(value)
-        self._note(kind.__qualname__)
-        if kind in _PLAIN or isinstance(value, _VALUES):
-            self._note(_text(value))
-            return
+        if kind in _PLAIN:
+            return None
+        if isinstance(value, _VALUES):
+            return kind.__qualname__, _text(value)
         if id(value) in self._seen or len(self._seen) >= _MOST_NODES:
-            return
+            return kind.__qualname__
         self._seen[id(value)] = value
         self.changes = self.changes or not isinstance(value, (tuple, frozenset))
-        if isinstance(value, tuple):
-            self._container(value)
-        elif isinstance(value, (dict, list, deque)):
-            with suppress(RuntimeError):  # a thread changes it just now
-                self._container(value)
-        elif isinstance(value, (set, frozenset)):
-            self._note(f"{len(value)} {hash(frozenset(value))}")
-        elif isinstance(value, (bytearray, array.array)):
-            self._array(np.frombuffer(value, np.uint8))
-        elif isinstance(value, np.ndarray):
-            self._array(value)
-        else:
-            self._note(_counter(value))
+        parts = [kind.__qualname__]
+        with suppress(RuntimeError):  # a thread changes it just now
+            parts += _inside(value)
         if is_users(kind) and not isinstance(value, Operator):
-            self.changes = self.changes or hasattr(value, "__dict__")
-            for name, part in _attributes(value):
-                self.changes = True
-                self._note(name)
-                self.add(part)
+            attributes = _attributes(value)
+            self.changes = self.changes or bool(attributes) or hasattr(value, "__dict__")
+            parts += itertools.chain.from_iterable(attributes)
+        return tuple(parts)
 
-    def _note(self, text: str) -> None:
-        self._texts.append(text)
 
-    def _container(self, value: Any) -> None:
-        """Add the length of a container and its items, of a large one some of them."""
-        self._note(str(len(value)))
-        if isinstance(value, dict):
-            for key, item in _some(value, value.items(), lambda: reversed(value.items())):
-                self._note(_text(key))
-                self.add(item)
-        else:
-            texts = self._texts
-            few = isinstance(value, tuple) and len(value) <= _MOST_ITEMS
-            for item in value if few else _some(value, value, lambda: reversed(value)):
-                if type(item) in _PLAIN:
-                    texts += (type(item).__qualname__, _text(item))
-                else:
-                    self.add(item)
-
-    def _array(self, value: np.ndarray[Any, Any]) -> None:
-        self._note(f"{value.dtype} {value.shape}")
+def _inside(value: Any) -> list[Any]:  # noqa: PLR0911  a case each
+    """What is in a container or an array, of a large one some; how far a generator of numbers is."""
+    if isinstance(value, dict):
+        pairs = _some(value, value.items(), lambda: reversed(value.items()))
+        return [len(value), *itertools.chain.from_iterable(pairs)]
+    if isinstance(value, (list, tuple, deque)):
+        return [len(value), *_some(value, value, lambda: reversed(value))]
+    if isinstance(value, (set, frozenset)):
+        return [len(value), hash(frozenset(value))]
+    if isinstance(value, (bytearray, array.array)):
+        value = np.frombuffer(value, np.uint8)
+    if isinstance(value, np.ndarray):
         flat = value.reshape(-1) if value.flags.c_contiguous else value.flat[:_MOST_BYTES]
-        if value.dtype == object:
-            self.add(flat[:_MOST_ITEMS].tolist())
-        else:
-            self._note(_hashed(flat[:: value.nbytes // _MOST_BYTES + 1].tobytes()).hex())
+        few = flat[:_MOST_ITEMS].tolist()
+        some = few if value.dtype == object else flat[:: value.nbytes // _MOST_BYTES + 1].tobytes()
+        return [str(value.dtype), str(value.shape), some]
+    if isinstance(value, random.Random):
+        return [hash(value.getstate())]
+    if isinstance(value, np.random.Generator):
+        return [repr(value.bit_generator.state)]
+    return [repr(value)] if type(value) is itertools.count else []
 
 
 def _hashed(data: bytes) -> bytes:
@@ -153,15 +142,6 @@ def _text(value: object) -> str:
         return type(value).__qualname__
 
 
-def _counter(value: object) -> str:
-    """How far a generator of random numbers is, or a count; empty for anything else."""
-    if isinstance(value, random.Random):
-        return str(hash(value.getstate()))
-    if isinstance(value, np.random.Generator):
-        return repr(value.bit_generator.state)
-    return repr(value) if type(value) is itertools.count else ""
-
-
 def _attributes(value: object) -> list[tuple[str, Any]]:
     """The attributes of an object by name, read without running code of its class."""
     try:
@@ -169,19 +149,12 @@ def _attributes(value: object) -> list[tuple[str, Any]]:
     except (AttributeError, TypeError):
         found = {}
     kind: Any = type(value)
-    for name in _slots(kind):
+    for name in copyreg._slotnames(kind):  # type: ignore[attr-defined]  # noqa: SLF001
         try:
             found[name] = object.__getattribute__(value, name)
         except AttributeError:
             continue
     return [(name, part) for name, part in found.items() if isinstance(name, str)]
-
-
-@lru_cache(maxsize=4096)
-def _slots(kind: type) -> list[str]:
-    """The names in `__slots__` of a class and of its bases."""
-    each = [vars(base).get("__slots__", ()) for base in kind.__mro__]
-    return [name for slots in each for name in ((slots,) if isinstance(slots, str) else slots)]
 
 
 @lru_cache(maxsize=4096)
@@ -218,19 +191,15 @@ class Inspector:
     def __init__(self, instance: Instance) -> None:
         self._operator = instance.operator
         self._points = [_checked(point) for point in instance.outputs.values()]
-        self._before = {
-            name: (value, changing_fingerprint(value)) for name, value in _held(self._operator).items()
-        }
+        self._before: dict[str, tuple[object, bytes | None]] = {}
+        self.begin_again()
 
     def begin_again(self) -> None:
         """The operator was torn down and set up: objects that `setup` has made are as they should be."""
-        held = _held(self._operator)
-        self._before = {
-            name: self._before[name]
-            if name in self._before and self._before[name][0] is value
-            else (value, changing_fingerprint(value))
-            for name, value in held.items()
-        }
+        before, self._before = self._before, {}
+        for name, value in _held(self._operator).items():
+            same = name in before and before[name][0] is value
+            self._before[name] = before[name] if same else (value, changing_fingerprint(value))
 
     def check(self) -> None:
         """Compare with the last state. Called after each callback that may change things.
@@ -259,20 +228,12 @@ class Inspector:
 
 def _held(operator: Operator) -> dict[str, object]:
     """The undeclared attributes of an operator and of its user-defined classes."""
-    found: dict[str, object] = {}
-    for base in reversed(type(operator).__mro__):
-        if is_users(base):
-            found.update({name: value for name, value in vars(base).items() if not name.startswith("__")})
-    found.update(
-        {
-            name: value
-            for name, value in vars(operator).items()
-            if not is_hidden(name) and name not in _PLATFORMS
-        }
-    )
+    classes = filter(is_users, reversed(type(operator).__mro__))
+    shared = [one for base in classes for one in vars(base).items() if not one[0].startswith("__")]
+    own = [one for one in vars(operator).items() if not is_hidden(one[0]) and one[0] not in _PLATFORMS]
     return {
         name: value
-        for name, value in found.items()
+        for name, value in dict([*shared, *own]).items()
         if not isinstance(value, (PerInstance, type)) and not callable(value)
     }
 

@@ -15,7 +15,6 @@ from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct, stru
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import ContainerAbortError, RidgelineError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
-from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
 from ridgeline.api.support.duration import Duration
@@ -102,14 +101,13 @@ class ListInput(EventTime, InputOperator, Emits[T]):
     """
 
     progress_unit = "records"
-    partitioner_default = SameStatePartitioner()
     output = OutputPort[T](Any)
 
     timestamp: str | None = None
     lateness: Duration | None = None
     idle_after: Duration | None = None
 
-    position = State(0)
+    position = State(0, moves="same")
 
     def __init__(
         self,

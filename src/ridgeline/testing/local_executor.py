@@ -75,8 +75,6 @@ class LocalExecutor:
         container_clock: ContainerClock | None = None,
         seed: int | None = None,
         injector: FaultInjector | None = None,
-        *,
-        inspects: bool = True,
     ) -> None:
         self.waits = False
         self.slots = None
@@ -88,7 +86,6 @@ class LocalExecutor:
         self._run_id = run_id
         self._container_clock = container_clock or (lambda _container: (own_host(), clock))
         self._injector = injector
-        self._inspect = Inspector if inspects else None
         if injector is not None:
             injector.planned(plan)
         self._uri = storage.uri
@@ -111,7 +108,7 @@ class LocalExecutor:
         injector = self._injector
         if injector is not None:
             clock = injector.clock_of(spec, clock)
-        inspect = self._inspect if injector is None else injector.inspect
+        inspect = Inspector if injector is None else injector.inspect
         self._clocks[spec.id] = clock
         container = Container(spec, self._storage, clock, self._run_id, host, inspect)
         container.on_wake = self._awake.set

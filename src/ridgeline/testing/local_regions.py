@@ -5,16 +5,16 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.options import Outcome
-from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.edits import Edit
@@ -35,23 +35,11 @@ from ridgeline.testing.local_run import LocalRun
 
 if TYPE_CHECKING:
     from ridgeline.observe.watch import Watch
+    from ridgeline.testing.run_local import InProcessRun
 
 _POLL_SECONDS = 0.001
 Edits: TypeAlias = dict[int, tuple[Edit, ...]]
 """Edits by the window of their region that is to begin with them."""
-
-
-class Steps(Protocol):
-    """One region in process; see `InProcessRun`."""
-
-    alone: bool
-    stop: Any
-    current: ApplicationRun | None
-
-    def steps(
-        self, application: str, windows: int | None, *, capture: bool
-    ) -> Generator[float, None, LocalRun]:
-        """Run it, a step at a time."""
 
 
 class LocalRegionsRun(LocalRun):
@@ -116,17 +104,15 @@ class LocalRegionsRun(LocalRun):
             self.events += run.events
 
 
-def run_regions(  # noqa: PLR0913  as `run_local`
+def run_regions(
     app: Application,
     whole: Plan,
     make_planner: MakePlanner,
     storage: DriverStorage,
     clock: Clock,
-    run_of: Callable[[PlannedRegion, DriverStorage, Edits], Steps],
+    run_of: Callable[[Planner, Plan, DriverStorage, Edits], InProcessRun],
     edits: Edits,
     windows: int | None,
-    *,
-    capture: bool,
 ) -> LocalRegionsRun:
     """Run all regions until their ends. `windows` are of those that read no queue; others read what comes.
 
@@ -148,7 +134,7 @@ def run_regions(  # noqa: PLR0913  as `run_local`
         for window, some in edits.items():
             divided[region_of(planned, some).name][window] = some
         found = [
-            _Region(one, run_of(one, part, divided[one.name]), name, windows, capture=capture)
+            _Region(one, run_of(one.planner, one.plan, part, divided[one.name]), windows)
             for one, part in zip(planned, storages, strict=True)
         ]
         for region in found:
@@ -157,7 +143,7 @@ def run_regions(  # noqa: PLR0913  as `run_local`
         ends = (lambda _region: False) if windows is None else partial(_has_read, root, name)
         _run(found, clock, ends)
         result = LocalRegionsRun(whole, clock)
-        result.end({one.name: one.result for one in found}, _joined(found, planned))
+        result.end({one.name: one.run.result for one in found}, _joined(found, planned))
         return result
 
 
@@ -182,33 +168,21 @@ def _storages(storage: DriverStorage, planned: Sequence[PlannedRegion]) -> Seque
 class _Region:
     """One region, and its steps."""
 
-    def __init__(
-        self, planned: PlannedRegion, run: Steps, application: str, windows: int | None, *, capture: bool
-    ) -> None:
+    def __init__(self, planned: PlannedRegion, run: InProcessRun, windows: int | None) -> None:
         self.planned = planned
         self.run = run
         run.alone = False
         self.name = planned.region.name
         self.width = planned.plan.logical.window_seconds
         self.over = False
-        self._result: LocalRun | None = None
-        self._steps = run.steps(application, None if planned.region.reads else windows, capture=capture)
-
-    @property
-    def result(self) -> LocalRun:
-        assert self._result is not None  # noqa: S101  all regions are over
-        return self._result
+        self._steps = run.steps(None if planned.region.reads else windows)
+        self.close = self._steps.close
 
     def step(self) -> float:
         """Take a step; returns for how many seconds there is nothing to do."""
-        try:
-            return next(self._steps)
-        except StopIteration as end:
-            self._result, self.over = end.value, True
-            return 0.0
-
-    def close(self) -> None:
-        self._steps.close()
+        left = next(self._steps, None)
+        self.over = left is None
+        return left or 0.0
 
 
 def _run(regions: Sequence[_Region], clock: Clock, has_read: Callable[[_Region], bool]) -> None:
@@ -244,11 +218,11 @@ def _joined(regions: Sequence[_Region], planned: Sequence[PlannedRegion]) -> Any
 
     runs = []
     for region, one in zip(regions, planned, strict=True):
-        run = RegionRun(one.region, one.number, region.result.plan, region.result.watch, no_launch)
-        ids = region.result.window_ids
-        state = region.result.watch.info()["state"]
+        run = RegionRun(one.region, one.number, region.run.result.plan, region.run.result.watch, no_launch)
+        ids = region.run.result.window_ids
+        state = region.run.result.watch.info()["state"]
         run.outcome = Outcome(len(ids), ids[-1] if ids else -1, state == "FINISHED", one.folder)
         runs.append(run)
     joined = JoinedWatch(runs)
-    joined.replay({region.name: region.result.events for region in regions})
+    joined.replay({region.name: region.run.result.events for region in regions})
     return joined

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from ridgeline.api.columns.schema import is_named_tuple
+from ridgeline.api.columns.struct_types import field_names
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.pickling import dumps
 from ridgeline.testing.inspection import is_users
@@ -139,12 +139,8 @@ def _fields(value: object) -> Mapping[str, object] | None:
     """The columns of a tuple; None for a value without columns."""
     if isinstance(value, Mapping):
         return {str(name): part for name, part in value.items()}
-    if is_named_tuple(type(value)):
-        named: Any = value
-        return dict(named._asdict())
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: getattr(value, name) for name in value.__dataclass_fields__}
-    return None
+    names = field_names(type(value))
+    return None if names is None else {name: getattr(value, name) for name in names}
 
 
 def _shape(  # noqa: PLR0911  one return a kind of value

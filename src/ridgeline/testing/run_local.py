@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from rich.console import Console
 
@@ -21,9 +21,10 @@ from ridgeline.api.support.files import is_local
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions, refuse_others
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states_of
+from ridgeline.engine.driver.outputs import publisher_contexts
 from ridgeline.engine.driver.run.changes import APPLIED, Asked
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
@@ -42,7 +43,7 @@ from ridgeline.plan.graph import Graph
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.validation import Rewrite
 from ridgeline.policies.deciding import Deciders
-from ridgeline.regions.planning import WHOLE, PlannedRegion, Scope, resume_of
+from ridgeline.regions.planning import WHOLE, Scope, resume_of
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing.captured import silence, tap
 from ridgeline.testing.clock import SteppingClock
@@ -114,8 +115,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         >>> run_local(app, inputs={"numbers": [(50,)]}).collected("sink")
         [Number(value=100)]
     """
-    for name in resume.keys() - ResumeOptions.__annotations__.keys():
-        raise TypeError(f"run_local() got an unexpected keyword argument '{name}'")
+    refuse_others("run_local", resume)
     clock = clock or SteppingClock()
     storage = (
         _local(os.fspath(checkpoint))
@@ -145,9 +145,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     shown = console or Console()
 
     def run_of(
-        planned: Planned | PlannedRegion, storage: DriverStorage, edits: dict[int, tuple[Edit, ...]]
+        planner: Planner, plan: Plan, storage: DriverStorage, edits: dict[int, tuple[Edit, ...]]
     ) -> InProcessRun:
-        planner, plan = planned.planner, planned.plan
         _refuse_spark_sources(plan)
         say = partial(_say, shown)
         injector = (
@@ -155,7 +154,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
             if faults is None
             else FaultInjector(faults, plan, say, changes=bool(edits or plan.logical.region))
         )
-        return InProcessRun(planner, storage, clock, shown, injector, container_clock, interleave, edits)
+        surroundings = clock, shown, injector, container_clock, interleave
+        return InProcessRun(app.name, planner, storage, *surroundings, edits, capture=capture)
 
     edits = {window: tuple(some) for window, some in (changes or {}).items()}
     planner = planner_of(app)
@@ -163,33 +163,19 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     if plan.logical.regions:
         if until is not None:
             raise RidgelineError("`until` cannot be given for an application with regions; give `windows`")
-        return run_regions(app, plan, planner_of, storage, clock, run_of, edits, windows, capture=capture)
-    run = run_of(Planned(planner, plan), storage, edits)
+        return run_regions(app, plan, planner_of, storage, clock, run_of, edits, windows)
+    run = run_of(planner, plan, storage, edits)
     run.until = until
-    return finished(run.steps(app.name, windows, capture=capture))
-
-
-class Planned(NamedTuple):
-    """An application that is planned, or one of its regions."""
-
-    planner: Planner
-    plan: Plan
-
-
-def finished(steps: Generator[object, None, LocalRun]) -> LocalRun:
-    """Take all steps of a run. Raises what they raise."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: LocalRun = end.value
-            return found
+    for _ in run.steps(windows):
+        pass
+    return run.result
 
 
 @dataclass
 class InProcessRun:
     """One run in process: of one driver, or of several that follow each other."""
 
+    application: str
     planner: Planner
     storage: DriverStorage
     clock: Clock
@@ -199,6 +185,7 @@ class InProcessRun:
     interleave: int | None
     edits: dict[int, tuple[Edit, ...]]
     """By the window that is to begin with them."""
+    capture: bool
     judge: Judge | None = None
     alone: bool = True
     """Whether it waits for its next window itself; else who takes the steps does."""
@@ -206,19 +193,20 @@ class InProcessRun:
     """The run of the driver that is there now."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set: it ends after the windows under way."""
+    result: LocalRun = field(init=False)
     until: Callable[[LocalRun], bool] | None = None
     """Asked before each window; once it returns True, it ends after those under way."""
-    inspects: bool = True
-    """Whether what operators hold is looked at after each window, which takes time."""
+    first: int = 0
+    """The first window of the driver that is there now."""
+    due: float = 0.0
+    """When the next window is due, where it does not wait itself."""
 
-    def steps(
-        self, application: str, windows: int | None, *, capture: bool
-    ) -> Generator[float, None, LocalRun]:
-        """Run windows until the end, a step at a time. Raises what the application does.
+    def steps(self, windows: int | None) -> Generator[float, None, None]:
+        """Run windows until the end, a step at a time; `result` has them. Raises what the application does.
 
         Yields for how many seconds there is nothing to do. Where it runs alone it waits itself.
         """
-        owned = Checkpoint(self.storage, application)
+        owned = Checkpoint(self.storage, self.application)
         plan = self.planner.settled(owned.last())
         if (back := self.planner.from_window) is not None:
             try:
@@ -227,8 +215,8 @@ class InProcessRun:
             except BaseException:
                 owned.close()
                 raise
-        result = LocalRun(plan, self.clock)
-        if capture:
+        result = self.result = LocalRun(plan, self.clock)
+        if self.capture:
             result.will_capture()
         end: int | None = None
         outcome, reason = "failed", ""
@@ -241,7 +229,7 @@ class InProcessRun:
                 orderly = False
                 try:
                     self.current = run
-                    yield from _Driver(self, run, executor, result, end).drive()
+                    yield from self._drive(run, executor, result, end)
                     orderly = True
                     outcome = "finished" if run.master.ended else "stopped"
                 except DriverGoneError:
@@ -252,7 +240,7 @@ class InProcessRun:
                     self._ask_again(result, [one for one in waiting if one.state != APPLIED])
                     result.keep(run)
                 if not orderly:
-                    owned = Checkpoint(self.storage, application)
+                    owned = Checkpoint(self.storage, self.application)
                     plan = self._planned_again(result, owned)
         except Exception as error:
             reason = str(error)
@@ -261,7 +249,6 @@ class InProcessRun:
         finally:
             owned.close()
             self._observe(result, ApplicationEnded(self.clock.wall(), outcome, reason))
-        return result
 
     def _begin(self, result: LocalRun, owned: Checkpoint, plan: Plan) -> None:
         """Report the plan, and the promises that are judged from now on."""
@@ -277,8 +264,7 @@ class InProcessRun:
             _refuse_spark(owned, window)
             check_states_of(other, owned, self.planner, window)
 
-        context, settled = self._context(owned, plan), self.planner.settled
-        rewind(owned, plan, window_id, self.clock, context, settled, check)
+        rewind(owned, plan, window_id, self.clock, self._context(owned), self.planner.settled, check)
 
     def _ask_again(self, result: LocalRun, lost: Sequence[Asked]) -> None:
         """Ask the next driver, before its first window, for the changes that waited when this one died."""
@@ -291,10 +277,9 @@ class InProcessRun:
     def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
         """The plan of a driver that follows another one; observers get it if it differs."""
         plan = self.planner.settled(owned.last())
-        if plan is result.plan:
-            return plan
-        result.plan = plan = succeed(result.plan, plan)
-        self._observe(result, self._event_of(owned, plan))
+        if plan is not result.plan:
+            result.plan = plan = succeed(result.plan, plan)
+            self._observe(result, self._event_of(owned, plan))
         return plan
 
     def _opened(
@@ -303,55 +288,31 @@ class InProcessRun:
         """A run on the checkpoint, whose collecting sinks continue, and the executor of its containers."""
         clock, seed = self.clock, self.interleave
         executor = LocalExecutor(
-            plan,
-            self.storage,
-            clock,
-            owned.run_id,
-            self.container_clock,
-            seed,
-            self.injector,
-            inspects=self.inspects,
+            plan, self.storage, clock, owned.run_id, self.container_clock, seed, self.injector
         )
-        commits = None if seed is None else CommitsLater(Random(seed))  # noqa: S311  no secret
-        observe = partial(self._observe, result)
         run = ApplicationRun(
             plan,
             owned,
             executor,
             clock,
-            self._context(owned, plan),
-            observe,
-            commits=commits,
+            self._context(owned),
+            partial(self._observe, result),
+            commits=None if seed is None else CommitsLater(Random(seed)),  # noqa: S311  no secret
             planner=self.planner,
         )
-        run.on_plan(partial(self._replanned, result, owned, run))
+
+        def replanned(following: Plan) -> RunEvent:
+            result.plan = following
+            result.take_over(run.publishers)
+            return self._event_of(owned, following)
+
+        run.on_plan(replanned)
         result.take_over(run.publishers)
         return run, executor
 
-    def _context(self, owned: Checkpoint, plan: Plan) -> Callable[[str], PublisherContext]:
-        """The environment of publishers, by operator."""
-
-        def publisher_context(operator: str) -> PublisherContext:
-            return PublisherContext(
-                application=plan.logical.application,
-                operator=operator,
-                run_id=owned.run_id,
-                clock=self.clock,
-                console=self.console,
-                staging=f"{self.storage.uri}/staging",
-                spark=_no_spark,
-                epoch=owned.epoch,
-                check_owner=owned.check_owner,
-                committed=owned.committed,
-            )
-
-        return publisher_context
-
-    def _replanned(self, result: LocalRun, owned: Checkpoint, run: ApplicationRun, plan: Plan) -> RunEvent:
-        """The event of a plan that has changed; the sinks that it adds are kept."""
-        result.plan = plan
-        result.take_over(run.publishers)
-        return self._event_of(owned, plan)
+    def _context(self, owned: Checkpoint) -> Callable[[str], PublisherContext]:
+        """The surroundings of publishers, by operator."""
+        return publisher_contexts(self.application, owned, self.clock, self.console, _no_spark)
 
     def _event_of(self, owned: Checkpoint, plan: Plan) -> RunEvent:
         """The event of a plan."""
@@ -365,81 +326,56 @@ class InProcessRun:
         if self.judge is not None:
             self.judge.apply(self.clock.monotonic(), event)
 
+    def _drive(
+        self, run: ApplicationRun, executor: LocalExecutor, result: LocalRun, end: int | None
+    ) -> Iterator[float]:
+        """Run the windows of one driver, until the application has ended, or up to the limits.
 
-class _Driver:
-    """Runs the windows of one driver. `end`: the first window that does not run."""
-
-    def __init__(
-        self,
-        of: InProcessRun,
-        run: ApplicationRun,
-        executor: LocalExecutor,
-        result: LocalRun,
-        end: int | None,
-    ) -> None:
-        self._of = of
-        self._run = run
-        self._executor = executor
-        self._result = result
-        self._end = end
-        self._first = run.next_window
-        self._due = of.clock.monotonic()
-        self._deciders = _deciders(run, result)
-
-    def drive(self) -> Iterator[float]:
-        """Run windows until the application has ended, or up to the limits.
-
-        Changes are asked for before their windows, and planned then. Yields after each step for how many
-        seconds there is nothing to do. Raises DriverGoneError where a fault ends the driver.
+        `end`: the first window that does not run. Changes are asked for before their windows, and planned
+        then. Yields after each step for how many seconds there is nothing to do. Raises DriverGoneError where
+        a fault ends the driver.
         """
-        run, end, deciders = self._run, self._end, self._deciders
+        self.first, self.due = run.next_window, self.clock.monotonic()
+        deciders = _deciders(run, result)
         while not run.master.ended and not run.stopping and (end is None or run.next_window < end):
-            if self._of.until is not None and self._of.until(self._result):
-                self._of.stop.set()
-            if self._of.stop.is_set():
+            if self.until is not None and self.until(result):
+                self.stop.set()
+            if self.stop.is_set():
                 if not run.master.under_way:
                     break
                 if not run.commit_held():
                     run.turn(0)
                 continue
-            self._ask_for_edits()
+            due = sorted(one for one in self.edits if one <= run.master.next_window)
+            result.changes += [run.changes.ask(EditPlan(self.edits.pop(one)), "test") for one in due]
             # before the changes are taken, so that what is decided by a window comes right after it
             if deciders:
                 deciders.planned(run.plan.logical)
-                deciders.look(self._result.watch.application_figures(keys=run.keys.load))
+                deciders.look(result.watch.application_figures(keys=run.keys.load))
             run.take_changes(wait=True)
-            yield self._step()
+            yield self._step(run, executor, result, end)
         if deciders:
-            deciders.follow(self._result.watch.application_figures(keys=run.keys.load))
+            deciders.follow(result.watch.application_figures(keys=run.keys.load))
 
-    def _ask_for_edits(self) -> None:
-        """Ask for the changes that are due."""
-        edits, run = self._of.edits, self._run
-        due = sorted(one for one in edits if one <= run.master.next_window)
-        self._result.changes += [run.changes.ask(EditPlan(edits.pop(one)), "test") for one in due]
-
-    def _step(self) -> float:
+    def _step(self, run: ApplicationRun, executor: LocalExecutor, result: LocalRun, end: int | None) -> float:
         """Begin a window, or see what becomes of those under way."""
-        run, end, width = self._run, self._end, self._run.plan.logical.window_seconds
-        master = run.master
+        master, width = run.master, run.plan.logical.window_seconds
         if run.may_begin and (end is None or master.next_window < end):
-            left = self._due - self._of.clock.monotonic()
-            if self._of.alone:
-                if master.next_window > self._first:
-                    if master.idle:
-                        self._executor.wait_for_inputs(width)
-                    run.wait_until_due(width)
-            elif left > 0:
+            if self.alone and master.next_window > self.first:
+                if master.idle:
+                    executor.wait_for_inputs(width)
+                run.wait_until_due(width)
+            elif (left := self.due - self.clock.monotonic()) > 0:
                 run.turn(0)
                 run.idle()
                 return left
-            self._due = self._of.clock.monotonic() + width
+            self.due = self.clock.monotonic() + width
             run.begin(master.next_window)
-            self._result.take_over(run.publishers)  # where outputs are opened anew
-            if self._of.injector is not None:
-                self._of.injector.driver_turn(master.next_window - 1)
+            result.take_over(run.publishers)  # where outputs are opened anew
+            if self.injector is not None:
+                self.injector.driver_turn(master.next_window - 1)
         elif run.outputs.full is not None and not master.under_way:
-            if not self._of.alone:
+            if not self.alone:
                 run.idle()
                 return width
             run.wait_until_due(width)

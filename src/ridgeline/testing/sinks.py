@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
 import pyarrow as pa
 from typing_extensions import TypeVar
 
-from ridgeline.api.columns.arrow_stream import arrow_stream
+from ridgeline.api.columns.arrow_stream import from_ipc, to_ipc
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import did_you_mean
@@ -66,7 +66,7 @@ class CollectorSink(Operator, Generic[T]):
     @input.process_batch
     def collect(self, batch: pa.RecordBatch) -> None:
         """Hand a batch over to the driver."""
-        self.context.hand_over(arrow_stream([batch]).to_pybytes())
+        self.context.hand_over(to_ipc([batch]))
 
     def publisher(self) -> Collector:
         """The part that runs on the driver."""
@@ -84,9 +84,9 @@ class Collector(Publisher):
         self.windows: dict[int, list[pa.RecordBatch]] = {}
         self._staged: dict[int, list[pa.RecordBatch]] = {}
 
-    def stage(self, window_id: int, values: Sequence[object]) -> None:
+    def stage(self, window_id: int, values: Sequence[Any]) -> None:
         """Decode the batches."""
-        if batches := [batch for value in values for batch in pa.ipc.open_stream(value)]:
+        if batches := [batch for value in values for batch in from_ipc(value)]:
             self._staged[window_id] = batches
 
     def publish(self, window_id: int) -> None:
@@ -170,13 +170,40 @@ class NullSink(Operator):
 
 
 class ResultSink(Operator):
-    """The base of sinks with one result, `run.result(name)`, of all committed windows of a run."""
+    """The base of sinks with one result, `run.result(name)`, of all committed windows of a run.
+
+    `start`: the result before anything came. `schema`: of the tuples; default: that of the stream.
+    """
 
     input = InputPort(Any)
+    start: ClassVar[Any] = None
+
+    def __init__(self, schema: object = Any) -> None:
+        super().__init__()
+        if schema is not Any:
+            self.declare_schema("input", schema)
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Hand over what the result of a batch is."""
+        self.context.hand_over(self.part(batch))
+
+    def part(self, batch: pa.RecordBatch) -> Any:
+        """The result of a batch."""
+        raise NotImplementedError
+
+    @staticmethod
+    def add(result: Any, part: Any) -> Any:
+        """The result so far, with that of a batch."""
+        return result + part
 
     def publisher(self) -> ResultPublisher:
         """The part that runs on the driver."""
-        raise NotImplementedError
+        return ResultPublisher(self.start, self.add)
+
+    def rows(self, batch: pa.RecordBatch) -> list[Any]:
+        """The tuples of a batch."""
+        return list((port_schema(self, "input") or schema_of(batch)).decode(batch))
 
 
 class ResultPublisher(Publisher):
@@ -218,16 +245,11 @@ class CountSink(ResultSink):
         3
     """
 
-    input = InputPort(Any)
+    start = 0
 
-    @input.process_batch
-    def count(self, batch: pa.RecordBatch) -> None:
-        """Hand the number of tuples over."""
-        self.context.hand_over(batch.num_rows)
-
-    def publisher(self) -> ResultPublisher:
-        """The sum."""
-        return ResultPublisher(0, lambda total, count: total + count)
+    def part(self, batch: pa.RecordBatch) -> int:
+        """The number of tuples."""
+        return batch.num_rows
 
 
 class HashSink(ResultSink):
@@ -248,17 +270,16 @@ class HashSink(ResultSink):
         (True, False)
     """
 
-    input = InputPort(Any)
+    start = 0
 
-    @input.process_batch
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Hand the sum of hashes over."""
-        rows = (port_schema(self, "input") or schema_of(batch)).decode(batch)
-        self.context.hand_over(sum(map(_hash, rows)) % 2**64)
+    def part(self, batch: pa.RecordBatch) -> int:
+        """The sum of hashes."""
+        return sum(map(_hash, self.rows(batch)))
 
-    def publisher(self) -> ResultPublisher:
+    @staticmethod
+    def add(result: int, part: int) -> int:
         """The sum, in 64 bits."""
-        return ResultPublisher(0, lambda total, one: (total + one) % 2**64)
+        return (result + part) % 2**64
 
 
 def _hash(value: object) -> int:
@@ -268,7 +289,7 @@ def _hash(value: object) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-class FirstLastSink(CollectorSink[Any]):
+class FirstLastSink(ResultSink):
     """Keeps the first and the last tuple: `run.result("sink")` is both, or None if none came.
 
     Example:
@@ -282,41 +303,19 @@ class FirstLastSink(CollectorSink[Any]):
         ('a', 'c')
     """
 
-    input = InputPort(Any)
+    def part(self, batch: pa.RecordBatch) -> tuple[Any, Any]:
+        """The first and the last tuple of a batch."""
+        return self.rows(batch.slice(0, 1))[0], self.rows(batch.slice(batch.num_rows - 1))[0]
 
-    @input.process_batch
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Hand the first and the last tuple of the batch over."""
-        self.collect(
-            pa.Table.from_batches([batch.slice(0, 1), batch.slice(batch.num_rows - 1)])
-            .combine_chunks()
-            .to_batches()[0]
-        )
-
-    def publisher(self) -> FirstLast:
-        """The part that runs on the driver."""
-        return FirstLast(port_schema(self, "input"))
-
-
-class FirstLast(Collector):
-    """Keeps the first batch and the last one."""
-
-    def publish(self, window_id: int) -> None:
-        """Add the staged batches, and forget those between the first and the last window."""
-        super().publish(window_id)
-        for between in sorted(self.windows)[1:-1]:
-            del self.windows[between]
-
-    @property
-    def result(self) -> tuple[Any, Any] | None:
-        """The first and the last tuple."""
-        found = self.tuples(None)
-        return (found[0], found[-1]) if found else None
+    @staticmethod
+    def add(result: tuple[Any, Any] | None, part: tuple[Any, Any]) -> tuple[Any, Any]:
+        """The first of all, and the last."""
+        return (result or part)[0], part[1]
 
 
 def result_of(publishers: Mapping[str, Publisher], operator: str) -> Any:
     """The result of a sink. Raises KeyError with the names of those that have one."""
-    found = {name: one for name, one in publishers.items() if isinstance(one, (ResultPublisher, FirstLast))}
+    found = {name: one for name, one in publishers.items() if isinstance(one, ResultPublisher)}
     if operator not in found:
         hint = did_you_mean(operator, found) if found else "this application has no sink with a result"
         raise KeyError(f"`{operator}` has no result; {hint}")

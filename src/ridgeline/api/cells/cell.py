@@ -84,12 +84,17 @@ class Declaration(PerInstance, ABC):
         return self.cell()
 
 
-def checked_scope(scope: StateScope) -> StateScope:
+def chosen(what: str, given: Any, known: Any) -> Any:
+    """One of the texts of a Literal, `known`; raises StateError for another one. `what`: it says."""
+    if given not in get_args(known):
+        names = " or ".join(f'"{one}"' for one in get_args(known))
+        raise StateError(f"{what}; got {shorten(given)}; give {names}")
+    return given
+
+
+def checked_scope(scope: StateScope) -> Any:
     """The scope of a declaration. Raises StateError for one that does not exist."""
-    if scope not in get_args(StateScope):
-        msg = f"the `scope` of a state says how long it lives; got {shorten(scope)}; give "
-        raise StateError(msg + " or ".join(f'"{known}"' for known in get_args(StateScope)))
-    return scope
+    return chosen("the `scope` of a state says how long it lives", scope, StateScope)
 
 
 def checked_merge(merge: Callable[[Any, Any], Any] | None, scope: StateScope) -> Any:

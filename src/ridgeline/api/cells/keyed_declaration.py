@@ -21,6 +21,7 @@ from ridgeline.api.cells.cell import (
     cell_of,
     checked_merge,
     checked_scope,
+    chosen,
 )
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.timer_cell import TimerCell
@@ -86,13 +87,6 @@ V = typing_extensions.TypeVar("V", default=Any)
 
 TimeBase: TypeAlias = Literal["record", "clock"]
 """Which time counts: that of the records, as the watermark says, or that of the clock."""
-
-
-def checked_base(name: str, base: TimeBase) -> TimeBase:
-    """The time that a declaration goes by. Raises StateError for one that does not exist."""
-    if base not in get_args(TimeBase):
-        raise StateError(f'`{name}` says which time counts; got {shorten(base)}; give "record" or "clock"')
-    return base
 
 
 Duration: TypeAlias = float | str | timedelta
@@ -208,7 +202,7 @@ class KeyedState(Declaration, Generic[K, V]):
         if merge is not None and ttl is not None:
             raise StateError("a state that merges lives as long as its application window; leave `ttl` out")
         self.ttl_microseconds = 0 if ttl is None else _microseconds(ttl)
-        self.ttl_by = checked_base("ttl_by", ttl_by)
+        self.ttl_by = chosen("`ttl_by` says which time counts", ttl_by, TimeBase)
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)

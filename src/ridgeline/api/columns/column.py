@@ -5,8 +5,7 @@ The conversion is chosen once per port, not per value.
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api.columns.casting import to_python
+from ridgeline.api.columns.holding import held
 from ridgeline.api.columns.nulls import NAN, check_nulls, is_optional, nan_places
-from ridgeline.api.columns.plain_values import from_plain, to_plain
-from ridgeline.api.columns.restoring import restorer
-from ridgeline.api.columns.struct_types import TIMESTAMP, is_record, is_struct, struct_fields, without_none
+from ridgeline.api.columns.struct_types import TIMESTAMP, without_none
 from ridgeline.api.columns.value_arrays import maker
 
 _EXACT: dict[pa.DataType, type] = {
@@ -60,10 +58,11 @@ class Column:
         self.nested = pa.types.is_nested(field.type)
         self.takes_null = not self.nested and is_optional(self.declared)
         self._epoch = _EPOCHS.get(field.type) if without_none(declared) in (datetime, date) else None
-        self._build = None if declared is None or self._epoch is not None else builder(declared)
+        plain = None if declared is None else held(declared, self.name)
+        self._build = None if plain is None or self._epoch is not None else plain.restore
         self._fine = "time64[ns]" in str(field.type)
         self._make = maker(field.type)
-        self._plain = None if declared is None else flattener(declared)
+        self._plain = plain and plain.convert
 
     def settle(self, values: list[Any]) -> tuple[bool, pa.Array | list[object]]:
         """Check values: whether Arrow returns them unchanged, and what `to_array` needs to convert them.
@@ -155,69 +154,3 @@ def _since(epoch: object, array: pa.Array) -> list[object]:
         return [epoch + some for some in passed]
     except TypeError:  # more days than a timedelta has are an int
         raise OverflowError(_BEYOND) from None
-
-
-def builder(kind: Any) -> Callable[[Any], Any] | None:  # noqa: PLR0911  a case each
-    """The function that converts Arrow's Python value into the declared type; None if none is needed."""
-    kind = without_none(kind)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is datetime:
-        return _in_utc
-    if (restored := from_plain(kind)) is not None:
-        return restored
-    if origin is list:
-        inner = builder(arguments[0])
-        return (lambda value: None if value is None else [inner(item) for item in value]) if inner else None
-    if origin is dict:
-        of_key, of_value = (builder(argument) or _as_it_is for argument in arguments)
-        return lambda value: None if value is None else {of_key(key): of_value(item) for key, item in value}
-    if is_struct(kind):
-        inners = [(name, builder(part) or _as_it_is) for name, part in struct_fields(kind).items()]
-        make = restorer(kind)
-        return lambda value: None if value is None else make([inner(value[name]) for name, inner in inners])
-    if is_record(kind):
-        parts = [(name, builder(part) or _as_it_is) for name, part in struct_fields(kind).items()]
-        return lambda value: None if value is None else {name: inner(value[name]) for name, inner in parts}
-    return None
-
-
-def flattener(kind: Any) -> Callable[[Any], Any] | None:
-    """The function from the declared type to values that Arrow takes; None if none is needed.
-
-    It raises TypeError or ValueError for values of another type.
-    """
-    kind = without_none(kind)
-    if (plain := to_plain(kind)) is not None:
-        return lambda value: None if value is None else plain(value)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is list and (inner := flattener(arguments[0])):
-        return lambda value: None if value is None else [inner(item) for item in value]
-    if origin is dict and any(parts := [flattener(argument) for argument in arguments]):
-        of_key, of_value = (part or _as_it_is for part in parts)
-        return lambda value: None if value is None else {of_key(k): of_value(v) for k, v in value.items()}
-    if (is_struct(kind) or is_record(kind)) and not isinstance(kind, pa.Schema):
-        fields = {name: flattener(part) for name, part in struct_fields(kind).items()}
-        if any(fields.values()):
-            return _flat(fields, of_dicts=is_record(kind))
-    return None
-
-
-def _flat(fields: Mapping[str, Callable[[Any], Any] | None], *, of_dicts: bool) -> Callable[[Any], Any]:
-    """`flattener` of a class with these fields."""
-
-    def flat(value: Any) -> Any:
-        if value is None:
-            return None
-        found = value if of_dicts else {name: getattr(value, name) for name in fields}
-        return {name: part(found[name]) if part else found[name] for name, part in fields.items()}
-
-    return flat
-
-
-def _in_utc(value: datetime | None) -> datetime | None:
-    """Replace the time zone object of Arrow's by `datetime.UTC`."""
-    return None if value is None else value.replace(tzinfo=UTC)
-
-
-def _as_it_is(value: object) -> object:
-    return value

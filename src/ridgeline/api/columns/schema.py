@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ridgeline.api.columns.casting import cast_exactly, is_checked, refuse_changing, retyped
 from ridgeline.api.columns.column import Column
+from ridgeline.api.columns.holding import held
 from ridgeline.api.columns.nulls import is_optional
 from ridgeline.api.columns.restoring import is_plain, restorer
 from ridgeline.api.columns.struct_types import (
@@ -21,7 +22,6 @@ from ridgeline.api.columns.struct_types import (
     is_record,
     is_struct,
     struct_fields,
-    to_arrow,
 )
 from ridgeline.api.columns.value_arrays import field_getter, refuse_further
 from ridgeline.api.errors import SchemaError, described, shorten
@@ -72,7 +72,7 @@ class Schema:
         else:
             fields = struct_fields(declared).items()
             self.arrow = pa.schema(
-                [pa.field(name, to_arrow(kind, f"{declared.__name__}.{name}")) for name, kind in fields]
+                [pa.field(name, held(kind, f"{declared.__name__}.{name}").type) for name, kind in fields]
             )
 
     def __reduce__(self) -> tuple[type[Schema], tuple[object]]:

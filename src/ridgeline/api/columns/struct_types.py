@@ -7,49 +7,16 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import Field
-from datetime import date, datetime, timedelta
-from datetime import time as time_of_day
-from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import typing_extensions
 
-from ridgeline.api.columns.plain_values import plain_type
 from ridgeline.api.errors import SchemaError, shorten
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """The Arrow type of a `datetime` column: microseconds, UTC. A naive datetime is taken as UTC."""
-
-_SCALARS: dict[Any, pa.DataType] = {
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bool: pa.bool_(),
-    bytes: pa.binary(),
-    datetime: TIMESTAMP,
-    date: pa.date32(),
-    timedelta: pa.duration("us"),
-    time_of_day: pa.time64("us"),
-    Decimal: pa.decimal128(38, 18),
-}
-
-_INSTEAD: dict[Any, str] = {
-    set: "list[...] of the items",
-    frozenset: "list[...] of the items",
-    tuple: "list[...] for items of one type, or a NamedTuple",
-    list: "list[...] with the type of the items, such as list[int]",
-    dict: "dict[..., ...] with the types, such as dict[str, int], or a class with fields",
-    bytearray: "bytes",
-    complex: "two fields of float",
-    np.str_: "str",
-    np.bytes_: "bytes",
-    np.datetime64: "datetime",
-    np.timedelta64: "timedelta",
-}
-"""The types to use in the place of those that no column has."""
 
 
 def is_named_tuple(kind: object) -> bool:
@@ -59,7 +26,7 @@ def is_named_tuple(kind: object) -> bool:
 
 def is_struct(kind: object) -> bool:
     """True for a NamedTuple, dataclass, attrs class or pydantic model."""
-    return is_named_tuple(kind) or (isinstance(kind, type) and _field_names(kind) is not None)
+    return is_named_tuple(kind) or (isinstance(kind, type) and field_names(kind) is not None)
 
 
 def is_pydantic(kind: object) -> bool:
@@ -72,7 +39,7 @@ def is_record(kind: object) -> bool:
     return isinstance(kind, pa.Schema) or typing_extensions.is_typeddict(kind)
 
 
-def _field_names(kind: Any) -> list[str] | None:
+def field_names(kind: Any) -> list[str] | None:
     """The names of the fields of a class; None if it is none that has fields."""
     if is_named_tuple(kind):
         return list(kind._fields)
@@ -102,7 +69,7 @@ def struct_fields(kind: Any) -> Mapping[str, object]:
 @lru_cache(maxsize=1024)
 def _struct_fields(kind: Any) -> Mapping[str, object]:
     """`struct_fields` of a class with fields. Raises SchemaError for a field without a type."""
-    names = _field_names(kind)
+    names = field_names(kind)
     try:
         hints = typing_extensions.get_type_hints(kind)
     except NameError as error:
@@ -146,57 +113,6 @@ def without_none(kind: Any) -> object:
     if typing.get_origin(kind) is typing.Literal and None in typing.get_args(kind):
         return typing.Literal[tuple(one for one in typing.get_args(kind) if one is not None)]
     return kind.__supertype__ if isinstance(kind, typing.NewType) else kind
-
-
-def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataType:
-    """The Arrow type of a field's Python type. Raises SchemaError if there is none.
-
-    `where`: the field's name, for errors. `within`: the classes that contain the field.
-    """
-    kind = without_none(kind)
-    if isinstance(kind, pa.DataType):
-        return kind
-    if kind in _SCALARS:
-        return _SCALARS[kind]
-    try:
-        plain = plain_type(kind)
-    except ValueError as error:
-        raise SchemaError(f"`{where}`: {error}") from None
-    if plain is not None:
-        return plain
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is list and arguments:
-        return pa.list_(to_arrow(arguments[0], where, within))
-    if origin is dict and arguments:
-        return pa.map_(to_arrow(arguments[0], where, within), to_arrow(arguments[1], where, within))
-    if kind in within:
-        what = f"has type `{kind.__name__}`, which contains itself, so it has no column type"
-        raise SchemaError(f"`{where}` {what}; use a port of `object`")
-    if is_struct(kind) or typing_extensions.is_typeddict(kind):
-        inside = (*within, kind)
-        return pa.struct(
-            [
-                pa.field(name, to_arrow(part, f"{where}.{name}", inside))
-                for name, part in struct_fields(kind).items()
-            ]
-        )
-    raise SchemaError(
-        f"`{where}` has type {shorten(kind)}, which has no column type; {_instead_of(kind, origin)}"
-    )
-
-
-def _instead_of(kind: Any, origin: Any) -> str:
-    """The remedy for a type that no column has."""
-    if isinstance(kind, type) and kind in _INSTEAD:
-        return f"use {_INSTEAD[kind]}"
-    if origin in _INSTEAD:
-        return f"use {_INSTEAD[origin]}"
-    if origin in (typing.Union, types.UnionType):
-        return "a column has one type; use that, a field for each, or a port of `object`"
-    if kind is Any or kind is object:
-        return "say what it is; a port of `object` takes whole tuples of any kind"
-    known = ", ".join(scalar.__name__ for scalar in _SCALARS)
-    return f"use one of {known}, an enum, UUID or Literal, list[...], dict[..., ...], or a class with fields"
 
 
 if TYPE_CHECKING:

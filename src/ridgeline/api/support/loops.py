@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.columns.arrow_stream import arrow_stream
+from ridgeline.api.columns.arrow_stream import from_ipc, to_ipc
 from ridgeline.api.columns.schema import pickles_of
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.ports import InputPort, OutputPort
@@ -22,25 +22,15 @@ HEAD, TAIL = "head", "tail"
 """The names of the two ends within a `Delay`."""
 
 
-def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
-    if not batches:
-        return b""
-    return bytes(arrow_stream(batches).to_pybytes())
-
-
 def _divide_batches(values: Sequence[bytes | None], partitions: int) -> list[bytes | None]:
     """Divide the tuples of tails among partitions, round robin."""
-    batches: list[pa.RecordBatch] = []
-    for value in values:
-        if value:
-            with pa.ipc.open_stream(value) as stream:
-                batches += list(stream)
+    batches = [batch for value in values for batch in from_ipc(value)]
     if not batches:
         return [b""] * partitions
     rows = pa.Table.from_batches(batches).combine_chunks()
     order = range(rows.num_rows)
     return [
-        _written(rows.take(pa.array(order[place::partitions], pa.int64())).to_batches())
+        to_ipc(rows.take(pa.array(order[place::partitions], pa.int64())).to_batches())
         for place in range(partitions)
     ]
 
@@ -63,7 +53,7 @@ class DelayTail(Operator):
 
     def end_window(self) -> None:
         """Keep what came in place of what came in the window before."""
-        kept = _written(self.batches)
+        kept = to_ipc(self.batches)
         if kept or self.kept != kept:
             self.kept = kept
 
@@ -83,10 +73,8 @@ class DelayHead(InputOperator):
         if kept is None:
             for one in self.first_window[self.context.partition :: self.context.partitions]:
                 self.output.emit(one)
-        elif kept:
-            with pa.ipc.open_stream(kept) as stream:
-                for batch in stream:
-                    self.output.emit_batch(batch)
+        for batch in from_ipc(kept):
+            self.output.emit_batch(batch)
 
     def progress(self) -> tuple[float, float | None]:
         """Nothing waits: all that is due comes in its window."""
@@ -95,10 +83,8 @@ class DelayHead(InputOperator):
 
 def delayed_classes(operator: Operator) -> set[type]:
     """The classes of the tuples that a tail of a stream of `object` keeps: bytes say nothing of them."""
-    if not isinstance(operator, DelayTail) or not operator.kept:
-        return set()
-    with pa.ipc.open_stream(operator.kept) as stream:
-        return pickled_classes(pickle for batch in stream for pickle in pickles_of(batch))
+    kept = from_ipc(operator.kept) if isinstance(operator, DelayTail) else []
+    return pickled_classes(pickle for batch in kept for pickle in pickles_of(batch))
 
 
 def has_delayed(operator: Operator) -> bool:

@@ -34,7 +34,7 @@ from ridgeline.measure.wording.units import count, plural
 from ridgeline.plan.execution import Plan
 from ridgeline.service.notifying import Notifier, manager
 from ridgeline.service.probes import why_unready
-from ridgeline.testing.sinks import Collector, FirstLast, ResultPublisher, result_of
+from ridgeline.testing.sinks import Collector, ResultPublisher, result_of
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -214,7 +214,7 @@ def results(publishers: Mapping[str, Publisher]) -> Iterator[Text]:
     for name in sinks[:_MOST_SINKS]:
         yield Text()
         publisher = publishers[name]
-        if isinstance(publisher, Collector) and not isinstance(publisher, FirstLast):
+        if isinstance(publisher, Collector):
             yield from _collected(name, publisher)
         else:
             yield Text(printable(f"{name}: {shorten(result_of(publishers, name))}"))

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from ridgeline.api import RidgelineError, SchemaError
 from ridgeline.api.columns.casting import cast_exactly
+from ridgeline.api.columns.holding import held
 from ridgeline.api.columns.nulls import is_optional
-from ridgeline.api.columns.struct_types import to_arrow
 from ridgeline.api.errors import did_you_mean, listed
 
 Results = str | dict[str, Any]
@@ -137,7 +137,7 @@ def result_fields(declared: Results, *, nullable: bool) -> list[pa.Field]:
                     f"`result` gives `{name}` the type {given!r}; {did_you_mean(given, _TEXTS)}"
                 )
             kind = _TEXTS[given.lower()]
-        found.append(pa.field(name, to_arrow(kind, name), nullable=nullable or is_optional(kind)))
+        found.append(pa.field(name, held(kind, name).type, nullable=nullable or is_optional(kind)))
     return found
 
 

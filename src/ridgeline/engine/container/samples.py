@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from ridgeline.api.columns.arrow_stream import arrow_stream
+from ridgeline.api.columns.arrow_stream import to_ipc
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
@@ -43,9 +43,7 @@ def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:
         if count > 0 and len(part):
             batches.insert(0, part.last(count).batch)
             count -= batches[0].num_rows
-    if not batches:
-        return b""
-    return bytes(arrow_stream(batches).to_pybytes())
+    return to_ipc(batches)
 
 
 @dataclass(eq=False)

@@ -11,7 +11,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described, shorten
@@ -27,6 +29,9 @@ from ridgeline.plan.protocol import WindowReport
 from ridgeline.plan.same_values import same_values
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.stram.changes import EditPlan
+
+if TYPE_CHECKING:
+    from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 
 
 class OutputStores(Patience):
@@ -58,6 +63,28 @@ class OutputStores(Patience):
 _log = logging.getLogger(__name__)
 _UNKNOWN = "properties "
 _Half = TypeVar("_Half")
+
+
+def publisher_contexts(
+    application: str, checkpoint: Checkpoint, clock: Clock, console: Console, spark: Callable[[], Any]
+) -> Callable[[str], PublisherContext]:
+    """The surroundings of publishers, by operator. `spark`: returns the session, or raises RidgelineError."""
+
+    def publisher_context(operator: str) -> PublisherContext:
+        return PublisherContext(
+            application=application,
+            operator=operator,
+            run_id=checkpoint.run_id,
+            clock=clock,
+            console=console,
+            staging=f"{checkpoint.storage.uri}/staging",
+            spark=spark,
+            epoch=checkpoint.epoch,
+            check_owner=checkpoint.check_owner,
+            committed=checkpoint.committed,
+        )
+
+    return publisher_context
 
 
 class Outputs:

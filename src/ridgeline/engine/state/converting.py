@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.cells.cell import Change, StateCell
-from ridgeline.api.columns.arrow_stream import arrow_stream
+from ridgeline.api.columns.arrow_stream import from_ipc, to_ipc
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
@@ -252,11 +252,7 @@ class _Converter:
 
     def _stream(self, data: bytes | None, batch: Callable[[pa.RecordBatch], pa.RecordBatch]) -> bytes | None:
         """The tuples of a delay's tail, as an Arrow IPC stream: its batches are not pickled."""
-        if not data:
-            return data
-        with pa.ipc.open_stream(data) as stream:
-            batches = list(map(batch, stream))
-        return bytes(arrow_stream(batches).to_pybytes())
+        return to_ipc(list(map(batch, from_ipc(data)))) if data else data
 
 
 def _sorted(entries: Entries) -> Entries:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ridgeline.api.columns.holding import held
 from ridgeline.api.columns.nulls import is_optional, optional_columns
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.columns.struct_types import to_arrow
 from ridgeline.api.errors import SchemaError, did_you_mean
 from ridgeline.api.support.results import deferred, returned
 from ridgeline.operators.frames._expressions import (
@@ -128,7 +128,7 @@ class Plan:
             self.fault(f"{what}; annotate it, or use `map` with a `schema`")
         else:
             try:
-                field = pa.field(name, to_arrow(kind, name), nullable=is_optional(kind))
+                field = pa.field(name, held(kind, name).type, nullable=is_optional(kind))
             except SchemaError as error:
                 self.fault(str(error))
                 return

@@ -339,11 +339,17 @@ class Trial:
             reached.set()
             free.wait(_JOIN_SECONDS)
 
-        storage = MemoryStorage()
-        first = Strikes(point, 1, hang)
+        storage, first = MemoryStorage(), Strikes(point, 1, hang)
+        freeing = Strikes("commit: after", 2, free.set) if at_once else Strikes()
+        if point == "write: in":  # it may hold a lock that the other one waits for
+            freeing = Strikes("write: before", 0, free.set)
         threads = set(threading.enumerate())
         try:
-            self._overtake(first, storage, point, reached, free, at_once=at_once)
+            with first.in_place(self._kind):
+                threading.Thread(target=self._run_aside, args=(storage,), daemon=True).start()
+                if not reached.wait(_JOIN_SECONDS):
+                    raise AssertionError(f"point `{point}` was not reached twice")  # noqa: TRY301
+            self.run_to_end(freeing, storage)
         except BaseException:
             first.killed = True
             raise
@@ -352,28 +358,6 @@ class Trial:
             for thread in set(threading.enumerate()) - threads:
                 thread.join(_JOIN_SECONDS)
         self.expect()
-
-    def _overtake(
-        self,
-        first: Strikes,
-        storage: DriverStorage,
-        point: str,
-        reached: threading.Event,
-        free: threading.Event,
-        *,
-        at_once: bool,
-    ) -> None:
-        """Begin the first driver, and run the second to the end."""
-        with first.in_place(self._kind):
-            began = threading.Thread(target=self._run_aside, args=(storage,), daemon=True)
-            began.start()
-            if not reached.wait(_JOIN_SECONDS):
-                raise AssertionError(f"point `{point}` was not reached twice")
-        if point == "write: in":  # it may hold a lock that the other one waits for
-            freeing = Strikes("write: before", 0, free.set)
-        else:
-            freeing = Strikes("commit: after", 2, free.set) if at_once else Strikes()
-        self.run_to_end(freeing, storage)
 
     def _run_aside(self, storage: DriverStorage) -> None:
         """The run of a driver that is overtaken: that it ends so is right."""

@@ -199,7 +199,8 @@ class _StruckPublisher(_Points, SinkPublisher):
     """A publisher that is struck, with a sink that is."""
 
     def __init__(self, sink: Sink, settings: Any) -> None:
-        super().__init__(_StruckSink(sink, self.strikes), settings)
+        struck: Any = _StruckSink(sink, self.strikes)
+        super().__init__(struck, settings)
 
     def committing(self) -> None:
         """Let the sink prepare the window before its commit, if that is to be looked at."""
@@ -214,29 +215,17 @@ class _StruckPublisher(_Points, SinkPublisher):
             self._running.drain(_DRAIN_SECONDS)
 
 
-class _StruckSink(Sink):
-    """A sink around the author's, which is struck."""
+class _StruckSink:
+    """A sink around the author's, which is struck. All that is not here is the author's."""
 
     def __init__(self, sink: Sink, strikes: Strikes) -> None:
         self._sink, self._strikes = sink, strikes
-        self.appends = sink.appends
         self.first_retry_seconds = min(0.02, sink.first_retry_seconds)
         self.most_retry_seconds = min(0.1, sink.most_retry_seconds)
+        self.most_bytes = 1 if strikes.one_by_one else sink.most_bytes
 
-    @property
-    def protocol(self) -> Any:  # type: ignore[override]
-        return self._sink.protocol
-
-    @property
-    def most_bytes(self) -> int:  # type: ignore[override]
-        return 1 if self._strikes.one_by_one else self._sink.most_bytes
-
-    @property
-    def prepares(self) -> bool:  # type: ignore[override]
-        return self._sink.prepares
-
-    def place(self) -> str:
-        return self._sink.place()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sink, name)
 
     def open(self, context: SinkContext) -> None:
         self._call("open", self._sink.open, context)
@@ -252,12 +241,6 @@ class _StruckSink(Sink):
 
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         self._call("write", self._sink.write, [self._watched(batch) for batch in batches], mark)
-
-    def close(self) -> None:
-        self._sink.close()
-
-    def is_unavailable(self, error: Exception) -> bool:
-        return self._sink.is_unavailable(error)
 
     def _watched(self, batch: Batch) -> Batch:
         """The batch; to read it is a point within the write, or before it if the sink prepares."""

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import selectors
 import shlex
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from typing import Any
 
 import pydantic
 
-from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import hide
 from ridgeline.api.support.secret_names import is_secret
@@ -191,8 +190,8 @@ def with_providers(value: Any, what: str) -> Any:
 class _Commands:
     """The answers of commands, for a while. Thread-safe; one command at a time."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._now = (clock or SystemClock()).monotonic
+    def __init__(self) -> None:
+        self._now = SystemClock().monotonic
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, str]] = {}
 
@@ -208,7 +207,7 @@ class _Commands:
         with self._lock:
             until, value = self._kept.get(words, (0.0, ""))
             if self._now() >= until:
-                value = _of_command(words, what, self._now)
+                value = _of_command(words, what)
                 self._kept[words] = self._now() + KEPT_SECONDS, value
             return value
 
@@ -240,7 +239,7 @@ def _of_file(name: str, what: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _of_command(words: str, what: str, now: Any) -> str:
+def _of_command(words: str, what: str) -> str:
     """The one line that a command prints. Raises RidgelineError."""
     try:
         argv = shlex.split(words)
@@ -260,16 +259,30 @@ def _of_command(words: str, what: str, now: Any) -> str:
         raise RidgelineError(
             f"`{what}`: command `{name}` cannot be started: {why}; check its path and rights"
         ) from None
-    try:
-        output, fault = _output(process, now() + COMMAND_SECONDS, now)
-    finally:
+    late: list[bool] = []
+
+    def end(*because: bool) -> None:
+        late.extend(because)
         with contextlib.suppress(OSError):  # what it has started, too
             os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(COMMAND_SECONDS, end, (True,))
+    fault, output = "", b""
+    assert process.stdout is not None  # noqa: S101  for the type
+    try:
+        timer.start()
+        output = process.stdout.read(_LONGEST + 1)
+        if len(output) > _LONGEST:
+            fault = f"printed more than {_LONGEST:,} bytes"
+        elif process.wait():
+            fault = f"failed with exit code {process.returncode}"
+    finally:
+        timer.cancel()
+        end()
         process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    if not fault and process.returncode:  # it has ended before: our own signal met its children alone
-        fault = f"failed with exit code {process.returncode}"
+        process.stdout.close()
+    if late:
+        fault = f"printed no end within {COMMAND_SECONDS:g} s"
     lines = output.decode(errors="replace").strip("\r\n").splitlines()
     if not fault and (len(lines) != 1 or not lines[0]):
         fault = "printed nothing" if not lines else f"printed {len(lines)} lines, and a secret is one"
@@ -278,25 +291,3 @@ def _of_command(words: str, what: str, now: Any) -> str:
             f"`{what}`: command `{name}` {fault}; run it by hand, as the user of this process"
         )
     return lines[0]
-
-
-def _output(process: subprocess.Popen[bytes], deadline: float, now: Any) -> tuple[bytes, str]:
-    """The output of a process until it ends, and the fault if it prints too much or takes too long."""
-    output = b""
-    assert process.stdout is not None  # noqa: S101  for the type
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while True:
-            if not selector.select(max(0.0, deadline - now())):
-                return b"", f"printed no end within {COMMAND_SECONDS:g} s"
-            data = os.read(process.stdout.fileno(), _LONGEST)
-            output += data
-            if len(output) > _LONGEST:
-                return b"", f"printed more than {_LONGEST:,} bytes"
-            if not data:
-                break
-    try:
-        process.wait(max(0.0, deadline - now()))
-    except subprocess.TimeoutExpired:
-        return b"", f"did not end within {COMMAND_SECONDS:g} s"
-    return output, ""

@@ -67,3 +67,9 @@ class ResumeOptions(TypedDict, total=False):
             panel=_PANEL,
         ),
     ]
+
+
+def refuse_others(function: str, given: ResumeOptions) -> None:
+    """Raise TypeError for what is no option, as Python does: `given` are the keywords of a function."""
+    for name in given.keys() - ResumeOptions.__annotations__.keys():
+        raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")

@@ -28,7 +28,7 @@ from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
 from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
 from ridgeline.engine.driver.heartbeats import Heartbeats
-from ridgeline.engine.driver.outputs import OutputStores
+from ridgeline.engine.driver.outputs import OutputStores, publisher_contexts
 from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.reporter import Observe
@@ -137,7 +137,9 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             remote = PatientDriverStorage(hadoop_storage(uri, context), clock)
             checkpoint = Checkpoint(remote, plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
-        opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
+        opened = publisher_contexts(
+            plan.logical.application, checkpoint, clock, console, partial(_session, context)
+        )
         plan = _rewound(back, planner, plan, checkpoint, clock, opened)
         slots = SparkSlots(context, checkpoint.epoch, clock, stop, share, page)
         _log.info("containers live in slots", extra={"application": plan.logical.application})
@@ -392,28 +394,6 @@ def hadoop_storage(uri: str, context: SparkContext | JavaAlone) -> DriverStorage
         raise CheckpointError(
             f"checkpoint folder `{mask_text(uri)}` cannot be reached: {mask_text(str(cause))}; {remedy}"
         ) from error
-
-
-def _publisher_contexts(
-    application: str, checkpoint: Checkpoint, context: SparkContext, clock: Clock, console: Console
-) -> Callable[[str], PublisherContext]:
-    """The contexts of publishers, by operator."""
-
-    def publisher_context(operator: str) -> PublisherContext:
-        return PublisherContext(
-            application=application,
-            operator=operator,
-            run_id=checkpoint.run_id,
-            clock=clock,
-            console=console,
-            staging=f"{checkpoint.storage.uri}/staging",
-            spark=lambda: _session(context),
-            epoch=checkpoint.epoch,
-            check_owner=checkpoint.check_owner,
-            committed=checkpoint.committed,
-        )
-
-    return publisher_context
 
 
 def _drive(
