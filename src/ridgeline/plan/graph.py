@@ -45,6 +45,12 @@ class _Given:
         changed: Any = {_SECTIONS[kind]: {**before, **values}}
         return replace(self, **changed)
 
+    @property
+    def of_ports(self) -> list[tuple[Kind, str, Values]]:
+        """The attributes that ports and unifiers are given, with the port."""
+        kinds: tuple[Kind, ...] = ("port", "unifier")
+        return [(kind, *one) for kind in kinds for one in getattr(self, _SECTIONS[kind]).items()]
+
 
 @dataclass(frozen=True, slots=True)
 class Node(_Given):

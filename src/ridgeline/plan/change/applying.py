@@ -65,10 +65,8 @@ def _replace_operator(editor: Editor, edit: ReplaceOperator) -> None:
     for name in made.attributes:
         new = new.without(ONE_OF_TWO.get(name, ""))
     new = new.given("attribute", "", made.attributes)
-    sections: tuple[tuple[Kind, Mapping[str, Any]], ...] = (("port", made.ports), ("unifier", made.unifiers))
-    for of, ports in sections:
-        for port, values in ports.items():
-            new = new.given(of, port, values)
+    for of, port, values in made.of_ports:
+        new = new.given(of, port, values)
     editor.graph = editor.graph.put(new)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,21 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import described, did_you_mean, listed
 from ridgeline.api.module import Module, OutputProxy
 from ridgeline.api.operator import operator_type
+from ridgeline.api.ports import InputPort
 from ridgeline.plan.draft import Faults
-from ridgeline.plan.graph import Graph, Kind, Node, Part, Scope, Stream, Values
+from ridgeline.plan.graph import Graph, Node, Part, Scope, Stream, Values
 from ridgeline.plan.overrides import key_splitter
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.operators import set_properties
 from ridgeline.plan.validate.ports import declared_schema
 
 _API = str(Path(inspect.getfile(Application)).parent)
+_USELESS = (
+    *("key", "declared_codec", "parallel", "order"),
+    *("unifier", "error", "timestamp", "lateness_seconds", "divided_by"),
+)
+"""What ports of operators alone have."""
+_UNSAID = (None, False, ())
 _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""
 
@@ -151,14 +158,9 @@ class _Expander:
         inner = self.inside(scope, {**defaults, **part.attributes}, [*above, part.module, module])
         ends = {name: self.ends(scope, inner, failed, name) for name in ports}
         nodes = dict(inner.nodes)
-        sections: tuple[tuple[Kind, Mapping[str, Values]], ...] = (
-            ("port", part.ports),
-            ("unifier", part.unifiers),
-        )
-        for kind, given in sections:  # what is said outside of a module counts more
-            for port, values in given.items():
-                for end in ends[port]:
-                    nodes[end.operator] = nodes[end.operator].given(kind, end.port, values)
+        for kind, port, values in part.of_ports:  # what is said outside of a module counts more
+            for end in ends[port]:
+                nodes[end.operator] = nodes[end.operator].given(kind, end.port, values)
         whole = replace(failed, ends=ends, failed=self.endless)
         return replace(inner, nodes=nodes, parts={part.name: whole, **inner.parts})
 
@@ -209,34 +211,17 @@ class _Expander:
         for name in declared.states:
             what = f"`{part.kind}` declares state, which a module cannot keep"
             self.faults.add(f"{part.name}.{name}", what, "declare it in an operator inside")
-        for name, entry in declared.inputs.items():
-            options: dict[str, object] = {
-                "key": entry.key,
-                "codec": entry.declared_codec,
-                "parallel": entry.parallel,
-                "order": entry.order,
-            }
-            self.refuse_useless(f"{part.name}.{name}", options)
-            if entry.methods:
+        for name, port in {**declared.inputs, **declared.outputs}.items():
+            where = f"{part.name}.{name}"
+            given = [one for one in _USELESS if not _is_among(getattr(port, one, None), _UNSAID)]
+            if given:
+                names = [one.removeprefix("declared_").removesuffix("_seconds") for one in given]
+                what = f"{listed(names)} would do nothing on a port of a module"
+                self.faults.add(where, what, "declare it on the port of the operator inside")
+            if isinstance(port, InputPort) and port.methods:
                 what = f"`{part.kind}` has a method for the tuples of `{name}`, which is never called"
-                self.faults.add(f"{part.name}.{name}", what, "process tuples in an operator inside")
-        for name, leaving in declared.outputs.items():
-            options = {
-                "unifier": leaving.unifier,
-                "error": leaving.error,
-                "timestamp": leaving.timestamp,
-                "lateness": leaving.lateness_seconds is not None,
-                "divided_by": bool(leaving.divided_by),
-            }
-            self.refuse_useless(f"{part.name}.{name}", options)
+                self.faults.add(where, what, "process tuples in an operator inside")
         return found if len(self.faults.found) == before else None
-
-    def refuse_useless(self, port: str, given: Mapping[str, object]) -> None:
-        """Refuse options of a module's port that only an operator's can have."""
-        names = [name for name, value in given.items() if value not in (None, False)]
-        if names:
-            what = f"{listed(names)} would do nothing on a port of a module"
-            self.faults.add(port, what, "declare it on the port of the operator inside")
 
     def is_valued(self, name: str, module: Module) -> bool:
         """Apply the overrides of a module's properties and validate them; True if all are valid."""
@@ -259,7 +244,7 @@ class _Expander:
         """Call `populate` on a view of its own; False, and a fault, if that does not work."""
         root = self.root
         lists: tuple[list[Any], ...] = (root.operators, root.streams, root.modules)
-        before = [len(added) for added in lists]
+        before = [list(added) for added in lists]
         try:
             module.populate(view)
         except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of the module
@@ -267,11 +252,9 @@ class _Expander:
             self.faults.add(part.name, what, "mend it, or give the module other properties")
             return False
         finally:
-            outside = any(len(added) > count for added, count in zip(lists, before, strict=True))
-            for added, count in zip(lists, before, strict=True):
-                del added[
-                    count:
-                ]  # `populate` is called at each planning: the author's application stays as it is
+            outside = [len(added) for added in lists] != [len(one) for one in before]
+            for added, one in zip(lists, before, strict=True):
+                added[:] = one  # `populate` is called at each planning: the application stays as it is
         if outside:
             what = f"`{part.kind}.populate` added to the application, not to the `app` that it is given"
             self.faults.add(part.name, what, "call `add_operator` and the like of that `app`")
@@ -316,6 +299,10 @@ def copied(module: Module) -> Module:
 def _inside(name: Any, nodes: Mapping[str, Node]) -> list[Any]:
     """The operators of a module, by its name; what is none stays as it is."""
     return [one for one in nodes if one.startswith(f"{name}.")] or [name]
+
+
+def _is_among(value: object, others: Iterable[object]) -> bool:
+    return any(value is other for other in others)  # 0 is no False here
 
 
 def _fresh(app: Application, name: str) -> object:

@@ -118,13 +118,12 @@ def read_port_attributes(draft: Draft, faults: Faults) -> None:
         node, declared = draft.graph.nodes[owner.name], owner.declared
         for port in (*declared.inputs, *declared.outputs):
             read_port(draft, faults, owner, port, node.ports.get(port, {}), node.unifiers.get(port, {}))
-        known = {"port": (*declared.inputs, *declared.outputs), "unifier": tuple(declared.outputs)}
-        for kind, named in (("port", node.ports), ("unifier", node.unifiers)):
-            for port in named:
-                if port not in known[kind]:
-                    noun = "output port" if kind == "unifier" else "port"
-                    what = f"`{owner.name}` has no {noun} `{port}` to set an attribute of"
-                    faults.add(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known[kind]))
+        for kind, port, _ in node.of_ports:
+            known = [*declared.outputs, *(declared.inputs if kind == "port" else ())]
+            if port not in known:
+                noun = "output port" if kind == "unifier" else "port"
+                what = f"`{owner.name}` has no {noun} `{port}` to set an attribute of"
+                faults.add(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known))
 
 
 def read_port(
