@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import pyarrow as pa
 
 from ridgeline.measure import tables
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 
 
 class MetricTables(ABC):
@@ -18,7 +18,7 @@ class MetricTables(ABC):
 
     @property
     @abstractmethod
-    def watch(self) -> Answers:
+    def watch(self) -> Watch:
         """The metrics as plain data."""
 
     def latency(self, window_id: int | None = None) -> pa.Table:

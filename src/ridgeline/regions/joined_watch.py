@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from itertools import chain
@@ -264,8 +263,8 @@ def _asked(
     return answer
 
 
-class JoinedWatch:
-    """The figures of all regions of a running application, with the answers of `Watch`. Thread-safe.
+class JoinedWatch(Watch):
+    """The figures of all regions of a running application, each asked for its own. Thread-safe.
 
     Ids of operators, containers, changes and decisions are those of their region plus its number times
     1,000,000. Windows are of a region: to ask for one without its region raises RegionNeededError. Lists have
@@ -274,11 +273,9 @@ class JoinedWatch:
 
     def __init__(self, regions: Sequence[RegionRun], now: Callable[[], float] | None = None) -> None:
         """`regions`: in topological order. `now`: the wall clock; None: that of the regions."""
+        super().__init__(now or regions[0].watch.now)
         self.regions = tuple(regions)
         self.views = tuple(map(RegionView, regions))
-        self.subscribers_dropped = 0
-        self._now = now or regions[0].watch.now
-        self._order = threading.Lock()
         self._over: set[str] = set()
         by_name = {region.name: region for region in regions}
         logs: dict[str, QueueLog | None] = {}
@@ -441,9 +438,9 @@ class JoinedWatch:
         self._needs_region(window_id)
         return joined_path(self.views, self.meters)
 
-    def _each(self, question: str, *given: Any) -> list[Any]:
+    def _each(self, question: str, *given: Any, **named: Any) -> list[Any]:
         """The answers of the regions, in order."""
-        return [getattr(view, question)(*given) for view in self.views]
+        return [getattr(view, question)(*given, **named) for view in self.views]
 
     def progress(self) -> ProgressAnswer:
         """The progress of the running windows, of the sources, and of what waits in queues."""
@@ -499,9 +496,9 @@ class JoinedWatch:
         found: WindowAnswer = self.views[0].window(window_id)
         return found
 
-    def overview(self) -> OverviewAnswer:
+    def overview(self, *, latencies: bool = True) -> OverviewAnswer:
         """All that a view shows: of each region what it had at one moment."""
-        overviews, path = self._each("overview"), self.critical_path()
+        overviews, path = self._each("overview", latencies=latencies), self.critical_path()
         found: OverviewAnswer = sums.joined(
             overviews,
             windowId=lambda _: path["windowId"],

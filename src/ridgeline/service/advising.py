@@ -17,7 +17,6 @@ from ridgeline.measure.deciding.capacity import bottleneck
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.measure.history.fold import KEPT_SECONDS
-from ridgeline.observe.answers import Answers
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.build.key_agreement import KeyDivision, key_division
 from ridgeline.plan.edits import Repartition
@@ -33,7 +32,7 @@ _PERIODS = (60.0, 300.0, KEPT_SECONDS)
 """Figures are of the first of these that has enough windows."""
 
 
-def advice_answer(watch: Answers, application: str, run: AnyRun | None = None) -> AdviceAnswer:
+def advice_answer(watch: Watch, application: str, run: AnyRun | None = None) -> AdviceAnswer:
     """Advice from the figures of the application; of several regions, that of all, each by its own figures.
 
     The first call begins with the last windows; from then on all are kept. What the run would refuse is not
@@ -49,7 +48,6 @@ def advice_answer(watch: Answers, application: str, run: AnyRun | None = None) -
             blame=counted,
         )
         return found
-    assert isinstance(watch, Watch)  # noqa: S101  there is no other kind
     return _advice(watch, application, cast("ApplicationRun | None", run))
 
 

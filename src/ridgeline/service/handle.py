@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.measure.answers.changes import AdviceAnswer
     from ridgeline.measure.answers.operators import KeysAnswer
-    from ridgeline.observe.answers import Answers
+    from ridgeline.observe.watch import Watch
     from ridgeline.regions.joined_run import AnyRun
     from ridgeline.service.http.server import WebServer
 
@@ -123,7 +123,7 @@ class Handle(Showing, ChangeClient, MetricTables):
         self._stop = threading.Event()
         self._settled = threading.Event()
         self._run: AnyRun | None = None
-        self._watch: Answers | None = None
+        self._watch: Watch | None = None
         self._web: WebServer | None = None
         self._outcome: Outcome | None = None
         self._error: BaseException | None = None
@@ -145,7 +145,7 @@ class Handle(Showing, ChangeClient, MetricTables):
         self._thread = threading.Thread(target=run, name="ridgeline-windows", daemon=True)
         self._thread.start()
 
-    def _started(self, run: AnyRun, watch: Answers, web: WebServer | None) -> None:
+    def _started(self, run: AnyRun, watch: Watch, web: WebServer | None) -> None:
         self._plan, self._run, self._watch, self._web = run.plan, run, watch, web
         if self._planner is not None and self._planner.resume_note:
             self._console.print(self._planner.resume_note, markup=False, highlight=False, soft_wrap=True)
@@ -162,7 +162,7 @@ class Handle(Showing, ChangeClient, MetricTables):
             self.wait()
 
     @property
-    def watch(self) -> Answers:
+    def watch(self) -> Watch:
         """The figures as plain data."""
         if self._watch is None:
             raise RuntimeError(f"`{self.name}` has not started")

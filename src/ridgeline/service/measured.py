@@ -33,7 +33,6 @@ from ridgeline.measure.events import (
     WindowCommitted,
 )
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized, StoreSilent
-from ridgeline.observe.answers import Answers
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.identity import RunInfo, own_host, run_info
 from ridgeline.observe.plan_topology import planned_event
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
 
 _log = logging.getLogger(__name__)
-Started = Callable[[AnyRun, Answers, "WebServer | None"], None]
+Started = Callable[[AnyRun, Watch, "WebServer | None"], None]
 
 
 def _renew(entry: Entry, fingerprint: str) -> None:
@@ -101,7 +100,7 @@ def announce(
 
 
 def serve(
-    watch: Answers,
+    watch: Watch,
     plan: Plan,
     service: ServiceOptions,
     surroundings: contextlib.ExitStack,
@@ -138,7 +137,7 @@ def serve(
 
 
 def write_metrics(
-    watch: Answers, service: ServiceOptions, surroundings: contextlib.ExitStack, warn: Callable[[str], None]
+    watch: Watch, service: ServiceOptions, surroundings: contextlib.ExitStack, warn: Callable[[str], None]
 ) -> None:
     """Write the last metrics, if options name a file for them, once `surroundings` are closed."""
     if service.metrics_file is not None:

@@ -15,7 +15,7 @@ from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.times import step_owner
 from ridgeline.measure.wording.units import milliseconds
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.execution import Plan
 from ridgeline.streams.preview import html_table
 
@@ -33,7 +33,7 @@ class Showing(ABC):
 
     @property
     @abstractmethod
-    def watch(self) -> Answers:
+    def watch(self) -> Watch:
         """The figures as plain data."""
 
     @property
@@ -86,7 +86,7 @@ class Showing(ABC):
         self.wait()
 
 
-def _fresh(watch: Answers, newest: dict[str, int]) -> list[WindowSummaryAnswer]:
+def _fresh(watch: Watch, newest: dict[str, int]) -> list[WindowSummaryAnswer]:
     """The windows above the newest one of each region, which are the newest ones from then on.
 
     A few are read first. If these are all fresh, or of several regions, all that are kept are read: there may
@@ -105,7 +105,7 @@ def _fresh(watch: Answers, newest: dict[str, int]) -> list[WindowSummaryAnswer]:
 class _News:
     """Wakes a task of asyncio with each committed window, and at the end of the run."""
 
-    def __init__(self, watch: Answers) -> None:
+    def __init__(self, watch: Watch) -> None:
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
@@ -146,7 +146,7 @@ _STATES = {
 }
 
 
-def handle_html(name: str, url: str | None, plan: Plan, watch: Answers) -> str:
+def handle_html(name: str, url: str | None, plan: Plan, watch: Watch) -> str:
     """The view of an application in a notebook: its name, the sentence, its operators. It has no secrets."""
     overview = watch.overview()
     sentence = sentence_of(overview)

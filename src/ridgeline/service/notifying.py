@@ -17,7 +17,7 @@ from typing import Self
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.support.masking import printable
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 
 _SOON_SECONDS = 0.5
 """How often it looks whether the application is ready."""
@@ -71,10 +71,10 @@ class Notifier:
         self._clock = clock or SystemClock()
         self._over = threading.Event()
         self._ready = False
-        self._figures: tuple[Answers, Callable[[], str]] | None = None
+        self._figures: tuple[Watch, Callable[[], str]] | None = None
         self._thread = threading.Thread(target=self._run, name="ridgeline-notify", daemon=True)
 
-    def started(self, watch: Answers, unready: Callable[[], str]) -> None:
+    def started(self, watch: Watch, unready: Callable[[], str]) -> None:
         """Take the figures of the run, and a function that says why it is not ready; "" if it is."""
         self._figures = watch, unready
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.api.operator import SparkSource
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun
 from ridgeline.regions.joined_watch import JoinedWatch
@@ -15,7 +15,7 @@ from ridgeline.service.http.endpoint import Call, Endpoint
 _NOT_READY = 503
 
 
-def health_of(watch: Answers) -> HealthAnswer:
+def health_of(watch: Watch) -> HealthAnswer:
     """The health of the application, in a word."""
     state = watch.info()["state"]
     if state == "RUNNING":
@@ -41,7 +41,7 @@ def readiness_of(call: Call) -> ReadyAnswer:
     return {"status": "ready", "windowsCommitted": committed}
 
 
-def why_unready(watch: Answers, plan: Plan, run: AnyRun | None) -> str:
+def why_unready(watch: Watch, plan: Plan, run: AnyRun | None) -> str:
     """Why a driver commits no windows, if it waits for more than input; "" if it is ready."""
     info = watch.info()
     if "id" not in info:
@@ -55,7 +55,7 @@ def why_unready(watch: Answers, plan: Plan, run: AnyRun | None) -> str:
     return "it has not committed its first window"
 
 
-def _waits_for_input(watch: Answers, plan: Plan) -> bool:
+def _waits_for_input(watch: Watch, plan: Plan) -> bool:
     """Whether no window begins as a Spark source has nothing new."""
     has_query = any(isinstance(one.operator, SparkSource) for one in plan.logical.operators)
     return has_query and not watch.progress()["running"]

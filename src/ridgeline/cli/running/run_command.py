@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.engine.driver.run.run import ApplicationRun
-    from ridgeline.observe.answers import Answers
+    from ridgeline.observe.watch import Watch
     from ridgeline.service.http.server import WebServer
     from ridgeline.service.origin import Origin
 
@@ -71,7 +71,7 @@ class RunCommand:
         self._console = Output(self._output_gone, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
-        self._watch: Answers | None = None
+        self._watch: Watch | None = None
         self._run: ApplicationRun | None = None
         self._view = self._make_view()
         self._stopper = Stopper(self._view.stopping, self._killed)
@@ -153,7 +153,7 @@ class RunCommand:
             return LiveView(self._console, self._clock, application, self._settings)
         return PlainView(self._console, self._clock, application, self._settings)
 
-    def _started(self, run: ApplicationRun, watch: Answers, web: WebServer | None) -> None:
+    def _started(self, run: ApplicationRun, watch: Watch, web: WebServer | None) -> None:
         """Show with which window and checkpoint the run begins; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
         self._watch, self._run = watch, run

@@ -29,7 +29,7 @@ from ridgeline.measure.wording.units import about, count, duration, milliseconds
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome
-    from ridgeline.observe.answers import Answers
+    from ridgeline.observe.watch import Watch
 
 AVERAGED = 10
 """Windows that the critical path of the averages is over."""
@@ -47,7 +47,7 @@ class Report:
     overview: OverviewAnswer
 
 
-def read_report(answers: Answers, at: float) -> Report:
+def read_report(answers: Watch, at: float) -> Report:
     """Read all that a run's end shows; `at` is STRAM's wall clock."""
     return Report(at, answers.windows(), answers.latencies(AVERAGED), answers.overview())
 

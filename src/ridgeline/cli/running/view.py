@@ -25,7 +25,7 @@ from ridgeline.measure.answers.operators import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.units import count, duration, plural
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 
 _AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
 _REASON = 240
@@ -47,7 +47,7 @@ class View:
         """Spark is about to be started, which takes seconds."""
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Watch | None = None
     ) -> None:
         """The first window is about to run. `service` says where others can ask for `metrics`."""
 
@@ -77,10 +77,10 @@ class _Shown(View):
         self._clock = clock
         self._application = application
         self._settings = settings
-        self._metrics: Answers | None = None
+        self._metrics: Watch | None = None
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Watch | None = None
     ) -> None:
         """Name the checkpoint folder and the web service."""
         self._metrics = metrics
@@ -112,7 +112,7 @@ class PlainView(_Shown):
         self._say("starting Spark ...")
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Watch | None = None
     ) -> None:
         """Name them, and begin to look at long windows."""
         super().started(checkpoint, first_window, service, metrics)
@@ -304,7 +304,7 @@ class LiveView(_Shown):
         self._live.start(refresh=True)
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", metrics: Answers | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: Watch | None = None
     ) -> None:
         """Name them above the screen, which shows figures from now on."""
         super().started(checkpoint, first_window, service, metrics)

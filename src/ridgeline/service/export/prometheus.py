@@ -26,7 +26,7 @@ from ridgeline.measure.registry.scrape import (
 )
 from ridgeline.measure.topology import MetricNode
 from ridgeline.observe import identity
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 
 OWN_PREFIX = "metric_"
 """Their names begin with it, after Ridgeline's own prefix: no name can be one of the registry's."""
@@ -46,7 +46,7 @@ _OF_OPERATORS = [(row.metric, row.name) for row in OPERATOR_METRICS if row.metri
 class Readings:
     """Reads an application's metrics. Thread-safe."""
 
-    def __init__(self, watch: Answers) -> None:
+    def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._version = identity.version()
         self._lock = threading.Lock()
@@ -255,7 +255,7 @@ class MetricsFile:
                 f"`--metrics-file {path}` cannot be written: {error.strerror}; {remedy}"
             ) from error
 
-    def write(self, watch: Answers, failed: Callable[[str], None]) -> None:
+    def write(self, watch: Watch, failed: Callable[[str], None]) -> None:
         """Write the metrics of a run that had begun, as of now, at once.
 
         `failed` is called with the reason if that cannot be.

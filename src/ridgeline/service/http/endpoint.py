@@ -21,7 +21,7 @@ from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.operator_log import OperatorLog
-    from ridgeline.observe.answers import Answers
+    from ridgeline.observe.watch import Watch
     from ridgeline.plan.execution import Plan
     from ridgeline.regions.joined_run import AnyRun
     from ridgeline.service.origin import Origin
@@ -104,7 +104,7 @@ class Call:
     `values` are the parameters, parsed; those of the query that are not given are missing.
     """
 
-    watch: Answers
+    watch: Watch
     planned: Plan | KeptPlan
     """The plan; of a run that is read from its log, what that keeps of it."""
     values: Mapping[str, Any]

@@ -13,7 +13,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask_text, printable, secrets_in
 from ridgeline.engine.driver.operator_log import LogLine
 from ridgeline.engine.process import log_channel
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.service.access.roles import Role
@@ -130,7 +130,7 @@ def _check_name(call: Call, name: str) -> None:
         raise unknown("logical operator", name, names)
 
 
-def regions_of(watch: Answers) -> Callable[[LogLine], str | None]:
+def regions_of(watch: Watch) -> Callable[[LogLine], str | None]:
     """The region of a line: that of its operator, else of its process; None where there is one region."""
     if not isinstance(watch, JoinedWatch):
         return lambda _: None
@@ -162,7 +162,7 @@ def _of_container(call: Call) -> tuple[set[tuple[str, int]] | None, tuple[str | 
     return own, (answer["host"], answer["pid"])
 
 
-def _shown(line: LogLine, hide: Hide, watch: Answers, region: str | None) -> LogLineAnswer:
+def _shown(line: LogLine, hide: Hide, watch: Watch, region: str | None) -> LogLineAnswer:
     """A line without secrets, and without what could control a terminal."""
     text = printable(mask_text(hide(line.text)))
     shown: LogLineAnswer = {

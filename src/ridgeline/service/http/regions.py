@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
-from ridgeline.observe.answers import Answers
+from ridgeline.observe.watch import Watch
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun, state_of
 from ridgeline.regions.view import RegionView
@@ -59,13 +59,13 @@ def _start(call: Call) -> RegionAnswer:
     return _row(call.watch, region.name)
 
 
-def answers_of(call: Call) -> Answers | RegionView:
+def answers_of(call: Call) -> Watch | RegionView:
     """The figures of the region that is asked for, or of the application. Raises AnswerError (404)."""
     name = call.get("region")
     return call.watch if name is None else view_of(call.watch, name)
 
 
-def view_of(watch: Answers, name: str) -> RegionView:
+def view_of(watch: Watch, name: str) -> RegionView:
     """The figures of a region. Raises AnswerError (404) if the application has none of this name."""
     if not isinstance(watch, JoinedWatch):
         raise AnswerError(404, f"there is no region `{name[:100]}`", _RUNS_NOT)
@@ -75,7 +75,7 @@ def view_of(watch: Answers, name: str) -> RegionView:
         raise unknown("region", name, [view.name for view in watch.views]) from None
 
 
-def _row(watch: Answers, name: str) -> RegionAnswer:
+def _row(watch: Watch, name: str) -> RegionAnswer:
     view_of(watch, name)
     assert isinstance(watch, JoinedWatch)  # noqa: S101  as it has the region
     return next(row for row in watch.region_answers()["regions"] if row["name"] == name)

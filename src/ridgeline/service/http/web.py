@@ -32,7 +32,7 @@ from ridgeline.service.probes import HEALTH, READY
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.operator_log import OperatorLog
-    from ridgeline.observe.answers import Answers
+    from ridgeline.observe.watch import Watch
     from ridgeline.plan.execution import Plan
     from ridgeline.service.access.access import Access
     from ridgeline.service.access.audit import AuditLog
@@ -69,7 +69,7 @@ LIVE = Endpoint(
 
 
 def create_app(
-    watch: Answers,
+    watch: Watch,
     plan: Plan,
     *,
     token: str | None = None,

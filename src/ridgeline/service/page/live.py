@@ -28,7 +28,7 @@ from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.connections import most_connections
 
 if TYPE_CHECKING:
-    from ridgeline.observe.answers import Answers
+    from ridgeline.observe.watch import Watch
     from ridgeline.plan.execution import Plan
     from ridgeline.service.http.answers import LogicalPlanAnswer
 
@@ -39,7 +39,7 @@ class PageState:
     A plan is made once for as long as it does not change.
     """
 
-    def __init__(self, watch: Answers) -> None:
+    def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._planned: tuple[Plan | KeptPlan | None, object, dict[str, Any]] = (None, None, {})
 
@@ -167,7 +167,7 @@ class LiveStream:
     an event as often share a `Feed`. A client holds nothing but the number of the last event that it has.
     """
 
-    def __init__(self, watch: Answers, plan: Callable[[], Plan | KeptPlan]) -> None:
+    def __init__(self, watch: Watch, plan: Callable[[], Plan | KeptPlan]) -> None:
         self.closed = False
         self.ended = False
         self.clients = 0

@@ -26,7 +26,6 @@ from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.spark.cores import hold_cores
 from ridgeline.engine.spark.shared_context import give_back
 from ridgeline.engine.spark.submitted import spark_id
-from ridgeline.observe.answers import Answers
 from ridgeline.observe.identity import own_host, run_info
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators._queue_pair import is_read
@@ -162,7 +161,7 @@ class RegionsRun:
         starts = count(1)
 
         def launch(region: RegionRun) -> Outcome:
-            def started(run: AnyRun, _watch: Answers, _web: object) -> None:
+            def started(run: AnyRun, _watch: Watch, _web: object) -> None:
                 region.started(cast("ApplicationRun", run))
 
             log = self._event_log(planned, next(starts))
