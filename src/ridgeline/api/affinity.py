@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from ridgeline.api.attributes import Locality
+from ridgeline.api.attributes import Locality, LocalityName
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import Operator
-
-LocalityName = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
 
 
 class AffinityType(enum.StrEnum):

@@ -14,6 +14,7 @@ from ridgeline.api.attributes import (
     ApplicationAttributes,
     InputPortAttributes,
     Locality,
+    LocalityName,
     OperatorAttributes,
     OutputPortAttributes,
     StreamAttributes,
@@ -130,7 +131,6 @@ _RUNNING: WeakKeyDictionary[Application, ref[Handle]] = WeakKeyDictionary()
 """The handle of the last run of each application that `start` began."""
 KEEP = "1h"
 """How long the queue of a decoupled stream keeps rows that were read, by default."""
-LocalityName = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
 
 
 @dataclass

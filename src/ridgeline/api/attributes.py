@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from types import UnionType
-from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
@@ -83,6 +83,11 @@ class Locality(enum.StrEnum):
     def together(self) -> bool:
         """True if the operators must share a container."""
         return self in (Locality.THREAD_LOCAL, Locality.CONTAINER_LOCAL)
+
+
+LocalityName: TypeAlias = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
+ModeName: TypeAlias = Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"]
+OnErrorName: TypeAlias = Literal["STOP", "SKIP", "RETRY"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +190,11 @@ class _OfOperators(TypedDict, total=False):
     """Attributes of operators, for which the application may say a default."""
 
     processing_mode: Annotated[
-        ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"],
+        ProcessingMode | ModeName,
         About("what happens to a window in which it fails", default=ProcessingMode.AT_LEAST_ONCE),
     ]
     on_error: Annotated[
-        OnError | Literal["STOP", "SKIP", "RETRY"],
+        OnError | OnErrorName,
         About("a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it", default=OnError.STOP),
     ]
     callback_timeout: Annotated[
@@ -418,7 +423,7 @@ class StreamAttributes(TypedDict, total=False):
     """
 
     locality: Annotated[
-        Locality | Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"] | None,
+        Locality | LocalityName | None,
         About(
             "where the operators of the stream run: in one container, or in separate ones, which on "
             "Spark share a host or rack; default: the planner decides"

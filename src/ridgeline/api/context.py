@@ -52,10 +52,10 @@ class EngineSide:
         on_expected: Called by `expect_outputs`.
         on_wake: Called by `wake`, in the thread that calls it.
         awake: `wake` was called, and the operator has not been polled since.
-        handed_over: The values of `hand_over` since the last `take_handed_over`.
+        handed_over: The values of `hand_over` since the last `take`.
         on_failure: Makes the error to raise for one of a batch: port, the tuples, what was raised.
         defers: The operator after it takes `PendingTuples`, and nothing else reads what goes between them.
-        lent: The time that the callbacks since the last `take_lent` have spent for other operators.
+        lent: The time that the callbacks since the last `take` have spent for other operators.
         budget: Of an input: how many records all its partitions together may emit in the window.
         emitted: Returns how many it has emitted in the window.
         keeps_budget: It has asked for its budget in this window.
@@ -86,27 +86,12 @@ class EngineSide:
         self.keeps_budget = True
         return self.budget
 
-    def take_lent(self) -> list[Lent]:
-        """The time spent for others since the last call."""
-        lent = self.lent
-        if lent:
-            self.lent = []
-        return lent
-
-    def take_handed_over(self) -> list[object]:
-        """The values of `hand_over` since the last call, in order; called at the window's end."""
-        values, self.handed_over = self.handed_over, []
-        return values
-
-    def take_left_out(self) -> list[tuple[str, str]]:
-        """The records and errors of `leave_out` since the last call; called at the window's end."""
-        records, self.left_out = self.left_out, []
-        return records
-
-    def take_late(self) -> int:
-        """The sum of `count_late` since the last call; called at the window's end."""
-        late, self.late = self.late, 0
-        return late
+    def take(self, name: str) -> Any:
+        """What a list, or `late`, has since the last call; it begins anew."""
+        found = getattr(self, name)
+        if found:
+            setattr(self, name, type(found)())
+        return found
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

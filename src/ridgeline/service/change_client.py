@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import pyarrow as pa
 
-from ridgeline.api.application import LocalityName
-from ridgeline.api.attributes import Locality, OperatorAttributes
+from ridgeline.api.attributes import Locality, LocalityName, OperatorAttributes
 from ridgeline.api.errors import ChangeError
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import Partitioner

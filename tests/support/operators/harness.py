@@ -132,7 +132,7 @@ class Driven:
             commit = False
             raise
         finally:
-            operator.context.engine.take_handed_over()
+            operator.context.engine.take("handed_over")
             for name in set(vars(operator)) - kept - {"_finished"}:
                 if not name.startswith(OWN):
                     del vars(operator)[name]
@@ -163,7 +163,7 @@ class Driven:
         if end:
             operator.end_window()
         emitted = [part.batch for point in outputs for part in point.drain()]
-        return emitted, pickle.loads(pickle.dumps(operator.context.engine.take_handed_over()))
+        return emitted, pickle.loads(pickle.dumps(operator.context.engine.take("handed_over")))
 
     def rows(self, windows: int = 10_000, each: Callable[[int], None] | None = None) -> list[list[Any]]:
         """The rows of each window until it finishes, or of so many windows; `each` is called after each."""

@@ -198,7 +198,7 @@ def _of_fields(kind: Any, parts: Mapping[str, Plain]) -> Plain:
     of_dicts = is_record(kind)
     converts = [(name, part.convert) for name, part in parts.items()]
     restores = [(name, part.restore or _as_it_is) for name, part in parts.items()]
-    make = None if of_dicts else restorer(kind)
+    make: Convert = dict if of_dicts else restorer(kind)
 
     def converted(value: Any) -> Any:
         if value is None:

@@ -59,37 +59,20 @@ def maker(kind: pa.DataType) -> Make:  # noqa: PLR0911  one family of types afte
     if types.is_dictionary(kind):
         inner = maker(kind.value_type)
         return lambda values: cast_exactly(inner(values), kind)
-    if types.is_integer(kind):
-        return _leaf(kind, _INTEGERS, _whole)
     if types.is_floating(kind):
         # by way of 64 bits: `narrow_floats` says what may be rounded, Arrow would round anything
         wide = _leaf(pa.float64(), _FLOATS, _float)
         return wide if kind == pa.float64() else lambda values: narrow_floats(wide(values), kind)
-    if types.is_decimal(kind):
-        return _leaf(kind, frozenset((Decimal, int, _NONE)), _decimal)
-    if types.is_boolean(kind):
-        return _leaf(kind, frozenset((bool, np.bool_, _NONE)), _boolean)
-    if is_text(kind):
-        return _leaf(kind, frozenset((str, _NONE)), _text)
-    if is_bytes(kind):
-        return _leaf(kind, frozenset((bytes, _NONE)), _bytes)
-    return _moments(kind)
-
-
-def _moments(kind: pa.DataType) -> Make:
-    """`maker` of times, and of whatever else Arrow has."""
-    types = pa.types
-    if types.is_timestamp(kind):
-        plain = frozenset((datetime, _NONE)) if kind.unit in ("us", "ns") else frozenset((_NONE,))
-        return _leaf(kind, plain, functools.partial(_instant, unit=kind.unit), pa.int64())
-    if types.is_duration(kind):
-        plain = frozenset((timedelta, _NONE)) if kind.unit in ("us", "ns") else frozenset((_NONE,))
-        return _leaf(kind, plain, functools.partial(_duration, unit=kind.unit), pa.int64())
-    if types.is_date(kind):
-        return _leaf(kind, frozenset((date, _NONE)), _date)
     if types.is_time(kind):
         hours = _leaf(pa.time64("us"), frozenset((_NONE,)), _hour)
         return lambda values: cast_exactly(hours(values), kind)
+    if types.is_timestamp(kind) or types.is_duration(kind):
+        of_python, convert = (datetime, _instant) if types.is_timestamp(kind) else (timedelta, _duration)
+        plain = frozenset((of_python, _NONE)) if kind.unit in ("us", "ns") else frozenset((_NONE,))
+        return _leaf(kind, plain, functools.partial(convert, unit=kind.unit), pa.int64())
+    for is_one, classes, of_value in _LEAVES:
+        if is_one(kind):
+            return _leaf(kind, classes, of_value)
     return functools.partial(_compared, kind)
 
 
@@ -256,6 +239,17 @@ def _no_time(value: object) -> TypeError:
     if isinstance(value, (int, float, Decimal, np.number, np.bool_)):
         return TypeError("a number is no date or time")
     return TypeError(f"Could not convert {value!r}: a {type(value).__name__} is no date or time")
+
+
+_LEAVES: Sequence[tuple[Callable[[pa.DataType], bool], frozenset[Any], Callable[[Any], object]]] = (
+    (pa.types.is_integer, _INTEGERS, _whole),
+    (pa.types.is_decimal, frozenset((Decimal, int, _NONE)), _decimal),
+    (pa.types.is_boolean, frozenset((bool, np.bool_, _NONE)), _boolean),
+    (is_text, frozenset((str, _NONE)), _text),
+    (is_bytes, frozenset((bytes, _NONE)), _bytes),
+    (pa.types.is_date, frozenset((date, _NONE)), _date),
+)
+"""Types that Arrow makes of Python's values: which classes it takes unchanged, and what converts others."""
 
 
 def _compared(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -120,21 +120,15 @@ class Attribute:
 
     def _check_real(self, value: Any) -> tuple[object, str | None]:
         """`check` of a number: an int or float, or a text of one."""
-        try:
-            number = math.nan if isinstance(value, bool) else float(value)
-        except Exception:  # noqa: BLE001  whatever an object's `__float__` raises, it is no number
-            number = math.nan
+        number = math.nan if isinstance(value, bool) else _converted(float, value)
         least = -math.inf if self.minimum is None else self.minimum
-        if least <= number <= self.maximum:
+        if number is not None and least <= number <= self.maximum:
             return number, None
         return value, f"must be a number from {least:g} to {self.maximum:g}"
 
     def _check_number(self, value: Any) -> tuple[object, str | None]:
         """`check` of a whole number: an int, an object that can be an index, or a text of digits."""
-        try:
-            number = int(value) if isinstance(value, str) else operator.index(value)
-        except Exception:  # noqa: BLE001  whatever an object's `__index__` raises, it is no number
-            number = None
+        number = _converted(int if isinstance(value, str) else operator.index, value)
         if number is None or isinstance(value, bool):
             return value, "must be a whole number"
         if self.minimum is not None and number < self.minimum:
@@ -144,19 +138,22 @@ class Attribute:
         return number, None
 
 
+def _converted(function: Callable[[Any], Any], value: object) -> Any:
+    """What a function makes of a value; None if it raises, whatever an object's own methods raise."""
+    try:
+        return function(value)
+    except Exception:  # noqa: BLE001
+        return None
+
+
 def _check_duration(value: object) -> tuple[object, str | None]:
     """`Attribute.check` of a duration; returns seconds."""
-    try:
-        seconds = parse_duration(value)
-    except Exception:  # noqa: BLE001  whatever an object's methods raise, it is no duration
-        seconds = 0.0
+    seconds = _converted(parse_duration, value)
     if not seconds:
         return value, 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'
-    return (
-        (seconds, None)
-        if _LEAST_SECONDS <= seconds <= MOST_SECONDS
-        else (value, "must be at least 1 ms and at most 8760 h, which is a year")
-    )
+    if _LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        return seconds, None
+    return value, "must be at least 1 ms and at most 8760 h, which is a year"
 
 
 def _text_rule(value: object) -> str | None:

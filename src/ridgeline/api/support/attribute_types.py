@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from typing_extensions import TypeVar
 
-from ridgeline.api.attributes import OnError, ProcessingMode
+from ridgeline.api.attributes import ModeName, OnError, OnErrorName, ProcessingMode
 from ridgeline.api.partitioner import Partitioner
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Queries(Protocol):
         application_window_count: int = ...,
         application_window: float | str | None = ...,
         slide_by_window_count: int | None = ...,
-        processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
+        processing_mode: ProcessingMode | ModeName = ...,
         keep_state: bool = ...,
-        on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
+        on_error: OnError | OnErrorName = ...,
         callback_timeout: float | str | None = ...,
         timeout_window_count: int = ...,
         recovery_attempts: int = ...,

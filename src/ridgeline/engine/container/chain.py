@@ -212,7 +212,7 @@ class Relay:
                 steps.close()
             for runtime in operators:
                 runtime.context.engine.defers = False
-                runtime.context.engine.take_lent()  # what a failed attempt left
+                runtime.context.engine.take("lent")  # what a failed attempt left
         self._begin_turn(0)
         for place, estimated in self._charged.items():
             window = self._ended[place][0].window
@@ -247,7 +247,7 @@ class Relay:
         except StopIteration as end:
             self._ended[place] = end.value
             return False
-        for lent in self._chain.operators[place].context.engine.take_lent():
+        for lent in self._chain.operators[place].context.engine.take("lent"):
             self._charge(lent)
         return True
 

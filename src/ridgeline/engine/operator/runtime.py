@@ -208,7 +208,7 @@ class OperatorRuntime:
         window.tuples_in = {port: sum(map(len, runs)) for port, runs in delivered(inputs).items()}
         # Its tuples become objects that live until the end of the window: there is no garbage among them.
         collect_after(sum(n for port, n in window.tuples_in.items() if not instance.handlers[port][0]))
-        context.engine.take_handed_over()  # what a failed attempt left
+        context.engine.take("handed_over")  # what a failed attempt left
         instance.handed_on.clear()
         try:
             for begin in parts.begin:
@@ -238,7 +238,7 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
             instance.undeclared.forget(request.window_id)
-        turn.report.handed_over = context.engine.take_handed_over()
+        turn.report.handed_over = context.engine.take("handed_over")
         for report in parts.report:
             report(turn, emitted)
         instance.handed_on.clear()

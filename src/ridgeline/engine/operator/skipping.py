@@ -215,11 +215,11 @@ class LeftOut(TurnPart):
 
     def begin(self, turn: Turn) -> None:
         """Drop the records that a failed attempt has left out."""
-        self.instance.context.engine.take_left_out()
+        self.instance.context.engine.take("left_out")
 
     def end(self, turn: Turn) -> None:
         """Write the dead letters of the window. Raises OperatorError."""
-        if records := self.instance.context.engine.take_left_out():
+        if records := self.instance.context.engine.take("left_out"):
             unread = self.instance.call("emit", self._write, records)
             if not self.instance.skips_tuples:
                 turn.left_out = unread

@@ -52,7 +52,7 @@ class Watermark(TurnPart):
         """Tuples are judged by the watermark of the window before."""
         context = self.instance.context
         context.engine.watermark = self._cell.get()[0]
-        context.engine.take_late()  # what a failed attempt left
+        context.engine.take("late")  # what a failed attempt left
         context.engine.marks_read = None
         self._ahead = 0
 
@@ -79,7 +79,7 @@ class Watermark(TurnPart):
         entered, left = self._cell.get()
         _, idle = self._marks.get(self.instance.spec.id, (EARLIEST, False))
         window.watermark = WatermarkReading(entered, left, idle, self._ahead)
-        window.late += self.instance.context.engine.take_late()
+        window.late += self.instance.context.engine.take("late")
 
     def _advance(self, *, ends: bool, gathers: bool) -> None:
         """All tuples of a streaming window have come.
