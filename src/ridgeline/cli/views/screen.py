@@ -16,11 +16,12 @@ from ridgeline.cli.views.lines import hottest_line
 from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
 from ridgeline.cli.views.running import running_lines, sentence_text, sources_table
+from ridgeline.measure.age.record_age import place_order
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import MetricsAnswer, OperatorLinesAnswer, RecordAgesAnswer
 from ridgeline.measure.changes import text_of
 from ridgeline.measure.wording.sentence import sentence_of
-from ridgeline.measure.wording.times import logical_name, place_order
+from ridgeline.measure.wording.times import logical_name
 from ridgeline.measure.wording.units import count, duration, milliseconds, percentile, plural, rate
 
 _OF_AGES = ("min", "p99.9", "p90", "negative", "oldest", "records", "p50", "max")

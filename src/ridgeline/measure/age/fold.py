@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ridgeline.measure.age.histogram import Integers, Seconds
-from ridgeline.measure.age.record_age import LEVELS, AgeTotals, RecordAges, merged, older
+from ridgeline.measure.age.record_age import AgeTotals, RecordAges, merged, older, place_order
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, RunEvent, WindowCommitted
@@ -84,7 +84,6 @@ class PublishAges:
 Listener = Callable[[str, AgeSample, float], None]
 """Is called with an operator's name, ages, and by how many seconds they are greater."""
 _TRIFLE_SECONDS = 1e-6
-_PLACES = tuple(LEVELS)
 
 
 class AgeFold:
@@ -177,7 +176,7 @@ class AgeFold:
         found = {}
         for name in names:
             followed = self._followed.setdefault(name, {})
-            waiting = followed[max(followed, key=_PLACES.index)] if followed else []
+            waiting = followed[max(followed, key=place_order)] if followed else []
             if waiting:
                 seconds, counts = zip(*waiting, strict=True)
                 found[name] = np.concatenate(seconds), np.concatenate(counts)

@@ -55,6 +55,7 @@ LEVELS: Mapping[str, str] = {
     "publish": "INFO",
 }
 """The places where ages are taken, in a record's order, and their recording levels in KIP-613."""
+_ORDER = {place: number for number, place in enumerate(LEVELS)}
 # fmt: off
 AGE_BOUNDS_SECONDS = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
@@ -77,6 +78,11 @@ _FARTHEST = 1 << 61  # microseconds: 73,000 years from 1970
 _NEAR = 1 << 50  # microseconds: 35 years
 _PER_SECOND = 1_000_000
 _LEAST_AHEAD = 1e-6
+
+
+def place_order(place: str) -> int:
+    """A key by which places are sorted, in the order in which records come to them."""
+    return _ORDER.get(place, len(_ORDER))
 
 
 # ------------------------------------------------------------------------------------------- in the container

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.measure.age.record_age import LEVELS
+from ridgeline.measure.age.record_age import place_order
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.progress import BacklogAnswer, BottleneckAnswer, SourceAnswer
 from ridgeline.measure.deciding.capacity import bottleneck
@@ -121,11 +121,11 @@ def _metrics(measurement: Measurement) -> Mapping[str, Mapping[str, Any]]:
 def _ages(measurement: Measurement, now: float) -> Mapping[str, Spread]:
     """The record ages of logical operators, where records were last seen there; of the oldest partition."""
     oldest: dict[str, tuple[int, float, RecordAgeAnswer]] = {}
-    names, places = {node.id: node.name for node in measurement.topology.operators}, list(LEVELS)
+    names = {node.id: node.name for node in measurement.topology.operators}
     for row in measurement.record_age(now)["operators"]:
         if row["p99Ms"] is None:
             continue
-        name, rank = names[row["id"]], (places.index(row["at"]), row["p99Ms"])
+        name, rank = names[row["id"]], (place_order(row["at"]), row["p99Ms"])
         if name not in oldest or rank > oldest[name][:2]:
             oldest[name] = *rank, row
     return {name: _spread(row) for name, (_, _, row) in oldest.items()}

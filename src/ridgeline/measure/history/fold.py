@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 
 from ridgeline.api.support.duration import as_ms
-from ridgeline.measure.age.record_age import LEVELS as AGE_LEVELS
+from ridgeline.measure.age.record_age import place_order
 from ridgeline.measure.answers.history import (
     ApplicationHistoryAnswer,
     ApplicationStepAnswer,
@@ -41,7 +41,6 @@ KEPT_SECONDS = 900.0
 """How long metrics are kept for policies and advice."""
 _LATELY_SECONDS = 60.0
 """How long they are kept before anybody needs them for longer: they say who is to blame for a backlog."""
-_PLACE_NUMBERS = {place: number for number, place in enumerate(AGE_LEVELS)}
 _NOTHING = Topology((), ())
 
 
@@ -169,7 +168,7 @@ class HistoryFold:
 
         Of several places of an operator the last one of a record counts: `publish` for most outputs.
         """
-        present, place = self._present, _PLACE_NUMBERS.get(sample.place, -1)
+        present, place = self._present, place_order(sample.place)
         number = self._topology.logical.index.get(operator)
         if present is None or number is None or sample.count < 1 or place < self._places.get(operator, 0):
             return

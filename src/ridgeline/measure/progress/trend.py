@@ -129,19 +129,10 @@ class Samples:
 
     def rate(self, first: int) -> float | None:
         """Consumed per second from a sample on; None if unknown."""
-        known = [
-            sample
-            for sample in (
-                self._known(range(first, len(self))),
-                self._known(range(len(self) - 1, first - 1, -1)),
-            )
-            if sample
-        ]
-        if not known or known[-1].at - known[0].at < LEAST_SECONDS:
+        known = [(one.at, one.consumed) for one in self._samples[first:] if one.consumed is not None]
+        if not known or known[-1][0] - known[0][0] < LEAST_SECONDS:
             return None
-        return max(
-            0.0, ((known[-1].consumed or 0.0) - (known[0].consumed or 0.0)) / (known[-1].at - known[0].at)
-        )
+        return max(0.0, (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0]))
 
     def trend(self, first: int) -> Trend | None:
         """The growth of what remains from a sample on, since it last changed; None if unknown."""
@@ -175,12 +166,6 @@ class Samples:
 
     def _first(self, at: float) -> int:
         return bisect_left(self._times, at)
-
-    def _known(self, numbers: range) -> Sample | None:
-        """The first of these samples whose `consumed` is known."""
-        return next(
-            (sample for number in numbers if (sample := self._samples[number]).consumed is not None), None
-        )
 
     def _change(self, first: int, last: int, noise: float) -> int | None:
         """Where the slope has most clearly changed; None if it has not.

@@ -354,11 +354,10 @@ class Settling:
         """The first window that counts; None before it is planned."""
         self._works_since = math.inf
         self._windows = 0
-        self._over = False
 
     def begin(self) -> None:
         """A run or a plan begins with the next window."""
-        self._first, self._works_since, self._windows, self._over = None, math.inf, 0, False
+        self._first, self._works_since, self._windows = None, math.inf, 0
 
     def again(self, window_id: int) -> None:
         """From this window on all is done once more."""
@@ -372,7 +371,7 @@ class Settling:
 
     def worked(self, window_id: int, at: float) -> bool:
         """A window gets on. True if it is the first to do so: earlier samples count no more."""
-        if self._over or self._first is None or window_id < self._first or self._works_since < math.inf:
+        if self._first is None or window_id < self._first or self._works_since < math.inf:
             return False
         self._works_since = at
         return True
@@ -390,8 +389,5 @@ class Settling:
 
     def settles(self, now: float) -> bool:
         """True as long as it is too early to say anything."""
-        if not self._over:
-            worked = now - self._works_since
-            enough = worked >= _LEAST_SECONDS and self._windows >= _LEAST_WINDOWS
-            self._over = enough or worked >= _MOST_SECONDS
-        return not self._over
+        worked = now - self._works_since
+        return worked < (_LEAST_SECONDS if self._windows >= _LEAST_WINDOWS else _MOST_SECONDS)

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 
-from ridgeline.measure.age.record_age import LEVELS
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, PathStepAnswer
@@ -50,11 +49,6 @@ def logical_name(title: str) -> str:
     'quote'
     """
     return _NUMBER.sub("", title)
-
-
-def place_order(place: str) -> int:
-    """A key by which places of record ages are sorted, in the order in which records come to them."""
-    return list(LEVELS).index(place) if place in LEVELS else len(LEVELS)
 
 
 def age_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
