@@ -149,8 +149,8 @@ def test_what_is_logged_is_counted():
     ):
         watch.observe(event)
     scrape = watch.scrape()
-    assert (scrape.compactions, scrape.state_warnings) == (1, 2)
-    assert scrape.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1, speculated=1)
+    assert (scrape.counts.compactions, scrape.counts.state_warnings) == (1, 2)
+    assert scrape.counts.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1, speculated=1)
 
 
 def test_changes_are_lines(lines):

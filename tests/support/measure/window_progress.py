@@ -25,15 +25,11 @@ class History:
 
 
 def _parts(shape):
-    """By stream, which part of the shape it is in."""
+    """By stream, its place in the shape."""
     places = {number: port for port, number in shape.ports.items()}
-    groups = np.split(shape.members, shape.begins[1:])
     readers = list(shape.readers)
-    return {
-        (places[source], readers[reader]): part
-        for part, (reader, group) in enumerate(zip(shape.reader_of, shape.group_of, strict=True))
-        for source in groups[group]
-    }
+    ends = zip(shape.sources, shape.reader_of, strict=True)
+    return {(places[source], readers[reader]): part for part, (source, reader) in enumerate(ends)}
 
 
 def even_shares(topology):

@@ -117,14 +117,12 @@ def _add_means(
 
 
 def _shares(shape: ProgressShape, came: Numbers, sent: Numbers) -> Estimates:
-    """The shares of a plan's parts as in earlier windows, even ones where these say nothing.
+    """The shares of a plan's streams as in earlier windows, even ones where these say nothing.
 
     `came`, `sent`: tuples of a window by input port and by output port, NaN for those that had none yet.
     """
     divided = ~shape.exact
-    sums = np.add.reduceat(sent[shape.members], shape.begins)[shape.group_of] if len(shape.begins) else came
-    readers = shape.reader_of[divided]
-    whole = np.bincount(readers, sums[divided], minlength=len(came))
+    whole = np.bincount(shape.reader_of[divided], sent[shape.sources[divided]], minlength=len(came))
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(whole > 0, np.minimum(1.0, came / whole), np.nan)[shape.reader_of]
     learned = Estimates(share, np.full(len(share), ESTIMATED, np.int8))

@@ -52,7 +52,6 @@ from ridgeline.measure.progress.estimated import (
     Estimates,
     Numbers,
     Places,
-    Shared,
     chosen,
     estimates,
     greatest_of,
@@ -217,7 +216,7 @@ def progress_columns(
 ) -> ProgressColumns:
     """The progress of a window.
 
-    `history`: of the ports that the shape has now. `shares`: of the parts of the shape. `ages`: by container,
+    `history`: of the ports that the shape has now. `shares`: of the streams. `ages`: by container,
     how many seconds ago it reported: its running operator is assumed to have worked since. `finished`:
     containers that are known to be done; their last heartbeat is ignored.
     """
@@ -425,21 +424,20 @@ class _Pass:
         oldest = np.full(len(self._states), np.nan)
         if len(level.readers):
             owners = self._owners[level.sources]
-            shares, part_of = self._shares.at(level.parts), level.operator_of[level.reader_of]
-            sent = Shared(self._delivered.at(level.sources), level.starts).times(level.group_of, shares)
-            finished = np.logical_and.reduceat(self._done[owners], level.starts)[level.group_of]
-            waiting = self._buffered(level, totals(level.reader_of, len(level.readers), sent), finished)
-            to_come = Shared(self._outputs.at(level.sources), level.starts).times(level.group_of, shares)
-            both = waiting.followed_by(to_come)
-            found = totals(np.concatenate([np.arange(size), part_of]), size, both)
+            shares, reads = self._shares.at(level.streams), level.operator_of[level.reader_of]
+            sent = times(self._delivered.at(level.sources), shares)
+            waiting = self._buffered(
+                level, totals(level.reader_of, len(level.readers), sent), self._done[owners]
+            )
+            both = waiting.followed_by(times(self._outputs.at(level.sources), shares))
+            found = totals(np.concatenate([np.arange(size), reads]), size, both)
             self._waiting.put(operators, waiting)
             self._left.put(operators, self._at_least_usual(operators, found))
-            follows = np.logical_or.reduceat(self._followed[owners], level.starts)[level.group_of]
-            self._before[operators[part_of[follows]]] = True
-            times_of = np.fmin.reduceat(self._oldest[level.sources], level.starts)[level.group_of]
+            self._before[operators[reads[self._followed[owners]]]] = True
+            times_of = self._oldest[level.sources]
             known = ~np.isnan(times_of)
             least = np.full(size, np.inf)
-            np.minimum.at(least, part_of[known], times_of[known])
+            np.minimum.at(least, reads[known], times_of[known])
             oldest[operators] = np.where(np.isinf(least), np.nan, least)
         inputs = operators[shape.inputs[operators]]
         begins = np.isin(self._states[inputs], (WAITING, UNKNOWN_STATE)).astype(np.float64)
@@ -450,7 +448,7 @@ class _Pass:
         return oldest
 
     def _buffered(self, level: Level, delivered: Estimates, finished: Flags) -> Estimates:
-        """F4 over the input ports of each operator. `finished`: all that a part reads from is done."""
+        """F4 over the input ports of each operator. `finished`: of each stream, if its source is done."""
         size, reports = len(level.operators), self._reports
         under_way = np.zeros(len(level.readers), np.bool_)
         under_way[level.reader_of[~finished]] = True

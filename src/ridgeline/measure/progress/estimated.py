@@ -15,7 +15,6 @@ Places = npt.NDArray[np.intp]
 EXACT, ESTIMATED, LOWER_BOUND, NOT_KNOWN = range(4)
 """Ranks: the places of `Basis`, the best first."""
 BASES = tuple(Basis)
-_NONE = -1
 
 
 class Estimates(NamedTuple):
@@ -128,31 +127,3 @@ def _combined(
     missing = rank == NOT_KNOWN
     rank[missing & some] = LOWER_BOUND
     return Estimates(np.where(missing & ~some, np.nan, value), rank)
-
-
-class Shared:
-    """Sums over groups of estimates, each of which several streams divide by shares.
-
-    Where all partitions send to all, many operators read the same ports: their group is summed once.
-
-    `starts`: where each group begins in `given`, one after the other; none is empty.
-    """
-
-    def __init__(self, given: Estimates, starts: Places) -> None:
-        known = given.known
-        zero = known & (given.value == 0) & (given.rank != LOWER_BOUND)
-        self._sum = np.add.reduceat(np.where(known, given.value, 0.0), starts)
-        self._zeros = np.maximum.reduceat(np.where(zero, given.rank, _NONE), starts)
-        self._others = np.maximum.reduceat(np.where(known & ~zero, given.rank, _NONE), starts)
-        self._missing = np.logical_or.reduceat(~known, starts)
-
-    def times(self, groups: Places, shares: Estimates) -> Estimates:
-        """The sums of each share times all of its group. No share is a lower bound, or unknown."""
-        zeros, others = self._zeros[groups], self._others[groups]
-        some = (zeros >= 0) | (others >= 0)
-        rank = np.maximum(zeros, np.where(others >= 0, np.maximum(others, shares.rank), _NONE))
-        rank = np.where(self._missing[groups], np.where(some, LOWER_BOUND, NOT_KNOWN), rank)
-        product = shares.value * np.where(shares.value == 0, 0.0, self._sum[groups])
-        value = np.where(some, product, np.nan)
-        empty = shares.value == 0
-        return Estimates(np.where(empty, 0.0, value), np.where(empty, shares.rank, rank).astype(np.int8))

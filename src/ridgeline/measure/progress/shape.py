@@ -15,21 +15,17 @@ from ridgeline.measure.topology import Topology, for_neighbours
 class Level(NamedTuple):
     """Operators that read from those of earlier levels only.
 
-    `operators`, `readers`, `parts`: places in the shape's arrays. A reader is an input port with streams; its
-    parts are those of its streams that have equal shares. `operator_of`: of each reader, where its operator
-    stands in `operators`. `reader_of`, `group_of`: of each part, where its reader stands in `readers`, and
-    which group it reads. `sources`: the output ports of all groups, one after the other; `starts`: of each
-    group, where it begins.
+    `operators`, `readers`, `streams`: places in the shape's arrays. A reader is an input port with streams.
+    `operator_of`: of each reader, where its operator stands in `operators`. `reader_of`: of each stream,
+    where its reader stands in `readers`. `sources`: its output port.
     """
 
     operators: Places
     readers: Places
     operator_of: Places
-    parts: Places
+    streams: Places
     reader_of: Places
-    group_of: Places
     sources: Places
-    starts: Places
 
 
 class ProgressShape:
@@ -76,66 +72,32 @@ class ProgressShape:
         return number
 
     def _streams(self) -> None:
-        """Number input ports, and divide their streams into parts: of the same ports, with equal shares."""
+        """Number input ports. Note the ends of streams, and their shares as long as nothing else is known."""
         topology = self.topology
         streams, places = topology.streams, topology.places
-        sources = np.array([self.ports[one.source, one.source_port] for one in streams], np.intp)
+        self.sources: Places = np.array([self.ports[one.source, one.source_port] for one in streams], np.intp)
         numbers = [self.readers.setdefault((one.sink, one.sink_port), len(self.readers)) for one in streams]
-        readers = np.array(numbers, np.intp)
+        self.reader_of: Places = np.array(numbers, np.intp)
         self.operator_of = np.array([places[operator] for operator, _ in self.readers], np.intp)
-        counts = _sharers(topology, sources, readers, self.readers)
-        order = np.lexsort((sources, counts, readers))
-        sources, counts, readers = sources[order], counts[order], readers[order]
-        new = np.ones(len(order), np.bool_)
-        new[1:] = (readers[1:] != readers[:-1]) | (counts[1:] != counts[:-1])
-        starts = np.flatnonzero(new)
-        self.reader_of: Places = readers[starts]
-        count = counts[starts].astype(np.float64)
+        count = _sharers(topology, self.sources, self.reader_of, self.readers).astype(np.float64)
         self.exact: npt.NDArray[np.bool_] = count == 1
         self.even = Estimates(1.0 / count, np.where(self.exact, EXACT, ESTIMATED).astype(np.int8))
-        """The share of each part as long as nothing better is known."""
-        groups: dict[bytes, int] = {}
-        self.group_of: Places = np.array(
-            [
-                groups.setdefault(sources[begin:end].tobytes(), len(groups))
-                for begin, end in zip(starts, np.append(starts[1:], len(order)), strict=False)
-            ],
-            np.intp,
-        )
-        members = [np.frombuffer(one, np.intp) for one in groups]
-        sizes = np.array([len(one) for one in members], np.intp)
-        self.members: Places = np.concatenate(members) if members else np.zeros(0, np.intp)
-        """The output ports of all groups, one group after the other; `begins`: where each begins."""
-        self.begins: Places = (np.cumsum(sizes) - sizes).astype(np.intp)
 
     def _levels(self) -> list[Level]:
         """The levels, that of the inputs first."""
         of_operators = self.depths
         of_readers = of_operators[self.operator_of]
-        of_parts = of_readers[self.reader_of]
-        local = np.zeros(len(of_operators), np.intp)
-        reader_at = np.zeros(len(of_readers), np.intp)
-        groups_of = np.split(self.members, self.begins[1:])
+        of_streams = of_readers[self.reader_of]
+        operator_at, reader_at = np.zeros(len(of_operators), np.intp), np.zeros(len(of_readers), np.intp)
         found = []
         for level in range(int(of_operators.max(initial=-1)) + 1):
-            operators, readers = np.flatnonzero(of_operators == level), np.flatnonzero(of_readers == level)
-            parts = np.flatnonzero(of_parts == level)
-            local[operators], reader_at[readers] = np.arange(len(operators)), np.arange(len(readers))
-            groups, group_of = np.unique(self.group_of[parts], return_inverse=True)
-            members = [groups_of[group] for group in groups]
-            sizes = np.array([len(one) for one in members], np.intp)
-            found.append(
-                Level(
-                    operators,
-                    readers,
-                    local[self.operator_of[readers]],
-                    parts,
-                    reader_at[self.reader_of[parts]],
-                    group_of.astype(np.intp),
-                    np.concatenate(members) if members else np.zeros(0, np.intp),
-                    (np.cumsum(sizes) - sizes).astype(np.intp),
-                )
+            operators, readers, streams = (
+                np.flatnonzero(levels == level) for levels in (of_operators, of_readers, of_streams)
             )
+            operator_at[operators], reader_at[readers] = np.arange(len(operators)), np.arange(len(readers))
+            own = operator_at[self.operator_of[readers]]
+            reader_of = reader_at[self.reader_of[streams]]
+            found.append(Level(operators, readers, own, streams, reader_of, self.sources[streams]))
         return found
 
 

@@ -16,7 +16,7 @@ from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.events import ProcessUsage
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.metric import Metric
-from ridgeline.measure.run_counts import SlotCounts
+from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.topology import MetricNode, OperatorNode
 
 Labels = tuple[str, ...]
@@ -67,12 +67,9 @@ class Scrape:
     windows: WindowTotal
     ages: list[tuple[Whose, str, AgeTotals]]
     watermarks: WatermarksAnswer
-    slots: SlotCounts
-    compactions: int
-    state_warnings: int
+    counts: RunCounts
     changes: Mapping[str, int]
     held_seconds: float | None
-    heartbeats_unsent: int
     subscribers_dropped: int
     own_metrics: list[MetricAnswer]
     own_nodes: tuple[MetricNode, ...]

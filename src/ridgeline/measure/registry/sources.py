@@ -200,7 +200,7 @@ HOSTS = (
         "heartbeats_unsent_total",
         "Heartbeats that workers could not send, as they report once they are connected again.",
         "The driver's port cannot always be reached: look at the network, and at how busy the driver is.",
-        read=one(lambda scrape: scrape.heartbeats_unsent),
+        read=one(lambda scrape: scrape.counts.heartbeats_unsent),
     ),
     ScrapedMetric(
         "subscribers_dropped_total",

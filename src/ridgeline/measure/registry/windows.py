@@ -119,16 +119,16 @@ WINDOWS = (
         "Slots that host containers now.",
         "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
         "spread again once it has.",
-        read=one(lambda scrape: scrape.slots.present),
+        read=one(lambda scrape: scrape.counts.slots.present),
     ),
     ScrapedMetric(
         "slots_wanted",
         "As many slots as containers would have if Spark had the cores that its settings allow.",
         "Compare with `slots`.",
-        read=one(lambda scrape: scrape.slots.wanted),
+        read=one(lambda scrape: scrape.counts.slots.wanted),
     ),
     *(
-        ScrapedMetric(f"slots_{what}_total", text, advice, read=one(attrgetter(f"slots.{what}")))
+        ScrapedMetric(f"slots_{what}_total", text, advice, read=one(attrgetter(f"counts.slots.{what}")))
         for what, (text, advice) in _SLOTS.items()
     ),
     ScrapedMetric(
@@ -136,13 +136,13 @@ WINDOWS = (
         "Compactions of states that were installed.",
         "None while states change: look for `state_warnings_total`, and for compactions that fail in the "
         "driver's log.",
-        read=one(lambda scrape: scrape.compactions),
+        read=one(lambda scrape: scrape.counts.compactions),
     ),
     ScrapedMetric(
         "state_warnings_total",
         "Faults of state files, of compactions and of `teardown` that were put right without loss.",
         "Alert on any rate; the text is in the driver's log.",
-        read=one(lambda scrape: scrape.state_warnings),
+        read=one(lambda scrape: scrape.counts.state_warnings),
     ),
     ScrapedMetric(
         "last_commit_timestamp_seconds",
