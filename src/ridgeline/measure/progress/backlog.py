@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
@@ -29,7 +28,7 @@ from ridgeline.measure.progress.verdict import LEAVES_WINDOWS, Evidence, Verdict
 _FALLS = 0.05  # of the drain rate: a backlog that falls by less has no end
 _SURE, _SURE_SECONDS, _SURE_WINDOWS, _SURE_TIMES, _SURE_ERRORS = 0.15, 3.0, 8.0, 6.0, 1.5
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
-_RECENT, _ALIKE = 4, 0.1  # the last part of an interval; rates that differ by less are one
+_LEAST_PART = 4  # of an interval: no rate is taken over less
 _LONG_INTERVALS = 3.0
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
@@ -227,7 +226,7 @@ class SourceBacklog:
             still=self._stuck(at),
             trend=trend,
             drain=drain,
-            arrival=self._steady(self._arrivals.rate, 0.0),
+            arrival=self._arrivals.rate(self._since(trend)),
         )
         return trend, by_samples(evidence)
 
@@ -254,7 +253,7 @@ class SourceBacklog:
     def state(self, now: float) -> BacklogState:
         """The backlog as of the last sample, judged at `now`. Changes nothing."""
         growth, verdict = self._judged()
-        drain, arrival = self._drain(growth), self._steady(self._arrivals.rate, 0.0)
+        drain, arrival = self._drain(growth), self._arrivals.rate(self._since(growth))
         if arrival is None and drain is not None and growth is not None:
             arrival = max(0.0, drain + growth.rate)
         verdict = Verdict.STUCK if self._stuck(now) else verdict
@@ -266,26 +265,14 @@ class SourceBacklog:
         return BacklogState(self._backlog, seconds, drain, arrival, caught_up_at, verdict, oldest)
 
     def _drain(self, trend: Trend | None) -> float | None:
-        """Consumed per second; None if unknown. `trend`: whose noise counts."""
-        lately = self._interval / _RECENT
-        error = 0.0 if trend is None else trend.error * math.sqrt(trend.seconds / lately)
-        return self._steady(lambda since: self._samples.rate(self._samples.since(since)), error)
+        """Consumed per second over the last interval, or since the growth has changed; None if unknown."""
+        return self._samples.rate(self._samples.since(self._since(trend)))
 
-    def _steady(self, rate: Callable[[float], float | None], error: float) -> float | None:
-        """A rate over the last interval, or less if it was another one before.
-
-        `rate`: since a time. `error`: of one over the last part of an interval.
-        """
+    def _since(self, trend: Trend | None) -> float:
+        """When the present rates began, as far as they are looked at."""
         end = self._samples[-1].at if len(self._samples) else self._as_of
-        lately = self._interval / _RECENT
-        recent = rate(end - lately)
-        for part, noise in ((1, error), (2, 0.0)):
-            longer = rate(end - self._interval / part)
-            if longer is None or recent is None:
-                continue
-            if abs(longer - recent) <= max(_ALIKE * max(longer, recent), noise):
-                return longer
-        return recent
+        changed = trend.since if trend is not None and trend.changed else -math.inf
+        return min(max(end - self._interval, changed), end - self._interval / _LEAST_PART)
 
     def _caught_up_at(
         self, now: float, drain: float | None, arrival: float | None, growth: Trend | None
