@@ -127,7 +127,7 @@ class Counts(Operator):
 def ours(of_round: Round) -> Figures:
     """An operator a step; polars parses. Two partitions of each; checkpoints on."""
     os.environ["POLARS_MAX_THREADS"] = "1"  # of each of the two workers
-    app = Application("ysb", window=0)
+    app = Application("ysb", window=0, window_work="10s")  # budgets are kept, and never hold an event back
     source = app.add_operator("events", Events(folder=str(of_round.data)), partitions=PARTITIONS)
     views = app.add_operator("views", Views())
     joined = app.add_operator("campaigns", Campaigns(campaigns=ysb_data.campaigns(of_round.data)))
