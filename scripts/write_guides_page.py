@@ -11,13 +11,12 @@ HEADINGS = ROOT / "docs" / "guides.toml"
 GUIDES = {"application": "Application developer guide", "operator": "Operator development guide"}
 HEAD = """# The guides of Apex, heading by heading
 
-Made from `docs/guides.toml` by `python scripts/write_guides_page.py`.
-
 Ridgeline does what two guides of Apache Apex describe, in Python, on Spark. Each heading of theirs has a row:
-what works here. Tests that show it have the mark `guide`, with the heading. **Not yet** says what is still to
-come, **Instead** what stands in the place of something that belongs to Hadoop or Java.
+what works here. **Instead** says what stands in the place of something that belongs to Hadoop or Java. Tests
+that show it have the mark `guide`, with the heading. The page is made from `docs/guides.toml` by
+`python scripts/write_guides_page.py`.
 """
-KINDS = {"here": "", "later": "**Not yet.** ", "instead": "**Instead:** "}
+KINDS = {"here": "", "instead": "**Instead:** "}
 
 
 def render() -> str:
