@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,8 +17,6 @@ from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalPlan, PhysicalStream, Share
-
-_Streams = Mapping[int, Sequence[PhysicalStream]]
 
 
 @pickled_by_values
@@ -126,10 +124,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     routes: dict[int, list[Route]] = {container.id: [] for container in containers}
     incoming: dict[int, dict[tuple[int, int], Incoming]] = {container.id: {} for container in containers}
     kinds: dict[tuple[str, str, int, int], Incoming] = {}
-    entering: dict[int, list[tuple[int, str, str]]] = {}
-    leaving = _by(plan.physical.streams, lambda stream: stream.source)
     for stream in plan.physical.streams:
-        entering.setdefault(stream.sink, []).append((stream.source, stream.source_port, stream.sink_port))
         source, sink = home[stream.source], home[stream.sink]
         if source != sink:
             alike = stream.name, stream.sink_port, id(stream.schema), id(stream.encoding)
@@ -147,11 +142,11 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.route,
                 stream.codec,
                 stream.encoding,
-                _towards(plan.physical, stream, leaving),
+                _towards(plan.physical, stream),
                 stream.combiner,
             )
         )
-    watermarks, tails, ends = _watermarks(plan, leaving), tails_of(plan.physical), _ends(plan)
+    watermarks, tails, ends = _watermarks(plan.physical), tails_of(plan.physical), _ends(plan.physical)
     return tuple(
         ContainerSpec(
             application=plan.logical.application,
@@ -163,7 +158,13 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             incoming=incoming[container.id],
             window_seconds=plan.logical.window_seconds,
             watermarks={one: watermarks[one] for one in container.operators if one in watermarks},
-            entering={one: tuple(entering.get(one, ())) for one in container.operators},
+            entering={
+                one: tuple(
+                    (stream.source, stream.source_port, stream.sink_port)
+                    for stream in plan.physical.entering.get(one, ())
+                )
+                for one in container.operators
+            },
             tails={one: tails[one] for one in container.operators if one in tails},
             ends={one: ends[one] for one in container.operators if one in ends},
             recording_level=plan.logical.attributes["metrics_recording_level"],
@@ -173,20 +174,12 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     )
 
 
-def _by(streams: Sequence[PhysicalStream], end: Callable[[PhysicalStream], int]) -> _Streams:
-    """The streams by the operator at one end of them, in order."""
-    found: dict[int, list[PhysicalStream]] = {}
-    for stream in streams:
-        found.setdefault(end(stream), []).append(stream)
-    return found
-
-
-def _towards(plan: PhysicalPlan, stream: PhysicalStream, leaving: _Streams) -> str:
+def _towards(plan: PhysicalPlan, stream: PhysicalStream) -> str:
     """Where a stream with shared keys leads to; its partitions share them with no others."""
     if not (isinstance(stream.route, PartitionKeys) and stream.route.shared):
         return ""
     while plan.operator(stream.sink).unifier:
-        stream = leaving[stream.sink][0]
+        stream = plan.leaving[stream.sink][0]
     return f"{plan.operator(stream.sink).name}.{stream.sink_port}"
 
 
@@ -204,50 +197,43 @@ def tails_of(plan: PhysicalPlan) -> dict[int, PhysicalOperator]:
     }
 
 
-def _watermarks(plan: Plan, leaving: _Streams) -> dict[int, tuple[int, ...]]:
+def _watermarks(plan: PhysicalPlan) -> dict[int, tuple[int, ...]]:
     """The operators that have a watermark: those that make one, and all downstream of them.
 
     Those that make one are inputs that promise a lateness, and steps that give tuples other times.
     """
-    found: dict[int, tuple[int, ...]] = {
-        operator.id: ()
-        for operator in plan.physical.operators
-        if lateness_seconds(operator.operator) is not None
-    }
-    reached = list(found)
-    entering: dict[int, dict[int, None]] = {}
+    making = {one.id: None for one in plan.operators if lateness_seconds(one.operator) is not None}
+    found: dict[int, dict[int, None]] = {one: {} for one in making}
+    reached = list(making)
     for producer in reached:  # grows
-        for stream in leaving.get(producer, ()):
-            if isinstance(plan.physical.operator(stream.sink).operator, DelayTail):
-                continue  # a loop's watermark would wait for itself
-            if lateness_seconds(plan.physical.operator(stream.sink).operator) is not None:
-                continue  # it makes its own
+        for stream in plan.leaving.get(producer, ()):
+            # a loop's watermark would wait for itself
+            if stream.sink in making or isinstance(plan.operator(stream.sink).operator, DelayTail):
+                continue
             if stream.sink not in found:
-                found[stream.sink] = ()
+                found[stream.sink] = {}
                 reached.append(stream.sink)
-            entering.setdefault(stream.sink, {})[producer] = None
-    return {operator: tuple(entering.get(operator, ())) for operator in found}
+            found[stream.sink][producer] = None
+    return {operator: tuple(producers) for operator, producers in found.items()}
 
 
-def _ends(plan: Plan) -> dict[int, tuple[int, ...]]:
+def _ends(plan: PhysicalPlan) -> dict[int, tuple[int, ...]]:
     """The operators with an `end_of_input` and all upstream, each with the operators that it reads.
 
     Tuples that come round a loop by a delay operator are not waited for.
     """
-    heads = tails_of(plan.physical)
-    entering = _by(plan.physical.streams, lambda stream: stream.sink)
+    heads = tails_of(plan)
     found: dict[int, tuple[int, ...]] = {}
     reached = [
-        operator.id
-        for operator in plan.physical.operators
-        if type(operator.operator).end_of_input is not Operator.end_of_input
+        one.id for one in plan.operators if type(one.operator).end_of_input is not Operator.end_of_input
     ]
     for one in reached:  # grows
         if one not in found:
-            streams = entering.get(one, ())
-            sources = dict.fromkeys(stream.source for stream in streams if stream.source not in heads)
-            found[one] = tuple(sources)
-            reached += sources
+            streams = plan.entering.get(one, ())
+            found[one] = tuple(
+                dict.fromkeys(stream.source for stream in streams if stream.source not in heads)
+            )
+            reached += found[one]
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -137,10 +138,22 @@ class PhysicalPlan:
 
     operators: tuple[PhysicalOperator, ...]
     streams: tuple[PhysicalStream, ...]
+    entering: Mapping[int, Sequence[PhysicalStream]] = field(init=False, repr=False, compare=False)
+    """The streams into each operator, by its id, and (`leaving`) those out of it."""
+    leaving: Mapping[int, Sequence[PhysicalStream]] = field(init=False, repr=False, compare=False)
     _by_id: Mapping[int, PhysicalOperator] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Index the operators."""
+        """Index operators and streams."""
+        entering, leaving = (
+            defaultdict[int, list[PhysicalStream]](list),
+            defaultdict[int, list[PhysicalStream]](list),
+        )
+        for stream in self.streams:
+            entering[stream.sink].append(stream)
+            leaving[stream.source].append(stream)
+        object.__setattr__(self, "entering", dict(entering))
+        object.__setattr__(self, "leaving", dict(leaving))
         object.__setattr__(self, "_by_id", {operator.id: operator for operator in self.operators})
 
     def operator(self, operator_id: int) -> PhysicalOperator:

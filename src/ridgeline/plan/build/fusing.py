@@ -62,15 +62,12 @@ class _Parts:
 
 def _sorted(logical: LogicalPlan, physical: PhysicalPlan) -> _Parts:
     """Sort the physical operators into partitions, their sliders, final and intermediate unifiers."""
-    before, fed = defaultdict[int, list[int]](list), defaultdict[int, set[int]](set)
-    for stream in physical.streams:
-        before[stream.sink].append(stream.source)
-        fed[stream.source].add(stream.sink)
+    before = {one: [stream.source for stream in own] for one, own in physical.entering.items()}
     partitions: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
     finals, sliders = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     merging = defaultdict[str, list[int]](list)
     for operator in physical.operators:
-        sinks = fed[operator.id]
+        sinks = {stream.sink for stream in physical.leaving.get(operator.id, ())}
         if not operator.unifier:
             partitions[operator.name].append(operator.id)
         elif operator.slider:  # before the next cases: it is a unifier too

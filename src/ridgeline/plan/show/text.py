@@ -8,7 +8,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, locality_name
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
-from ridgeline.plan.region import Region
+from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.show.to_json import own_values, set_attributes, set_sections
 from ridgeline.plan.shown_properties import chosen_properties
@@ -92,16 +92,10 @@ def _describe_regions(plans: Sequence[LogicalPlan], regions: Sequence[Region]) -
         )
         for logical, region in zip(plans, regions, strict=True)
     ]
-    edges = [edge for region in regions for edge in region.reads]
     queues = [
-        (
-            edge.stream,
-            f"{edge.writer_region} -> {edge.reader_region}",
-            edge.writer,
-            edge.reader,
-            f"{edge.keep:g} s" if isinstance(edge.keep, int | float) else edge.keep,
-        )
-        for edge in edges
+        (edge.stream, f"{edge.writer_region} -> {edge.reader_region}", edge.writer, edge.reader, _keep(edge))
+        for region in regions
+        for edge in region.reads
     ]
     return [
         f"regions: {len(rows)}, {_count(queues, 'queue')} between them",
@@ -109,6 +103,10 @@ def _describe_regions(plans: Sequence[LogicalPlan], regions: Sequence[Region]) -
         "",
         *_aligned(("queue", "regions", "writer", "reader", "keep"), queues),
     ]
+
+
+def _keep(edge: QueueEdge) -> str:
+    return f"{edge.keep:g} s" if isinstance(edge.keep, int | float) else edge.keep
 
 
 def _row(operator: LogicalOperator) -> tuple[str, ...]:
@@ -131,12 +129,11 @@ def _localities(stream: LogicalStream) -> str:
 
 def _describe_physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> list[str]:
     """The lines of the physical plan: each operator with its sources. `homes`: the container of each."""
-    entering: dict[int, dict[str, list[PhysicalStream]]] = {}
-    for stream in physical.streams:
-        entering.setdefault(stream.sink, {}).setdefault(stream.sink_port, []).append(stream)
     rows = []
     for operator in physical.operators:
-        ports = entering.get(operator.id, {})
+        ports: dict[str, list[PhysicalStream]] = {}
+        for stream in physical.entering.get(operator.id, ()):
+            ports.setdefault(stream.sink_port, []).append(stream)
         gets = [
             f"{port}: {_share(streams[0])}{', combined,' if _combines(streams, homes) else ''}"
             f" of {_titles(physical, streams)}"
