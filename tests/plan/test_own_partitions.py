@@ -82,7 +82,7 @@ def row(operator: Operator, given: Any) -> Application:
     ("partitions", "text"),
     [
         ([], "gave 0 partitions; return at least one and at most 65536"),
-        ([Partition()] * 10**6, "gave 1000000 partitions; return at least one and at most 65536"),
+        ([Partition()] * 10**6, "gave 1,000,000 partitions; return at least one and at most 65536"),
         ([Partition({"left": PartitionKeys("x", frozenset())})], "gave partitions that are none"),  # type: ignore[arg-type]
         ([Partition(properties={"nmae": "x"})], "`Join` has no property `nmae`"),
         ([Partition(), Partition(properties={"name": 3})], "partition 1 wrong values: property `name`"),

@@ -181,14 +181,13 @@ def _checked(edit: str, key: str, kind: str, value: Any) -> Any:
     if kind == "Any" or (value is None and kind.endswith("| None")):
         return value
     base = kind.removesuffix(" | None")
-    if base == "tuple[str, ...]":
-        texts = [value] if isinstance(value, str) else value
-        if isinstance(texts, (list, tuple)) and texts and all(isinstance(one, str) for one in texts):
-            return tuple(texts)
-    elif base == "int":
-        if isinstance(value, int) and not isinstance(value, bool):  # True is an int to Python
-            return value
-    elif isinstance(value, {"str": str, "bool": bool}.get(base, Mapping)):
+    if base == "tuple[str, ...]" and isinstance(value, (str, list, tuple)):
+        value = (value,) if isinstance(value, str) else tuple(value)
+        sound = bool(value) and all(isinstance(one, str) for one in value)
+    else:
+        kinds = {"str": str, "bool": bool, "int": int}
+        sound = isinstance(value, kinds.get(base, Mapping)) and (base != "int" or type(value) is not bool)
+    if sound:
         return value
     wanted = {"str": "a text", "int": "a whole number", "bool": "true or false", "tuple[str, ...]": "texts"}
     raise ChangeError(f"`{key}` of `{edit}` is {wanted.get(base, 'an object')}; got {shorten(value)}")

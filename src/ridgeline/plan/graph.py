@@ -229,9 +229,7 @@ class Graph:
             self,
             streams=streams,
             parts={
-                name: one
-                if one.ends is None
-                else replace(one, ends={port: those(ends) for port, ends in one.ends.items()})
+                name: replace(one, ends=one.ends and {port: those(ends) for port, ends in one.ends.items()})
                 for name, one in self.parts.items()
             },
             rules=tuple(
@@ -379,7 +377,7 @@ class Scope:
             elif end := self.port(target, "attributes", "what `set_attribute` was given"):
                 kind: Kind = "unifier" if given.unifier else "port"
                 found[end.operator] = found[end.operator].given(kind, end.port, given.attributes)
-        streams = [self._stream(one) for one in list(app.streams)]
+        streams = [self._stream(one) for one in app.streams]
         letters = app.dead_letter_port
         return Graph(
             name=app.name,

@@ -32,10 +32,8 @@ def specification_of_plan(logical: LogicalPlan) -> Document:
     left = edits_between(logical, read_specification(document, logical.application))
     if left:
         what = "a specification cannot say what runs: read back, it would"
-        raise ValidationError(
-            logical.application,
-            [Fault("specification", f"{what} {edit_text(edit)}", _REMEDY) for edit in left],
-        )
+        faults = [Fault("specification", f"{what} {edit_text(edit)}", _REMEDY) for edit in left]
+        raise ValidationError(logical.application, faults)
     return document
 
 

@@ -30,9 +30,8 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: object)
     if name not in known:
         raise NoEntryError(f"`{kind}` has no property `{name}`", did_you_mean(name, known))
     if not dot or not key:
-        raise NoEntryError(
-            f"`{path}` of `{kind}` names no entry", f"write `-D {operator_name}.{name}.key=value`"
-        )
+        remedy = f"write `-D {operator_name}.{name}.key=value`"
+        raise NoEntryError(f"`{path}` of `{kind}` names no entry", remedy)
     try:
         annotation = property_types(type(operator))[name]
     except NameError:  # a fault of its own, see `check_properties`
@@ -40,10 +39,8 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: object)
     try:
         return name, _with(annotation, vars(operator).get(name), key, value, f"property `{name}` of `{kind}`")
     except TypeError as error:
-        raise NoEntryError(
-            f"property `{name}` of `{kind}` has no entries",
-            f"give it as a whole, `-D {operator_name}.{name}=...`",
-        ) from error
+        remedy = f"give it as a whole, `-D {operator_name}.{name}=...`"
+        raise NoEntryError(f"property `{name}` of `{kind}` has no entries", remedy) from error
 
 
 def _with(annotation: object, current: Any, key: str, value: object, where: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from types import MappingProxyType
 
 from ridgeline.api.errors import ValidationError
@@ -178,13 +179,8 @@ class _Planner:
             Container(number, box.stage, tuple(sorted(box.operators)))
             for number, box in enumerate(ordered, first_id)
         ]
-        stages = 1 + max(box.stage for box in ordered)
-        return ExecutionPlan(
-            tuple(
-                Stage(index, tuple(box for box in containers if box.stage == index))
-                for index in range(stages)
-            )
-        )
+        by_stage = groupby(containers, lambda box: box.stage)
+        return ExecutionPlan(tuple(Stage(index, tuple(boxes)) for index, boxes in by_stage))
 
 
 def _edges(logical: LogicalPlan) -> list[Edge]:

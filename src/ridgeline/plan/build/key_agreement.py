@@ -18,6 +18,7 @@ from ridgeline.api.errors import listed
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.measure.deciding.key_load import KEY_BITS
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.build.unifiers import merges_by_key
 from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.execution import Plan
@@ -60,7 +61,7 @@ def disagreement(ports: Sequence[KeyedPort]) -> str | None:
             continue
         other, others = known
         if len(others) != len(types):
-            counts = _columns(len(others)), _columns(len(types))
+            counts = plural(len(others), "column"), plural(len(types), "column")
             return f"the key of `{other.name}` has {counts[0]}, that of `{port.name}` {counts[1]}"
         for one, two in zip(others, types, strict=True):
             if _kind_of(one) != _kind_of(two):
@@ -124,10 +125,6 @@ def _kind_of(type_: pa.DataType) -> str:
 
 def _how(port: KeyedPort) -> str:
     return "its key" if _kind(port.codec) is ColumnCodec else f"`{type(port.codec).__name__}`"
-
-
-def _columns(count: int) -> str:
-    return f"{count} column{'' if count == 1 else 's'}"
 
 
 def why_alone(

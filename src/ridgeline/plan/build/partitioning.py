@@ -13,6 +13,7 @@ from ridgeline.api.errors import FaultError, did_you_mean, shorten
 from ridgeline.api.operator import Operator, SparkSource, operator_type
 from ridgeline.api.partitioner import Partition, Partitioner, PartitionKeys, PortInfo, StickyPartitioner
 from ridgeline.api.support.masking import shown
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.build.property_values import property_faults
 
 _OF_PARTITIONS = (
@@ -159,12 +160,11 @@ def _check(
         what = f"{name} gave {shorten(partitions)}, which is no list of `Partition`"
         raise PartitioningError(what, _LIST)
     count = len(partitions)
-    noun = "1 partition" if count == 1 else f"{count} partitions"
     if not 0 < count <= _MOST:
-        what = f"{name} gave {noun}"
+        what = f"{name} gave {plural(count, 'partition')}"
         raise PartitioningError(what, f"return at least one and at most {_MOST}")
     if asked is not None and count != asked:
-        what = f"{name} gave {noun}; {asked} were asked for"
+        what = f"{name} gave {plural(count, 'partition')}; {asked} were asked for"
         raise PartitioningError(what, "return as many as `count` says, or set `partitions` to what it gives")
     known = {port.name: port for port in ports}
     for port in dict.fromkeys(

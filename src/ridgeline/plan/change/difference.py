@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.support.masking import mask
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.build.port_attributes import Section, sections
 from ridgeline.plan.change.state_moves import StateMove
 from ridgeline.plan.change.succession import can_retain, changed_properties
@@ -119,8 +120,7 @@ def _moved(move: StateMove) -> str:
     who = f"the unifiers of {move.operator}.{move.port}" if move.port else move.operator
     if len(move.sources) == len(move.targets) == 1:
         return f"> state of {who}: that of {move.sources[0]}"
-    noun = "partition" if len(move.sources) == 1 else "partitions"
-    return f"> state of {who}: {len(move.sources)} {noun} -> {len(move.targets)}"
+    return f"> state of {who}: {plural(len(move.sources), 'partition')} -> {len(move.targets)}"
 
 
 def _short(value: Any) -> str:

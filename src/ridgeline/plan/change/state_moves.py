@@ -84,22 +84,12 @@ def plan_states(
     ValidationError with them.
     """
     planner = _StatePlanner(new, old, dropped, renamed, divided)
-    bases = _by_base(held)
-    for base, keys in bases.items():
-        planner.settle(base, keys)
-    planner.settle_unifiers_of_slides(bases)
+    found = planner.settled(_by_base(held))
     if faults is not None:
         faults += planner.faults
     elif planner.faults:
         raise ValidationError(new.logical.application, planner.faults)
-    return StatePlan(
-        planner.stays,
-        tuple(planner.moves),
-        tuple(planner.ends),
-        tuple(dict.fromkeys(planner.gathered)),
-        dropped,
-        renamed,
-    )
+    return found
 
 
 def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
@@ -115,10 +105,8 @@ def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
         if window_id % count:
             open_now = f"its application window of {count} windows is open at window {window_id}"
             what = f"{open_now}, and what it has of it cannot be divided anew"
-            remedy = (
-                f"let the run before end with one (`--windows`), or drop the state: `--drop-state {name}`"
-            )
-            faults.append(Fault(name, what, remedy))
+            remedy = "let the run before end with one (`--windows`), or drop the state: "
+            faults.append(Fault(name, what, f"{remedy}`--drop-state {name}`"))
     if faults:
         raise ValidationError(plan.logical.application, faults)
 
@@ -135,12 +123,9 @@ def check_dropped(dropped: Collection[str], held: Iterable[str], others: Iterabl
     names |= {module for name in names for module in _modules(name)}
     logical = {one.name for one in plan.logical.operators}
     known = {*names, *logical, *(module for name in logical for module in _modules(name))}
+    what = "its state is to be dropped, but the checkpoint has none of that name"
     faults = [
-        Fault(
-            name,
-            "its state is to be dropped, but the checkpoint has none of that name",
-            f"{did_you_mean(name, names)}; leave it out if it was dropped before",
-        )
+        Fault(name, what, f"{did_you_mean(name, names)}; leave it out if it was dropped before")
         for name in dropped
         if name not in known and not _is_unifier(name, plan)
     ]
@@ -185,6 +170,15 @@ class _StatePlanner:
         self._before = {} if old is None else _groups(old)
         self._logical = {one.name: one for one in new.logical.operators}
         self._taken: dict[str, str] = {}
+
+    def settled(self, bases: Mapping[str, list[tuple[int, int, str]]]) -> StatePlan:
+        """What becomes of the states of all these operators and ports."""
+        for base, keys in bases.items():
+            self.settle(base, keys)
+        self.settle_unifiers_of_slides(bases)
+        gathered = tuple(dict.fromkeys(self.gathered))
+        moves, ends = tuple(self.moves), tuple(self.ends)
+        return StatePlan(self.stays, moves, ends, gathered, self._dropped, self._renamed)
 
     def settle(self, base: str, keys: list[tuple[int, int, str]]) -> None:
         """Say what becomes of the states with these keys."""
@@ -282,20 +276,16 @@ class _StatePlanner:
         """Settle states of unifiers, or sliders, of which there are others now."""
         port, operator = _port(rest), self._logical[name].operator
         move = StateMove(name, port, tuple(key for _, _, key in keys), tuple(one.id for one in targets))
-        unifies = (
-            operator.unifier_of(port) is not None or operator_type(type(operator)).every_output[port].unifier
-        )
+        declared = operator.unifier_of(port)
+        unifies = declared is not None or operator_type(type(operator)).every_output[port].unifier
         if _SLIDER in rest and targets and (len(targets) == 1 or unifies):
             self.moves.append(move)
             return
         if _SLIDER in rest:
             what = "it slides, and what it keeps of its slides cannot be divided anew"
-            remedy = (
-                f"leave its partitions and slides as they are, or drop them: `--drop-state {name}.{port}`"
-            )
-            self._fault(name, what, remedy)
+            remedy = "leave its partitions and slides as they are, or drop them: "
+            self._fault(name, what, f"{remedy}`--drop-state {name}.{port}`")
             return
-        declared = operator.unifier_of(port)
         kind = declared if isinstance(declared, type) or declared is None else type(declared)
         states = {} if kind is None else operator_type(kind).states
         lasting = [state for state, cell in states.items() if state != "_waiting" and cell.scope != "window"]

@@ -209,24 +209,14 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def class_shapes(classes: Mapping[str, type]) -> dict[str, Shape]:
-    """Classes, and those that their fields name, as JSON."""
-    return {name: shape for name, (_, shape) in _found_from(classes).items()}
-
-
 def with_inner(classes: Mapping[str, type]) -> dict[str, type]:
     """Classes, and those that their fields name."""
-    return {name: kind for name, (kind, _) in _found_from(classes).items()}
-
-
-def _found_from(classes: Mapping[str, type]) -> dict[str, tuple[type, Shape]]:
-    """Classes, and those that their fields name, each with its shape."""
-    found: dict[str, tuple[type, Shape]] = {}
+    found: dict[str, type] = {}
     waiting = dict(classes)
     while waiting:
         name, kind = waiting.popitem()
-        shape, inside = class_shape(kind)
-        found[name] = kind, shape
+        found[name] = kind
+        inside = class_shape(kind)[1]
         waiting.update((other, one) for other, one in inside.items() if other not in found)
     return found
 
@@ -413,7 +403,7 @@ class Schemas:
             held = states.get(name)
             if held is not None and not (classes and set(classes).difference(held["classes"])):
                 continue
-            shape, _ = self._shape(base, name)
+            shape = self._shapes(base)[0].get(name)
             if shape is None:
                 continue
             known = () if held is None else held["classes"]
@@ -425,12 +415,12 @@ class Schemas:
                 states[DONE] = steps
             self._changed = True
 
-    def _shape(self, base: str, name: str) -> tuple[Shape | None, dict[str, type]]:
+    def _shapes(self, base: str) -> tuple[dict[str, Shape], dict[str, type]]:
+        """The states of an operator as it declares them, and the classes that these name."""
         if base not in self._declared:
             kinds: dict[str, type] = {}
             self._declared[base] = state_shapes(self._operators[base], kinds), kinds
-        shapes, kinds = self._declared[base]
-        return shapes.get(name), kinds
+        return self._declared[base]
 
     @property
     def picture(self) -> Mapping[str, Any]:
@@ -439,16 +429,14 @@ class Schemas:
             self._changed = False
             kinds: dict[str, type] = {}
             for base, states in self._states.items():
-                for name, state in states.items():
-                    if name.startswith("#"):
-                        continue
-                    self._shape(base, name)
-                    kinds.update(self._declared[base][1])
-                    for one in state["classes"]:
-                        kind = class_within(one, (type(self._operators[base].operator),))
-                        if kind is not None:
-                            kinds[one] = kind
+                held = [state for name, state in states.items() if not name.startswith("#")]
+                kinds |= self._shapes(base)[1] if held else {}
+                for one in (one for state in held for one in state["classes"]):
+                    kind = class_within(one, (type(self._operators[base].operator),))
+                    if kind is not None:
+                        kinds[one] = kind
             states = {base: dict(sorted(held.items())) for base, held in sorted(self._states.items()) if held}
-            picture = {"states": states, "classes": dict(sorted(class_shapes(kinds).items()))}
+            classes = {name: class_shape(kind)[0] for name, kind in sorted(with_inner(kinds).items())}
+            picture = {"states": states, "classes": classes}
             self._picture = json.loads(json.dumps(picture)) if states else NOTHING
         return self._picture

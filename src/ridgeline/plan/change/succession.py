@@ -58,22 +58,17 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
     execution = _unfused(old, new)
     boxes = _container_ids(old.execution, execution, ids, first_container)
     first_container = max(first_container, 1 + max(boxes.values(), default=0))
+
+    def renumbered(box: Container) -> Container:
+        return Container(boxes[box.id], box.stage, tuple(ids[one] for one in box.operators))
+
     operators = tuple(replace(one, id=ids[one.id]) for one in new.physical.operators)
     streams = tuple(replace(one, source=ids[one.source], sink=ids[one.sink]) for one in new.physical.streams)
-    stages = tuple(
-        replace(
-            stage,
-            containers=tuple(
-                Container(boxes[box.id], box.stage, tuple(map(ids.__getitem__, box.operators)))
-                for box in stage.containers
-            ),
-        )
-        for stage in execution.stages
-    )
+    stages = (replace(one, containers=tuple(map(renumbered, one.containers))) for one in execution.stages)
     return Plan(
         new.logical,
         PhysicalPlan(operators, streams),
-        ExecutionPlan(stages),
+        ExecutionPlan(tuple(stages)),
         old.version + 1,
         (first, first_container),
         old.passed_over,

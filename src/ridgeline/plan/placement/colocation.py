@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import Fault, listed
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.graphs import Sets, find_path, strong_components, successors, topological_order
 from ridgeline.plan.placement_rule import PlacementRule, find_homeless
 
@@ -127,13 +128,10 @@ def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
         what += f"each of their {sink.partitions} partitions gets tuples of all others: port "
         what += f"`{sink.name}.{edge.port}` is {edge.way}"
     else:
-        what += f"`{source.name}` has {_partitions(source)} and `{sink.name}` has {_partitions(sink)}"
+        has = [f"`{one.name}` has {plural(one.partitions or 0, 'partition')}" for one in (source, sink)]
+        what += " and ".join(has)
     remedy = f"make `{edge.port}` an `InputPort(..., parallel=True)`, give both one partition, "
     return Fault(edge.stream, what, f"{remedy}or leave the locality out")
-
-
-def _partitions(node: Node) -> str:
-    return "1 partition" if node.partitions == 1 else f"{node.partitions} partitions"
 
 
 def _conflict(

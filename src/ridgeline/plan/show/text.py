@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, locality_name
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
@@ -195,7 +196,7 @@ def _settings(values: Mapping[str, object]) -> str:
 
 
 def _count(things: Sequence[object], noun: str) -> str:
-    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
+    return plural(len(things), noun)
 
 
 def _aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -62,10 +62,8 @@ def check_tree(document: object) -> None:
         if depth > DEEPEST:
             raise too_deep()
         if count > MOST_VALUES:
-            raise FormError(
-                f"the document has more than {MOST_VALUES:,} values, with aliases written out",
-                "split the application, or make it in Python",
-            )
+            what = f"the document has more than {MOST_VALUES:,} values, with aliases written out"
+            raise FormError(what, "split the application, or make it in Python")
         if isinstance(value, dict):
             waiting.extend(
                 (part, f"{path}.{key}" if path else str(key), depth + 1) for key, part in value.items()

@@ -174,9 +174,8 @@ def read_pairs(text: str) -> dict[str, str]:
                 found[element.key] = element.value
             line += max(1, element.source.count("\n"))
     except javaproperties.InvalidUEscapeError as error:
-        raise FormError(
-            f"`{error.escape}` is no character", "write `\\uXXXX` with four digits", line
-        ) from None
+        what = f"`{error.escape}` is no character"
+        raise FormError(what, "write `\\uXXXX` with four digits", line) from None
     return found
 
 
@@ -186,10 +185,7 @@ def _check_lines(text: str) -> None:
     for number, line in enumerate(text.split("\n"), 1):
         length += len(line)
         if length > _LONGEST_LINE:
-            raise FormError(
-                f"a line, with those that continue it, has more than {_LONGEST_LINE:,} characters",
-                "write a shorter value",
-                number,
-            )
+            what = f"a line, with those that continue it, has more than {_LONGEST_LINE:,} characters"
+            raise FormError(what, "write a shorter value", number)
         if not line.endswith("\\"):
             length = 0

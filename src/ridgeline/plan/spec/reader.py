@@ -38,12 +38,9 @@ _NOTHING: Mapping[str, str] = {}
 def read_operator(name: str, spec: Mapping[str, object]) -> tuple[Application | None, list[Fault]]:
     """An application of one operator, as a specification writes it; None, and faults, if none can be made."""
     specification, faults = check_document({"application": name, "operators": {name: dict(spec)}})
-    app = None
-    if specification is not None:
-        reader = Reader(specification, _NOTHING, faults, texts=False)
-        app = reader.read()
+    app = None if specification is None else Reader(specification, _NOTHING, faults, texts=False).read()
     own = [replace(fault, where=fault.where.removeprefix("operators.")) for fault in faults]
-    return (app if app is not None and app.operators and not own else None), own
+    return (None if own else app), own
 
 
 class Reader:

@@ -44,11 +44,9 @@ def read_yaml(text: str) -> object:
         raise FormError(f"this is no YAML: {error.problem}", "mend the line", line) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise FormError(
-            f"this is no YAML: {error.reason} (`\\u{ord(str(error.character)[:1] or chr(0)):04x}`)",
-            "remove the character",
-            line,
-        ) from None
+        code = f"\\u{ord(str(error.character)[:1] or chr(0)):04x}"
+        what = f"this is no YAML: {error.reason} (`{code}`)"
+        raise FormError(what, "remove the character", line) from None
     except yaml.YAMLError as error:
         raise FormError(f"this is no YAML: {error}", "mend the file") from None
 
@@ -197,9 +195,8 @@ def decode(data: bytes) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise FormError(
-            f"byte {data[error.start]:#04x} is no UTF-8", "save the file as UTF-8", line
-        ) from None
+        what = f"byte {data[error.start]:#04x} is no UTF-8"
+        raise FormError(what, "save the file as UTF-8", line) from None
     return text.replace("\r\n", "\n")
 
 

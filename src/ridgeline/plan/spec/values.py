@@ -105,9 +105,8 @@ def _module(name: str, path: str) -> ModuleType:
             if name.startswith(APP_PREFIX):
                 what = f"there is no file `{name.removeprefix(APP_PREFIX)}.py`, which `{path}` names"
                 raise ImportPathError(what, "put it beside the specification, or on PYTHONPATH") from None
-            raise ImportPathError(
-                what, f"put it beside the specification, on PYTHONPATH, or install what has it{_near(name)}"
-            ) from None
+            remedy = "put it beside the specification, on PYTHONPATH, or install what has it"
+            raise ImportPathError(what, f"{remedy}{_near(name)}") from None
         what = f"the module `{name}` needs `{error.name}`, which is not installed"
         raise ImportPathError(what, f"install what has `{error.name}`") from None
     except (Exception, SystemExit) as error:
@@ -190,17 +189,13 @@ def _plain(value: object) -> object:  # noqa: PLR0911  a case each
     """Plain data as it is, classes and functions as their import path. Raises _NotPlainError."""
     if value is None or type(value) in (bool, int):
         return value
-    if isinstance(value, float) and type(value) is float and math.isfinite(value):
+    if type(value) is float and math.isfinite(value):
         return value
-    if (
-        isinstance(value, str)
-        and type(value) is str
-        and not any("\ud800" <= one <= "\udfff" for one in value)
-    ):
+    if type(value) is str and not any("\ud800" <= one <= "\udfff" for one in value):
         return value
     if type(value) is list:
         return [_plain(part) for part in value]
-    if isinstance(value, dict) and type(value) is dict and all(type(key) is str for key in value):
+    if type(value) is dict and all(type(key) is str for key in value):
         written = {key: _plain(part) for key, part in value.items()}
         if len(written) == 1 and next(iter(written)) in {IMPORT, ENVIRONMENT, JSON}:
             return {JSON: _json(value)}

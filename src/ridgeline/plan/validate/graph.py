@@ -9,6 +9,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
 from ridgeline.plan.graph import Part
 from ridgeline.plan.graphs import find_cycles, reachable, successors, topological_order
@@ -164,8 +165,7 @@ def check_loops(draft: Draft, faults: Faults) -> None:
             faults.add(operator.port("application_window_count"), what, remedy)
         emits, takes = partitions.get(delay), operator.partitions
         if isinstance(operator.operator, DelayTail) and None not in (emits, takes) and emits != takes:
-            noun = "partition" if takes == 1 else "partitions"
-            what = f"`{delay}.{TAIL}` has {takes} {noun}, `{delay}.{HEAD}` has {emits}"
+            what = f"`{delay}.{TAIL}` has {plural(takes or 0, 'partition')}, `{delay}.{HEAD}` has {emits}"
             faults.add(delay, what, f"give `partitions` to `{delay}`, for both ends")
 
 

@@ -49,8 +49,10 @@ def divide(draft: Draft, faults: Faults) -> tuple[Region, ...]:
             letters.append((stream, sink))
         else:
             groups.join(source.operator.index, sink.operator.index)
-    for ends in _delays(draft).values():
-        groups.join(*ends)
+    delays: dict[str, int] = {}
+    for operator in draft.operators:  # both ends of a delay are in one region
+        if isinstance(operator.operator, (DelayHead, DelayTail)):
+            groups.join(operator.index, delays.setdefault(module_of(operator.name), operator.index))
     letters = [cut for cut in letters if not groups.together(*_ends(cut))]
     for stream, sink in cuts:
         if stream.source is not None and groups.together(*_ends((stream, sink))):
@@ -66,15 +68,6 @@ def _ends(cut: Cut) -> tuple[int, int]:
     stream, sink = cut
     source = -1 if stream.source is None else stream.source.operator.index
     return source, sink.operator.index
-
-
-def _delays(draft: Draft) -> Mapping[str, list[int]]:
-    """Both ends of each delay."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for operator in draft.operators:
-        if isinstance(operator.operator, (DelayHead, DelayTail)):
-            found[module_of(operator.name)].append(operator.index)
-    return {name: ends for name, ends in found.items() if len(ends) == 2}  # noqa: PLR2004
 
 
 def _named(
