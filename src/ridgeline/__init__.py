@@ -4,20 +4,24 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ridgeline import api
-from ridgeline.api import *  # noqa: F403
-
 if TYPE_CHECKING:
+    from ridgeline.api import public
+    from ridgeline.api.public import *  # noqa: F403
     from ridgeline.streams import Outputs, Stream
 
-__all__ = ["Outputs", "Stream"]
-__all__ += api.__all__
+    __all__ = ["Outputs", "Stream"]
+    __all__ += public.__all__
 
 logging.getLogger("ridgeline").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    """Import what stands above the operators when it is first asked for."""
+    """Import the API, or what stands above the operators, when it is first asked for."""
     if name in ("Outputs", "Stream"):
         return getattr(importlib.import_module("ridgeline.streams"), name)
-    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    public = importlib.import_module("ridgeline.api.public")
+    return ["Outputs", "Stream", *public.__all__] if name == "__all__" else getattr(public, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__getattr__("__all__"))

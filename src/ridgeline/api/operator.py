@@ -23,7 +23,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.enumerator import Enumerator
 from ridgeline.api.errors import StateError, did_you_mean, shorten
-from ridgeline.api.metric import Metric, MetricOptions, declared_metrics
+from ridgeline.api.own_metric import Metric, MetricOptions, declared_metrics
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher

@@ -17,7 +17,7 @@ from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.cli.errors import FAILED, CommandError
 from ridgeline.cli.grouping import argument, command, option
 from ridgeline.cli.output import write
-from ridgeline.cli.views.running import size as size_text
+from ridgeline.measure.wording.units import size as size_text
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.manifest import Manifest
@@ -61,7 +61,7 @@ class Store:
             use_s3(s3_settings_of(provided_settings(dict(self.conf))))
 
 
-group = typer.Typer(
+checkpoint = typer.Typer(
     help="Describe, check, copy, clean, export checkpoints.",
     no_args_is_help=True,
 )
@@ -310,4 +310,4 @@ def export_state(
 
 
 for one in (describe, verify, copy, prune, export_state):
-    group.command()(command(one))
+    checkpoint.command()(command(one))

@@ -166,6 +166,14 @@ class ConfiguredCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+CONFIGURED: Mapping[str, Any] = {
+    "cls": ConfiguredCommand,
+    "context_settings": OWN_OPTIONS,
+    "epilog": OPTIONS_OF_APP,
+}
+"""Settings of a command that reads configuration."""
+
+
 @dataclass(frozen=True, slots=True)
 class Configured:
     """An application, and the layers that configure it: `below` those of its checkpoint, `above` them."""
@@ -231,6 +239,6 @@ def _run_parameters(context: typer.Context) -> dict[str, Any]:
     root: Any = context.find_root().command
     return {
         parameter.name: parameter
-        for parameter in root.commands["run"].params
+        for parameter in root.get_command(context, "run").params
         if parameter.name not in _NOT_CONFIGURED
     }

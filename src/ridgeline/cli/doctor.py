@@ -28,7 +28,7 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import FAILED
 from ridgeline.cli.grouping import option
 from ridgeline.cli.output import Output, write
-from ridgeline.cli.views.running import size
+from ridgeline.measure.wording.units import size
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _COLOURS = {OK: "green", WARNING: "yellow", WRONG: "bold red"}

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.text import Text
 
 from ridgeline.api.application import Application
+from ridgeline.cli import options
+from ridgeline.cli.configuration import Written, load_configured
 from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.plan.logical import LogicalPlan
@@ -17,6 +24,117 @@ from ridgeline.plan.spec.form import WRITTEN, Document, Form, form_of
 from ridgeline.plan.spec.texts import write_document
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.service import registry
+
+if TYPE_CHECKING:
+    from ridgeline.cli.configuration import Configured
+    from ridgeline.plan.execution import Plan
+    from ridgeline.regions.planning import Scope
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The values that are printed in the place of the plan."""
+
+    config: Annotated[
+        bool,
+        option(
+            "Print every value instead, where it was said, and what it stands in the place of.", "--config"
+        ),
+    ] = False
+    operator: Annotated[
+        str | None,
+        option("With `--config`: only what is of this operator; `*` and `?` are wildcards.", metavar="NAME"),
+    ] = None
+    only_set: Annotated[
+        bool, option("With `--config`: only what configuration sets, not defaults and code.", "--only-set")
+    ] = False
+
+
+def plan(
+    context: typer.Context,
+    written: Written,
+    values: Shown,
+    as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
+    spec: Annotated[
+        str | None,
+        option(
+            "Write a specification instead: FILE ends in `.json` or `.yaml`. "
+            "Of a running application: all changes are in it.",
+            metavar="FILE",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        option(
+            "With the properties and changes that this checkpoint keeps, as `run` goes on with it.",
+            metavar="DIR",
+        ),
+    ] = None,
+) -> None:
+    """Print an application's plan, or its configuration.
+
+    The logical, physical and execution plan. Of one that runs, by its name, id or URL, as it is now.
+    Properties that have their default are left out: `--config` has all. Secrets are masked.
+
+    Nothing is started: neither Spark nor an operator.
+
+    Examples: `ridgeline plan payments.py --attribute balances.partitions=4`,
+    `ridgeline plan payments.py --config --conf-file site.yaml --only-set`
+
+    Exit codes: 0 done, 2 application or configuration is not valid.
+    """
+    if values.config:
+        from ridgeline.cli.dump_config import dump_config  # which asks whether it runs
+
+        dump_config(context, written, operator=values.operator, only_set=values.only_set, as_json=as_json)
+        return
+    from ridgeline.plan.show.text import describe
+    from ridgeline.plan.show.to_json import to_dict
+
+    if spec is not None:
+        form_named(spec)
+    if is_running(written.target):
+        options.nothing_given(
+            written.target, [*written.given, *context.args, *([checkpoint] if checkpoint else [])]
+        )
+        if spec is None:
+            show_running(written.target, as_json=as_json)
+        else:
+            write_running(written.target, spec)
+        return
+    configured = load_configured(context, written)
+    if checkpoint is None:
+        made = configured.plan()
+    else:
+        from ridgeline.engine.driver.checkpoint.planning import Planner
+
+        planner = Planner(
+            configured.plan,
+            options.properties(written.properties or ()),
+            known=lambda: configured.resolve().properties,
+        )
+        made = planner.first(checkpoint, configured.app.name)
+    if spec is not None:
+        write_plan(made.logical, spec)
+        return
+    parts = _region_plans(configured, made, checkpoint) if made.logical.regions else ()
+    write(json.dumps(to_dict(made, parts), indent=2) if as_json else describe(made, parts))
+
+
+def _region_plans(configured: Configured, whole: Plan, checkpoint: str | None) -> list[Plan]:
+    """The plans of an application's regions, as they would run on a checkpoint."""
+    from ridgeline.api.support.files import is_local, local_path
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.engine.files.storage import LocalStorage
+    from ridgeline.regions.planning import plan_regions, read_kept
+
+    def planner_of(planned: Application, _scope: Scope) -> Planner:
+        return Planner(replace(configured, app=planned).plan, {})
+
+    root = "CHECKPOINT" if checkpoint is None else local_path(checkpoint) if is_local(checkpoint) else ""
+    kept = read_kept(LocalStorage(root)) if checkpoint is not None and root else []
+    planned = plan_regions(configured.app, whole, planner_of, root or str(checkpoint), kept)
+    return [one.plan for one in planned]
 
 
 def write_plan(logical: LogicalPlan, file: str) -> None:

@@ -15,7 +15,7 @@ File = Annotated[
 ]
 Name = Annotated[str, argument("Name of a person or program, or `user:NAME`, `group:NAME`.", "NAME")]
 
-group = typer.Typer(
+token = typer.Typer(
     help="Say who may read, operate and administer.",
     no_args_is_help=True,
 )
@@ -87,4 +87,4 @@ def _until(text: str) -> float:
     return until
 
 
-group.command("add")(command(add))
+token.command("add")(command(add))

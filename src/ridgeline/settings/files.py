@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ridgeline.api.errors import Fault, UntrustedError, ValidationError
 from ridgeline.api.support import trust
-from ridgeline.plan.spec.form import form_of
 from ridgeline.settings.environment import variable_layers
 from ridgeline.settings.layers import Layer, flat
 
@@ -77,11 +76,12 @@ def _guarded(name: str, files: Sequence[Path], faults: list[Fault]) -> list[Laye
 def _in_folder(folder: Path) -> list[Path]:
     """The configuration files of a folder."""
     try:
-        return sorted(
-            file for file in folder.iterdir() if file.stem == _STEM and form_of(file.name) is not None
-        )
+        found = sorted(file for file in folder.iterdir() if file.stem == _STEM)
     except OSError:  # there is no such folder, or it is not for this user
         return []
+    from ridgeline.plan.spec.form import form_of
+
+    return [file for file in found if form_of(file.name) is not None]
 
 
 def _folders(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ridgeline.api.errors import Fault, did_you_mean
-from ridgeline.plan.spec.values import ENVIRONMENT, IMPORT, ValueFaultError, read_value
 
 Only = Literal["", "property", "attribute"]
 PACKAGE = "package"
@@ -156,6 +155,8 @@ def flat(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def configured_value(value: object, environment: Mapping[str, str]) -> object:
     """A value with its marks read; code may not be named. Raises ValueFaultError."""
+    from ridgeline.plan.spec.values import ENVIRONMENT, IMPORT, ValueFaultError, read_value
+
     if isinstance(value, dict) and IMPORT in value:
         raise ValueFaultError(
             f"`{IMPORT}` names code, which a configuration may not",

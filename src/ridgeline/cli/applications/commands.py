@@ -64,13 +64,14 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
     from ridgeline.cli.applications.resolving import store_of
     from ridgeline.service import registry
     from ridgeline.service.store.asking import ask
-    from ridgeline.service.store.folder import EntryFolder
-    from ridgeline.service.store.standing import standings
 
     here = registry.running()
     place = store_of(store)
     found = []
     if place is not None:
+        from ridgeline.service.store.folder import EntryFolder
+        from ridgeline.service.store.standing import standings
+
         folder = EntryFolder(place)
         tokens = {one.id: one.token for one in here if one.token}
         found = standings(folder, folder.entries(), tokens, token)

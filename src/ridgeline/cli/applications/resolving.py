@@ -11,11 +11,11 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.errors import CommandError
 from ridgeline.service import registry
-from ridgeline.service.store.folder import EntryFolder, Found, is_name
-from ridgeline.service.store.standing import Standing, reachable, standing
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
+    from ridgeline.service.store.folder import EntryFolder, Found
+    from ridgeline.service.store.standing import Standing
 
 
 _POLL_SECONDS = 0.1
@@ -31,6 +31,7 @@ class Target:
     def client(self, token: str | None) -> Client:
         """A client of its web service. Raises CommandError if it has none that can be asked from here."""
         from ridgeline.cli.remote.client import Client
+        from ridgeline.service.store.standing import reachable
 
         found = None if self.how is None else self.how.found.entry
         if self.how is not None and found is not None:
@@ -51,9 +52,12 @@ def store_of(given: str | None) -> str | None:
     if given:
         return given
     from ridgeline.settings.files import outer_layers
+
+    if not (layers := outer_layers(os.environ, (), automatic=True, faults=[])):
+        return None
     from ridgeline.settings.resolving import run_options
 
-    found = run_options(outer_layers(os.environ, (), automatic=True, faults=[]), ["store"], os.environ, [])
+    found = run_options(layers, ["store"], os.environ, [])
     store = found.options.get("store")
     return str(store) if store else None
 
@@ -67,6 +71,9 @@ def locate(app: str, store: str | None) -> Target:
         except RidgelineError as error:
             hint = "; for one in a store give `--store URL`" if "://" not in app else ""
             raise CommandError(f"{error}{hint}") from None
+    from ridgeline.service.store.folder import EntryFolder
+    from ridgeline.service.store.standing import standing
+
     folder = EntryFolder(store)
     here = registry.running()
     found = _found(folder, app)
@@ -87,6 +94,8 @@ def locate(app: str, store: str | None) -> Target:
 
 def _found(folder: EntryFolder, app: str) -> Found | None:
     """The file of a name, or of an id."""
+    from ridgeline.service.store.folder import is_name
+
     found = folder.read(app) if is_name(app) else None
     if found is not None:
         return found

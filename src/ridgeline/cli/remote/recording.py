@@ -130,8 +130,8 @@ def _tuples(ports: dict[str, list[dict[str, Any]]]) -> Iterable[Text | Table]:
             yield folded([*rows[0]], (row.values() for row in rows))
 
 
-group = typer.Typer(help="Record tuples of its ports, and show them.", no_args_is_help=True)
-group.command("start")(command(start_recording))
-group.command("stop")(command(stop_recording))
-group.command("list")(command(listed))
-group.command("show")(command(show))
+record = typer.Typer(help="Record tuples of its ports, and show them.", no_args_is_help=True)
+record.command("start")(command(start_recording))
+record.command("stop")(command(stop_recording))
+record.command("list")(command(listed))
+record.command("show")(command(show))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.shared import make_console as make_output
 from ridgeline.cli.remote.shared import print_json
 from ridgeline.cli.running.summary import WIDEST, print_metrics, read_report, say
@@ -24,18 +26,26 @@ from ridgeline.service.history.tail import NoRunError
 from ridgeline.service.history.tail import replay as replayed
 
 
-def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
-    """Print a log's figures, or those of one window.
+def replay(
+    file: Annotated[str, argument("What `ridgeline run --event-log FILE` has written.", "FILE")],
+    window: Annotated[int | None, option("Only the window of this id, in full.", min=0, metavar="N")] = None,
+    as_json: Annotated[bool, option("Print JSON: the last overview, or the window.", "--json")] = False,
+) -> None:
+    """Compute a run's figures again from its log.
 
-    Raises CommandError for what is no whole log and for a window that it has not.
+    From the event log that `--event-log` has written.
+
+    Example: `ridgeline replay run.jsonl --window 42`
+
+    Exit codes: 0 done, 1 the log is damaged, 2 there is no such log or window.
     """
-    watch = _read(path)
-    if window_id is not None:
-        answer = _window(path, watch, window_id)
+    watch = _read(file)
+    if window is not None:
+        answer = _window(file, watch, window)
         if as_json:
             print_json(answer)
         else:
-            _print_window(answer, watch.critical_path(window_id))
+            _print_window(answer, watch.critical_path(window))
     elif as_json:
         print_json(watch.overview())
     else:

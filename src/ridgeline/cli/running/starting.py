@@ -16,7 +16,7 @@ from ridgeline.api.errors import (
     UntrustedError,
 )
 from ridgeline.cli import options
-from ridgeline.cli.configuration import Configured, Written, configuration, load_configured
+from ridgeline.cli.configuration import OPTIONS_OF_APP, Configured, Written, configuration, load_configured
 from ridgeline.cli.errors import AGAIN, FAILED, NOT_VALID, exit_code, reporting_errors
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.files.folder_lock import FolderInUseError
@@ -30,8 +30,23 @@ if TYPE_CHECKING:
     from ridgeline.regions.planning import MakePlanner, Scope
 
 
-def start(context: typer.Context, settings: RunSettings) -> None:
-    """Run an application to its end, as `ridgeline run` does. Raises typer.Exit."""
+def run(context: typer.Context, settings: RunSettings) -> None:
+    """Run an application on Spark until its inputs end.
+
+    Ctrl-C or SIGTERM ends it after the windows under way. Those that take longer than a second are void. What
+    is committed is published, and the same command with `--checkpoint` continues from there. While it runs,
+    `ridgeline top`, `critical-path`, `progress` and other commands show where its time goes.
+
+    Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows
+    20`
+
+    If what it prints is read by another program (`| head`) that goes away, the run ends after its windows as
+    on Ctrl-C.
+
+    Exit codes: 0 finished or stopped, 1 failed for good, 2 not valid, 3 failed, and the same command may get
+    further. By 1 end a `kill`, a damaged checkpoint, and a driver that another one has replaced. A second
+    Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its output any more it ends with 141.
+    """
     from ridgeline.engine.process.log_channel import open_channel
 
     with reporting_errors(code=run_code):
@@ -43,6 +58,12 @@ def start(context: typer.Context, settings: RunSettings) -> None:
 
     with reporting_errors(running.print_how_to_continue, code), open_channel(_log(settings)):
         running.run()
+
+
+run.epilog = (  # type: ignore[attr-defined]
+    "`--help-all` shows those about web service, roles, store, checkpoint, cluster and log. "
+    f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case."
+)
 
 
 def run_code(error: Exception) -> int:

@@ -43,7 +43,7 @@ def upgrade(
     Exit codes: as `run`; 2 also if a state would be refused.
     """
     from ridgeline.cli.remote.client import Client
-    from ridgeline.cli.running.starting import start
+    from ridgeline.cli.running.starting import run
 
     entry = _found(running, settings)
     settings = replace(_whole(settings), options=replace(settings.options, checkpoint=entry.checkpoint))
@@ -61,7 +61,7 @@ def upgrade(
         write(f"nothing was changed: `{running}` runs on")
         raise typer.Exit(NOT_VALID)
     _stop(Client(entry.url, entry.token), running, entry)
-    start(context, settings)
+    run(context, settings)
 
 
 def _found(running: str, settings: RunSettings) -> registry.Entry:

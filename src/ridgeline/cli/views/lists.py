@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted, flow
-from ridgeline.cli.views.running import queues_table, sentence_line, size
+from ridgeline.cli.views.running import queues_table, sentence_line
 from ridgeline.measure.answers.application import InfoAnswer
 from ridgeline.measure.answers.operators import PortRefAnswer
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
@@ -28,6 +28,7 @@ from ridgeline.measure.wording.units import (
     milliseconds,
     percentile,
     rate,
+    size,
     time_of_day,
 )
 from ridgeline.service.http.answers import (

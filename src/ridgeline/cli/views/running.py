@@ -18,7 +18,7 @@ from ridgeline.measure.answers.progress import (
     SourceAnswer,
 )
 from ridgeline.measure.answers.regions import QueueAnswer
-from ridgeline.measure.wording.units import UNKNOWN, count, duration, plural, rate, soon, time_of_day
+from ridgeline.measure.wording.units import UNKNOWN, count, duration, plural, rate, size, soon, time_of_day
 from ridgeline.measure.wording.waiting import known_as
 
 STYLES: Mapping[str, str] = {
@@ -120,7 +120,6 @@ def _room(queue: QueueAnswer) -> Text:
 
 
 _DISPENSABLE = ("arrive/s", "done/s", "in time", "caught up")
-_KILO = 1024
 
 
 def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Table | None:
@@ -163,21 +162,6 @@ def _oldest(oldest: EstimateAnswer) -> str:
 
 def _seconds(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else duration(seconds)
-
-
-def size(value: float | None) -> str:
-    """Bytes as people read them.
-
-    >>> size(None), size(900), size(4_000_000)
-    ('-', '900 B', '3.8 MiB')
-    """
-    if value is None:
-        return UNKNOWN
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < _KILO:
-            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= _KILO
-    return f"{value:,.1f} TiB"
 
 
 LONG_SECONDS = 2.0

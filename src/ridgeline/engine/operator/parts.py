@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.metric import checked_value
 from ridgeline.api.operator import InputOperator, has_finished, operator_type
+from ridgeline.api.own_metric import checked_value
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, ValueCell
 from ridgeline.engine.operator.ages import RecordAges

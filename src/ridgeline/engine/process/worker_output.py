@@ -15,10 +15,12 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ridgeline.api.context import OperatorContext
 from ridgeline.engine.process.said_lines import said
+
+if TYPE_CHECKING:
+    from ridgeline.api.context import OperatorContext
 
 _LONGEST_PENDING = 4096
 """Characters of an unfinished line that are held back at most."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 _MINUTE = 60
 _HOUR = 3600
 _DAY = 86_400
+_KILO = 1024
 UNKNOWN = "-"
 _WHOLE_PERCENT = 10
 _LONGEST = 1e15
@@ -33,6 +34,21 @@ def rate(number: float | None) -> str:
     if number is None:
         return UNKNOWN
     return f"{number:.1f}" if 0 < number < 10 else count(number)  # noqa: PLR2004  two digits do
+
+
+def size(value: float | None) -> str:
+    """Bytes as people read them.
+
+    >>> size(None), size(900), size(4_000_000)
+    ('-', '900 B', '3.8 MiB')
+    """
+    if value is None:
+        return UNKNOWN
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < _KILO:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _KILO
+    return f"{value:,.1f} TiB"
 
 
 def duration(seconds: float) -> str:
