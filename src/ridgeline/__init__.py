@@ -5,12 +5,9 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeline.api import public
     from ridgeline.api.public import *  # noqa: F403
-    from ridgeline.streams import Outputs, Stream
-
-    __all__ = ["Outputs", "Stream"]
-    __all__ += public.__all__
+    from ridgeline.streams import Outputs as Outputs
+    from ridgeline.streams import Stream as Stream
 
 logging.getLogger("ridgeline").addHandler(logging.NullHandler())
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ridgeline.api.public import *  # noqa: F403
-    from ridgeline.api.public import __all__ as __all__
 else:
 
     def __getattr__(name: str) -> Any:
