@@ -170,7 +170,7 @@ def _outcome(row: Any) -> str:
     return f"change {row['id']} waits {what}: {row['what']}"
 
 
-def changes_parts(rows: Sequence[Any]) -> Iterable[Table | Text]:
+def changes_parts(rows: Sequence[Any], _width: int) -> Iterable[Table | Text]:
     """A table with a line for each change; then why those that were refused were."""
     cells = [
         (

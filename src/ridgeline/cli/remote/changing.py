@@ -88,23 +88,18 @@ def changes(
     """
     from ridgeline.cli.remote import change_request
 
-    client = remote.connect()
     if decisions:
         from ridgeline.cli.remote.promises import decision_parts
 
-        decided = client.get("/decisions")
-        nothing = [Text("no policy and no listener has decided on a change in this run")]
-        remote.show(decided, lambda _width: decision_parts(decided["decisions"]) or nothing)
-        return
-    if withdraw is not None:
-        row = client.post(f"/changes/{withdraw}/withdraw")
+        nothing = "no policy and no listener has decided on a change in this run"
+        remote.ask("/decisions", decision_parts, rows="decisions", none=nothing)
+    elif withdraw is not None:
+        row = remote.connect().post(f"/changes/{withdraw}/withdraw")
         text = Text(f"change {withdraw} is withdrawn: {row['what']}")
         remote.show(row, lambda _width: [text])
-        return
-    answer = client.get("/changes")
-    rows = answer["changes"]
-    none = [Text("nobody has asked for a change in this run")]
-    remote.show(answer, lambda _width: change_request.changes_parts(rows) if rows else none)
+    else:
+        nothing = "nobody has asked for a change in this run"
+        remote.ask("/changes", change_request.changes_parts, rows="changes", none=nothing)
 
 
 def pause(remote: Change) -> None:

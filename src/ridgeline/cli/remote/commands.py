@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 from urllib.parse import quote
 
 from rich.text import Text
 
 from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Nearest
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def operators(
@@ -36,8 +33,7 @@ def operators(
     from ridgeline.cli.views.lists import containers_table, operators_list
 
     if containers:
-        found = remote.connect().get("/physicalPlan/containers")
-        remote.show(found, lambda width: [containers_table(found["containers"], width)])
+        remote.ask("/physicalPlan/containers", containers_table, rows="containers")
         return
     answer = remote.connect().get("/physicalPlan/operators")
     if pattern is not None:
@@ -62,8 +58,7 @@ def critical_path(remote: Nearest) -> None:
     """
     from ridgeline.cli.views.path import critical_path_parts
 
-    answer = remote.connect().get("/criticalPath")
-    remote.show(answer, lambda width: critical_path_parts(answer, width))
+    remote.ask("/criticalPath", critical_path_parts)
 
 
 def latency(remote: Nearest) -> None:
@@ -75,9 +70,7 @@ def latency(remote: Nearest) -> None:
     """
     from ridgeline.cli.views.lists import latency_table
 
-    answer = remote.connect().get("/latency")
-    none = Text("no window is committed yet")
-    remote.show(answer, lambda width: [latency_table(answer, width) if answer["operators"] else none])
+    remote.ask("/latency", latency_table, rows="operators", none="no window is committed yet")
 
 
 def record_age(
@@ -99,19 +92,15 @@ def record_age(
     from ridgeline.cli.views.lists import watermarks_table
     from ridgeline.cli.views.screen import ages_table
 
-    client = remote.connect()
-    draw: Callable[[Any, int], Table]
     if watermarks:
-        answer, draw = client.get("/watermarks"), watermarks_table
-        none = Text(
+        none = (
             "no watermarks yet: no window is committed, or no input declares times and a `lateness`, as in "
             '`FileInput(..., timestamp="time", lateness="5s")`'
         )
-    else:
-        answer, draw = client.get("/recordAge"), ages_table
-        none = Text('no record ages: no port of an input operator or sink declares `timestamp="..."`')
-    rows = answer["operators"]
-    remote.show(answer, lambda width: [draw(rows, width) if rows else none])
+        remote.ask("/watermarks", watermarks_table, rows="operators", none=none)
+        return
+    none = 'no record ages: no port of an input operator or sink declares `timestamp="..."`'
+    remote.ask("/recordAge", ages_table, rows="operators", none=none)
 
 
 def progress(remote: Nearest) -> None:
@@ -123,8 +112,7 @@ def progress(remote: Nearest) -> None:
     """
     from ridgeline.cli.views.running import progress_parts
 
-    answer = remote.connect().get("/progress")
-    remote.show(answer, lambda width: progress_parts(answer, width))
+    remote.ask("/progress", progress_parts)
 
 
 def lines(
@@ -148,15 +136,13 @@ def lines(
     from ridgeline.cli.errors import CommandError
     from ridgeline.cli.views.lines import lines_parts, stack_text
 
-    client = remote.connect()
     if stack:
         if operator is None:
             raise CommandError("`--stack` is of one container; give its id: see `operators --containers`")
-        found = client.get(f"/physicalPlan/containers/{quote(operator, safe='')}/stackTrace")
-        remote.show(found, lambda _width: [stack_text(found)])
+        path = f"/physicalPlan/containers/{quote(operator, safe='')}/stackTrace"
+        remote.ask(path, lambda found, _width: [stack_text(found)])
         return
-    answer = client.get("/lines", **({} if operator is None else {"operator": operator}))
-    remote.show(answer, lambda width: lines_parts(answer, width))
+    remote.ask("/lines", lines_parts, **({} if operator is None else {"operator": operator}))
 
 
 def metrics(
@@ -192,11 +178,7 @@ def windows(
     """
     from ridgeline.cli.views.lists import windows_table
 
-    answer = remote.connect().get("/windows", limit=limit)
-    none = Text("no window is committed yet")
-    remote.show(
-        answer, lambda width: [windows_table(answer["windows"], width) if answer["windows"] else none]
-    )
+    remote.ask("/windows", windows_table, rows="windows", none="no window is committed yet", limit=limit)
 
 
 def page(
@@ -262,11 +244,10 @@ def status(
     from ridgeline.cli.views.lists import info_lines
     from ridgeline.cli.views.status import status_parts
 
-    client = remote.connect()
     if info:
-        whole = client.get("/info")
-        remote.show(whole, lambda width: info_lines(whole, width))
+        remote.ask("/info", info_lines)
         return
+    client = remote.connect()
     sentence = client.get("/sentence")
     answer = {}
     if sentence["state"] in {"ok", "behind", "stuck"}:
@@ -300,15 +281,12 @@ def regions(
     """
     from ridgeline.cli.views.lists import regions_parts
 
-    client = remote.connect()
     region = start or stop
     if region is None:
-        answer = client.get("/regions")
-        none = Text("the application is one region: no stream is decoupled")
-        remote.show(answer, lambda width: regions_parts(answer, width) if answer["regions"] else [none])
+        remote.ask("/regions", regions_parts)
         return
     path = f"/regions/{quote(region, safe='')}/{'start' if start else 'stop'}"
-    answer = client.post(path, wait=30, patience=_PATIENCE)
+    answer = remote.connect().post(path, wait=30, patience=_PATIENCE)
     why = f": {answer['error']}" if answer["error"] else ""
     line = Text(f"region {answer['name']} is {answer['state'].lower()}{why}")
     remote.show(answer, lambda _width: [line])

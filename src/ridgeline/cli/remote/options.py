@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ridgeline.cli import completing
 from ridgeline.cli.grouping import argument, option
@@ -61,6 +61,19 @@ class Nearest:
         from ridgeline.cli.remote import shared
 
         return shared.connect(self.app, self.token, store=self.store)
+
+    def ask(
+        self, path: str, draw: Callable[[Any, int], Any], *, rows: str = "", none: str = "", **query: Any
+    ) -> None:
+        """Ask a question, and print its answer: as JSON, or as `draw` makes it for a width.
+
+        `rows`: the member of the answer that `draw` gets; `none`: said where it is empty.
+        """
+        from rich.text import Text
+
+        answer = self.connect().get(path, **query)
+        shown = answer[rows] if rows else answer
+        self.show(answer, lambda width: [Text(none)] if none and not shown else draw(shown, width))
 
     def show(self, answer: object, draw: Callable[[int], Iterable[RenderableType]]) -> None:
         """Print an answer: as JSON, as it came, or drawn for the width of the console."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,11 +46,7 @@ def promises(
     if alert_rules:
         _write_alert_rules(remote, wait)
         return
-    answer = remote.connect().get("/promises")
-    rows = answer["promises"]
-    none = Text("the application promises nothing")
-    why = [Text(printable(f"{row['promise']}: {row['reason']}")) for row in rows if row["reason"]]
-    remote.show(answer, lambda _width: [_table(rows) if rows else none, *why])
+    remote.ask("/promises", promise_parts, rows="promises", none="the application promises nothing")
 
 
 def _write_alert_rules(remote: Nearest, wait: str) -> None:
@@ -91,8 +87,8 @@ def _of_running(remote: Nearest) -> tuple[str, float, Sequence[PromiseState]]:
     return info["name"], info["windowSeconds"], found
 
 
-def _table(rows: Iterable[Any]) -> Table:
-    """A line for each promise."""
+def promise_parts(rows: Sequence[Any], _width: int) -> list[Table | Text]:
+    """A line for each promise; then why, where a reason is known."""
     from ridgeline.api.policy import side
     from ridgeline.measure.wording.units import duration, time_of_day
 
@@ -110,13 +106,13 @@ def _table(rows: Iterable[Any]) -> Table:
         )
         for row in rows
     )
-    return folded(("promise", "", "since", "figure", "promised", "budget", "broken", "times"), cells)
+    why = [Text(printable(f"{row['promise']}: {row['reason']}")) for row in rows if row["reason"]]
+    columns = ("promise", "", "since", "figure", "promised", "budget", "broken", "times")
+    return [folded(columns, cells), *why]
 
 
-def decision_parts(rows: Sequence[Any]) -> list[Table | Text]:
-    """A table with a line for each decision; then why, and what came of it. Empty for none."""
-    if not rows:
-        return []
+def decision_parts(rows: Sequence[Any], _width: int) -> list[Table | Text]:
+    """A table with a line for each decision; then why, and what came of it."""
     cells = ((row["id"], row["state"], time_of_day(row["at"]), row["by"], row["what"]) for row in rows)
     notes: list[Text] = []
     for row in rows:

@@ -75,10 +75,8 @@ def listed(remote: Named) -> None:
 
     Example: `ridgeline record list quotes`
     """
-    answer = remote.connect().get("/recordings")
-    rows = answer["recordings"]
-    none = Text("nothing was recorded; `ridgeline record start APP OPERATOR` begins it")
-    remote.show(answer, lambda _width: [_recordings(rows) if rows else none])
+    none = "nothing was recorded; `ridgeline record start APP OPERATOR` begins it"
+    remote.ask("/recordings", _recordings, rows="recordings", none=none)
 
 
 def show(
@@ -111,7 +109,7 @@ def _changed(answer: Any, what: str) -> Text:
     return Text(f"{answer['result']}: {what} window {answer['window']}")
 
 
-def _recordings(rows: Iterable[Any]) -> Table:
+def _recordings(rows: Iterable[Any], _width: int) -> Table:
     """A table with a line for each recording."""
     members = ("state", "firstWindow", "endWindow", "windows", "tuples", "bytes", "reason")
     return folded(

@@ -103,7 +103,11 @@ def _print_window(window: WindowAnswer, path: CriticalPathAnswer) -> None:
     attempts = f", {plural(window['attempts'], 'attempt')}" if window["attempts"] > 1 else ""
     when = f"triggered {time_of_day(window['triggeredAt'])}, {milliseconds(window['lateMs'])} late"
     tuples = f"{count(window['tuplesIn'])} tuples in, {count(window['tuplesOut'])} out"
-    parts: list[RenderableType] = [*critical_path_parts(path, width), Text(), latency_table(window, width)]
+    parts: list[RenderableType] = [
+        *critical_path_parts(path, width),
+        Text(),
+        latency_table(window["operators"], width),
+    ]
     say(console, Text(f"{when}; {tuples}{attempts}"))
     for part in parts:
         say(console, part)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
@@ -45,13 +46,14 @@ def make_console() -> Console:
     return console
 
 
-def show(answer: object, draw: Callable[[int], Iterable[RenderableType]], *, as_json: bool) -> None:
+def show(answer: object, draw: Callable[[int], Table | Iterable[RenderableType]], *, as_json: bool) -> None:
     """Print an answer: as JSON, as it came, or drawn for the width of the console."""
     if as_json:
         print_json(answer)
         return
     console = make_console()
-    for part in draw(console.width):
+    drawn = draw(console.width)
+    for part in [drawn] if isinstance(drawn, Table) else drawn:
         console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
 
 

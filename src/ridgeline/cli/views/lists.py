@@ -149,9 +149,8 @@ def windows_table(windows: Rows, width: int) -> Table:
     return fitted(columns, width, ("attempts", "late", "committed"), left=("critical path",))
 
 
-def latency_table(latency: Mapping[str, Any], width: int) -> Table:
+def latency_table(operators: Rows, width: int) -> Table:
     """Latencies of all physical operators in a window, and over all windows."""
-    operators = latency["operators"]
     columns: Columns = {"operator": [Text(operator["operator"], "bold") for operator in operators]}
     for title, name in (
         ("latency", "latencyMs"),
@@ -356,6 +355,8 @@ def _shares(rows: Sequence[tuple[str, str, float]], width: int) -> Table:
 
 def regions_parts(answer: RegionsAnswer, width: int) -> list[RenderableType]:
     """All of `/regions`: the verdict, the regions, and their queues."""
+    if not answer["regions"]:
+        return [Text("the application is one region: no stream is decoupled")]
     queues = [queue for region in answer["regions"] for queue in region["reads"]]
     errors = [
         Text(f"{region['name']}: {region['error']}", "bold red")
