@@ -8,7 +8,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias, cast
 
-from ridgeline.api.errors import ChangeError
 from ridgeline.api.publisher import Publisher
 from ridgeline.engine.container.samples import Port, SampleRequest
 from ridgeline.engine.driver.run.run import ApplicationRun
@@ -151,24 +150,6 @@ class JoinedRun:
             kept=_each_once(kept),
         )
 
-    def run_of(self, names: Iterable[str]) -> tuple[RegionRun, ApplicationRun]:
-        """The region that has all of these streams, or ports as `operator.port`, and its run.
-
-        Raises ChangeError if none has all of them, or it does not run.
-        """
-        homes = {name: [one for one in self.regions if name in streams_of(one.plan)] for name in names}
-        shared = [one for one in self.regions if all(one in here for here in homes.values())]
-        if not shared:
-            where = ", ".join(
-                f"`{name}` is in {' and '.join(f'`{one.name}`' for one in here) or 'none'}"
-                for name, here in homes.items()
-            )
-            msg = f"they are of several regions ({where}), whose windows are not the same; "
-            msg += "take those of one region"
-            raise ChangeError(msg)
-        region = next((one for one in shared if one.is_running), shared[0])
-        return region, region.running()
-
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
         """The effect of a change of the plan; nothing is done. Raises as `ApplicationRun.preview`."""
         return region_of(self.regions, edits).running().preview(edits)
@@ -233,8 +214,3 @@ def _each_once(edits: Iterable[Iterable[Edit]]) -> tuple[Edit, ...]:
 
 AnyRun: TypeAlias = ApplicationRun | JoinedRun
 """The run of an application, of one region or of several."""
-
-
-def streams_of(plan: Plan) -> set[str]:
-    """The streams of a plan, by name and by `operator.port`."""
-    return set(chain.from_iterable((one.name, str(one.source)) for one in plan.logical.streams))

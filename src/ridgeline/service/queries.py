@@ -21,7 +21,7 @@ from ridgeline.operators.sql_query import MOST_STREAMS, QueryResult, QueryResult
 from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
 from ridgeline.plan.execution import Plan
-from ridgeline.regions.joined_changes import AnyAsked
+from ridgeline.regions.joined_changes import AnyAsked, region_of
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.stram.changes import EditPlan
 
@@ -86,9 +86,14 @@ class Queries:
         """
         run = self._living()
         names, schemas = checked(run.plan, request)
+        streams = [_streams(run.plan)[name].name for name in names]
         width = run.plan.logical.window_seconds
         if isinstance(run, JoinedRun):  # raises unless all streams are of one region
-            width = run.run_of(names)[0].plan.logical.window_seconds
+            reads: list[Edit] = [
+                AddOperator("query", {}),
+                *(AddSink(stream, "query.data") for stream in streams),
+            ]
+            width = region_of(run.regions, reads).plan.logical.window_seconds
         with self._lock:
             if len(list(_operators(run.plan))) >= MOST_QUERIES:
                 raise ChangeError(f"{MOST_QUERIES} queries run already; end some of them")
@@ -109,12 +114,9 @@ class Queries:
             seconds=request.seconds,
             memory_mb=request.memory_mb,
         )
-        edits: list[Edit] = [AddOperator(name, spec_of_operator(name, query, {}))]
-        streams = _streams(run.plan)
-        edits += [
-            AddSink(streams[one].name, f"{name}.{port}") for one, port in zip(names, _PORTS, strict=False)
-        ]
-        asked = run.changes.ask(EditPlan(tuple(edits), f"query: {request.sql[:200]}"), who)
+        sinks = [AddSink(stream, f"{name}.{port}") for stream, port in zip(streams, _PORTS, strict=False)]
+        added = AddOperator(name, spec_of_operator(name, query, {}))
+        asked = run.changes.ask(EditPlan((added, *sinks), f"query: {request.sql[:200]}"), who)
         if not asked.done.wait(timeout):
             run.changes.withdraw(asked.change.number)
             if not asked.done.is_set():  # claimed for a window that has not begun: too late to withdraw it
