@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ridgeline.api.clock import Clock
@@ -46,10 +45,8 @@ class Judge:
         self._keeping = Keeping(promises)
         self._kinds = {promise.kind for promise in promises}
         self._names: dict[int, str] = {}
-        self._tuples: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
-        self._late: Counter[str] = Counter()
-        self._entered = self._lost = 0
+        self._seen = Observation()
+        """Of the window whose events come."""
         self._aged = [promise.operator for promise in promises if promise.kind == "record_age"]
         self._planned: dict[int, float] = {}
         self._paused = False
@@ -82,57 +79,38 @@ class Judge:
         name = self._names.get(event.operator, "")
         if name:
             counts = event.tuples_in or event.tuples_out
-            self._tuples[name] += sum(counts.values())
-            self._errors[name] += event.errors
-            self._late[name] += event.late
-            self._lost += event.errors + event.late + (sum(counts.values()) if event.dropped else 0)
+            self._seen.tuples[name] += sum(counts.values())
+            self._seen.errors[name] += event.errors
+            self._seen.late[name] += event.late
+            self._seen.lost += event.errors + event.late + (sum(counts.values()) if event.dropped else 0)
             if "loss" in self._kinds and event.operator in self._watch.topology.inputs:
-                self._entered += sum(event.tuples_out.values())
+                self._seen.entered += sum(event.tuples_out.values())
 
     def _commit(self, at: float, event: WindowCommitted) -> None:
         """Judge with a window that is committed."""
-        ages = self._watch.take_ages(self._aged) if self._aged else {}
+        seen, self._seen = self._seen, Observation()
+        self._names.clear()  # the plan may be another one in the next window
+        for window in [one for one in self._planned if one <= event.window_id]:
+            del self._planned[window]
+        if self._aged:
+            seen.ages = self._watch.take_ages(self._aged)
         if self._through is None:
             self._through = event.at
         if event.began < self._through:
-            self._forget(event.window_id)
             return
-        latency: dict[str, float] = {}
+        seen.window_latency = event.published - event.began
         if "latency" in self._kinds:
             try:
-                latency = self._watch.window_latencies(event.window_id)
+                seen.latency = self._watch.window_latencies(event.window_id)
             except KeyError:
                 _log.debug("window %d is not kept: the latency of operators is not known", event.window_id)
-        behind = None
         if "caught_up_within" in self._kinds:
-            behind = _caught_up_in(self._watch.progress(), self._clock.wall())
+            seen.caught_up_in = _caught_up_in(self._watch.progress(), self._clock.wall())
             self._looked = at
-        seen = Observation(
-            event.published - event.began,
-            latency,
-            dict(self._tuples),
-            dict(self._errors),
-            dict(self._late),
-            behind,
-            ages,
-            self._entered,
-            self._lost,
-        )
-        self._forget(event.window_id)
         if self._paused:
             self._keeping.tick(at=at, wall=event.at, paused=True)
         for state in self._keeping.on_window(seen, at=at, wall=event.at):
             self._report(state, event.at)
-
-    def _forget(self, window_id: int) -> None:
-        """A window is over."""
-        self._tuples.clear()
-        self._errors.clear()
-        self._late.clear()
-        self._entered = self._lost = 0
-        self._names.clear()  # the plan may be another one in the next window
-        for window in [one for one in self._planned if one <= window_id]:
-            del self._planned[window]
 
     def tick(self, at: float) -> None:
         """Judge without a window."""

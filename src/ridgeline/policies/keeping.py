@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,15 +20,15 @@ _BUDGET_SECONDS = 3_600.0
 _TENTH = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Observation:
     """The figures of one committed window that promises need, without operators that the plan lacks."""
 
-    window_latency: float
+    window_latency: float = 0.0
     latency: Mapping[str, float] = field(default_factory=dict)
-    tuples: Mapping[str, int] = field(default_factory=dict)
-    errors: Mapping[str, int] = field(default_factory=dict)
-    late: Mapping[str, int] = field(default_factory=dict)
+    tuples: dict[str, int] = field(default_factory=Counter)
+    errors: dict[str, int] = field(default_factory=Counter)
+    late: dict[str, int] = field(default_factory=Counter)
     caught_up_in: float | None = None
     ages: Mapping[str, tuple[Seconds, Integers]] = field(default_factory=dict)
     """Ages of records in seconds, and how many records each is of."""
