@@ -42,8 +42,8 @@ def check_zone(zone: str) -> None:
 class Calendar(NamedTuple):
     """Days of a time zone, or months: they have a number each, and differ in length.
 
-    `offset`: microseconds from midnight, of months from that of their first day, by the clocks of the zone;
-    less than a day, or than 28 days. Days count from 1970-01-01, months from January 1970.
+    `offset`: microseconds from midnight, of months from that of their first day, by the clocks of the zone.
+    It is less than a day, or than 28 days. Days count from 1970-01-01, months from January 1970.
     """
 
     zone: str
