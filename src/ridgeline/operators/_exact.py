@@ -22,11 +22,11 @@ Index = npt.NDArray[np.int64]
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Decimals are added, and scaled, in it: the default context has 28 digits."""
 _BITS = 53
+_HALF = 27
 _WIDEST = 50
 """Bits of a part: two less than would reach the next one when parts are split off."""
 _CHUNK = 16_384
-_CLASS = 32
-"""Exponents of so many bits are similar."""
+_STEP = 16
 _MOST_PARTS = 4
 _FAR = 900
 """No power of two that is as far from 1 overflows, or loses digits."""
@@ -185,19 +185,29 @@ def _joined(parts: npt.NDArray[np.float64], shifts: Sequence[int]) -> list[Sum]:
 
 
 def _finite_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> list[Sum]:
-    """Add floats of similar exponents together, then their sums."""
-    totals: list[Sum] = [0.0] * groups
-    classes = np.frexp(values)[1] // _CLASS
-    for one in np.unique(classes).tolist():
-        mine = classes == one
-        chosen, own = values[mine], index[mine]
-        found = _close_sums(chosen, float(chosen.min()), float(chosen.max()), own, groups)
-        if found is not None:
-            totals = list(map(added, totals, found))
-            continue
-        for group, value in zip(own.tolist(), chosen.tolist(), strict=True):  # close to what floats can be
-            totals[group] = added(totals[group], value)
-    return totals
+    """Add mantissas as integers, those of similar exponents together: none is rounded."""
+    totals = [0] * groups
+    if not len(values):
+        return [0.0] * groups
+    fractions, exponents = np.frexp(values)
+    whole = (fractions * 2.0**_BITS).astype(np.int64)
+    buckets, shifts = np.divmod(exponents.astype(np.int64) - _BITS, _STEP)
+    least = int(buckets.min())
+    span = int(buckets.max()) - least + 1
+    places, slots = index * span + (buckets - least), None
+    size = groups * span
+    if size > 4 * len(values) + _MOST_ROWS:
+        slots, places = np.unique(places, return_inverse=True)
+        size = len(slots)
+    lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.add.at(lows, places, (whole & ((1 << _HALF) - 1)) << shifts)
+    np.add.at(highs, places, (whole >> _HALF) << shifts)
+    used = np.flatnonzero(lows | highs)
+    owners, steps = np.divmod(used if slots is None else slots[used], span)
+    found = zip(owners.tolist(), steps.tolist(), lows[used].tolist(), highs[used].tolist(), strict=True)
+    for group, step, low, high in found:
+        totals[group] += ((high << _HALF) + low) << (step * _STEP)
+    return [_least(total, least * _STEP) for total in totals]
 
 
 def _pair(total: Sum) -> tuple[int, int]:
