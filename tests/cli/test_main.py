@@ -56,12 +56,18 @@ def test_wrong_commands_are_2_and_reported(ridgeline_command, words, expected):
     assert result.stderr.startswith(expected)
 
 
-def test_validate_imports_no_spark(environment):
+@pytest.mark.parametrize(
+    ("words", "spared"),
+    [
+        (["validate", str(TINY)], {"pyspark", "py4j", "ridgeline.engine.driver.run.run"}),
+        (["ps"], {"numpy", "pyarrow", "ridgeline.plan"}),
+    ],
+)
+def test_a_command_imports_no_more_than_it_needs(environment, words, spared):
     code = (
         "import sys\nfrom ridgeline.cli.main import app\n"
-        f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
-        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run.run'} & "
-        "set(sys.modules)"
+        f"sys.argv = {['ridgeline', *words]!r}\n"
+        f"try:\n    app()\nfinally:\n    assert not {spared!r} & set(sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment

@@ -131,7 +131,7 @@ def serve(
         log=log,
     )
     app.state.origin = origin
-    server = WebServer(app, service.host, service.port, service.names, tls=secured(service))
+    server = WebServer(app, service.host, service.port, service.allow_host, tls=secured(service))
     surroundings.callback(server.close)
     return server
 

@@ -133,11 +133,6 @@ class ServiceOptions(AccessOptions):
     ] = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names besides its own by which requests may ask for the web service."""
-        return tuple(self.allow_host)
-
-    @property
     def rotation(self) -> Rotation:
         """That of the event log. Raises RidgelineError for what is no limit."""
         try:

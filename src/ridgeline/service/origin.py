@@ -7,8 +7,8 @@ import logging
 import os
 import shlex
 import socket
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ridgeline.engine.driver.operator_log import OperatorLog
@@ -31,22 +31,14 @@ class Origin:
         `rows`: works out all values of the application by their layers; called at the first question.
         """
         self._command = command
-        self._make = rows
-        self._lock = threading.Lock()
-        self._rows: Sequence[Row] | None = None
+        self.rows = cache(rows)
+        """All values of the application as it was started. Raises RidgelineError."""
 
     def command(self, folder: str) -> str:
         """The command that continues on a checkpoint folder."""
         if self._command is None:
             return f"ridgeline run APP --checkpoint {shlex.quote(folder)}"
         return self._command(folder)
-
-    def rows(self) -> Sequence[Row]:
-        """All values of the application as it was started. Raises RidgelineError."""
-        with self._lock:
-            if self._rows is None:
-                self._rows = self._make()
-            return self._rows
 
 
 def effective(app: Application, resolved: Resolved, source: str = "code") -> list[Row]:

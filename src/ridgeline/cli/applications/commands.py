@@ -17,6 +17,7 @@ from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
 from ridgeline.cli.tables import folded
+from ridgeline.measure.wording.units import duration
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target
@@ -115,7 +116,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             row["sentence"],
             row["host"],
             row["address"],
-            "" if row["ageSeconds"] is None else _age(row["ageSeconds"]),
+            "" if row["ageSeconds"] is None else duration(row["ageSeconds"]),
             row["epoch"] or "",
         )
         for row in rows
@@ -123,13 +124,6 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     return folded(
         ("name", "state", "sentence", "host", "address", "age", "epoch"), cells, right=("age", "epoch")
     )
-
-
-def _age(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def stop(

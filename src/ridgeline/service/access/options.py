@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,14 +77,12 @@ class AccessOptions:
 
     def check(self) -> None:
         """Raise RidgelineError for options that miss another one, or are wrong."""
-        needs: Mapping[str, tuple[object, Mapping[str, object]]] = {
-            "--trust-header": (self.trust_header, {"--tokens": self.tokens}),
-            "--trusted-proxy": (self.trusted_proxy, {"--trust-header": self.trust_header}),
-        }
-        for option, (value, others) in needs.items():
-            missing = [name for name, other in others.items() if not other]
-            if value and missing:
-                raise RidgelineError(f"`{option}` does nothing without `{missing[0]}`; give both")
+        for option, value, needed, other in (
+            ("--trust-header", self.trust_header, "--tokens", self.tokens),
+            ("--trusted-proxy", self.trusted_proxy, "--trust-header", self.trust_header),
+        ):
+            if value and not other:
+                raise RidgelineError(f"`{option}` does nothing without `{needed}`; give both")
 
     def access(self, application: str, say: Callable[[str], None]) -> Access | None:
         """The rules of an application; None if no option asks for any. Raises RidgelineError."""

@@ -332,18 +332,7 @@ def _advice(call: Call) -> AdviceAnswer:
 @FIGURES.question("/debugDump", needs_run=True)
 def _debug_dump(call: Call) -> DebugDumpAnswer:
     """The windows in flight and the last events and instructions of the driver, for post-mortems."""
-    if call.run is not None:
-        return call.run.debug_dump()
-    return {
-        "application": call.application,
-        "version": identity.version(),
-        "at": None,
-        "fault": None,
-        "committed": -1,
-        "windows": [],
-        "dropped": 0,
-        "events": [],
-    }
+    return call.running.debug_dump()
 
 
 @FIGURES.question("/decisions", query=_last("of the last decisions"))

@@ -52,7 +52,7 @@ class PageState:
                 {"name": row["stream"], "from": row["writer"], "to": row["reader"]}
                 for row in overview["progress"].get("queues", [])
             ]
-            self._planned = plan, version, self._plan(plan, queues)
+            self._planned = plan, version, shown_plan(*apex.named_plan(plan), self._watch.streams(), queues)
         latency, progress = overview["latency"], overview["progress"]
         return {
             "plan": self._planned[2],
@@ -72,11 +72,6 @@ class PageState:
                 },
             },
         }
-
-    def _plan(self, plan: Plan | KeptPlan, queues: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-        """The logical plan without values, the physical streams, and the queues between regions."""
-        application, answer = apex.named_plan(plan)
-        return shown_plan(application, answer, self._watch.streams(), queues)
 
 
 def shown_plan(
