@@ -23,7 +23,6 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions, refuse_others
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
-from ridgeline.engine.driver.checkpoint.state_moves import check_states_of
 from ridgeline.engine.driver.outputs import publisher_contexts
 from ridgeline.engine.driver.run.changes import APPLIED, Asked
 from ridgeline.engine.driver.run.run import ApplicationRun
@@ -54,7 +53,7 @@ from ridgeline.testing.local_regions import run_regions
 from ridgeline.testing.local_run import LocalRun
 
 
-def _refuse_spark(checkpoint: Checkpoint, window: Manifest) -> None:
+def _refuse_spark(checkpoint: Checkpoint, _plan: Plan, window: Manifest) -> None:
     """Raise CheckpointError for a rewind in process of a run with Spark sources."""
     if window.offsets is not None:
         what = f"cannot rewind `{checkpoint.storage.uri}` to window {window.window_id} in process"
@@ -210,7 +209,8 @@ class InProcessRun:
         plan = self.planner.settled(owned.last())
         if (back := self.planner.from_window) is not None:
             try:
-                self._rewind(owned, plan, back)
+                check = partial(_refuse_spark, owned)
+                rewind(owned, plan, back, self.clock, self._context(owned), self.planner, check)
                 plan = self.planner.settled(owned.last())
             except BaseException:
                 owned.close()
@@ -256,15 +256,6 @@ class InProcessRun:
         if promises := plan.logical.promises:
             self.judge = Judge(promises, result.watch, result.watch.observe, self.clock)
             self.judge.begin()
-
-    def _rewind(self, owned: Checkpoint, plan: Plan, window_id: int) -> None:
-        """Let the run begin again after a window. Raises CheckpointError, RidgelineError."""
-
-        def check(other: Plan, window: Manifest) -> None:
-            _refuse_spark(owned, window)
-            check_states_of(other, owned, self.planner, window)
-
-        rewind(owned, plan, window_id, self.clock, self._context(owned), self.planner.settled, check)
 
     def _ask_again(self, result: LocalRun, lost: Sequence[Asked]) -> None:
         """Ask the next driver, before its first window, for the changes that waited when this one died."""

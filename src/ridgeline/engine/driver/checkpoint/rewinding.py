@@ -20,6 +20,8 @@ from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.state import ValueCell
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.state_moves import check_states_of
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.state.compaction import cells_of
 from ridgeline.engine.state.integrity import FileCheck
@@ -34,15 +36,16 @@ def rewind(
     window_id: int,
     clock: Clock,
     context: Callable[[str], PublisherContext],
-    settled: Callable[[Manifest], Plan] | None = None,
+    planner: Planner | None = None,
     check: Callable[[Plan, Manifest], None] | None = None,
 ) -> Manifest:
     """Let the run of a checkpoint continue after a kept window; returns what is durable now.
 
-    `plan`: that of the last committed window. `settled`: gives the plan as of another one, which it may have
-    been changed since. `check`: raises if that plan cannot run with the states of that window. Nothing is
-    done for the last window itself. Raises CheckpointError if the run, or an input, cannot go back so far.
-    Raises RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
+    `plan`: that of the last committed window. `planner`: gives the plan as of another one, which it may have
+    been changed since. `check`: raises if the sources of that plan cannot begin after that window; its states
+    are checked, too. Nothing is done for the last window itself. Raises CheckpointError if the run, or an
+    input, cannot go back so far. Raises RidgelineError if an output cannot take back what it has shown since.
+    Nothing has changed then.
     """
     last = checkpoint.last()
     kept = rewindable(checkpoint)
@@ -51,13 +54,14 @@ def rewind(
         raise _not_kept(checkpoint, window_id, [manifest.window_id for manifest in kept])
     if target.window_id == last.window_id:
         return last
-    way = _Way(checkpoint, plan, Outputs(plan, clock, context), last, clock, context, settled)
+    way = _Way(checkpoint, plan, Outputs(plan, clock, context), last, clock, context, planner)
     outputs, going = way.outputs, way.outputs_of(target)
     if wrong := way.wrong(target, going):
         raise _refused(f"cannot rewind to window {window_id}: {wrong}", target, kept, way.is_open)
     changed = outputs.changed(going.plan) if going is not outputs else {}
     if check is not None:
         check(going.plan, target)
+        check_states_of(going.plan, checkpoint, planner, target)
     at = _number(going.plan, target.window_id, last.window_id)
     offsets = target.offsets
     if offsets is not None and last.offsets is not None:  # as of windows: the numbers of Spark only grow
@@ -115,13 +119,13 @@ class _Way:
     last: Manifest
     clock: Clock
     publisher_context: Callable[[str], PublisherContext]
-    settled: Callable[[Manifest], Plan] | None
+    planner: Planner | None
 
     def outputs_of(self, window: Manifest) -> Outputs:
         """Those of the plan as of a window. Raises RidgelineError."""
         if list(window.edits) == list(self.last.edits):
             return self.outputs
-        plan = self.plan if self.settled is None else self.settled(window)
+        plan = self.plan if self.planner is None else self.planner.settled(window)
         return Outputs(plan, self.clock, self.publisher_context)
 
     def is_open(self, window: Manifest) -> bool:

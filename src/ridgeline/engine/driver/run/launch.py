@@ -25,7 +25,7 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint, remove_tempora
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
-from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
+from ridgeline.engine.driver.checkpoint.state_moves import check_states
 from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.outputs import OutputStores, publisher_contexts
@@ -238,13 +238,8 @@ def _rewound(
     """The plan as of the window to which the run is rewound, if to one. Raises RidgelineError."""
     if window_id is None:
         return plan
-    settled = planner.settled if planner else None
-
-    def check(other: Plan, window: Manifest) -> None:
-        _check_sources(other, checkpoint, window)
-        check_states_of(other, checkpoint, planner, window)
-
-    rewound = rewind(checkpoint, plan, window_id, clock, context, settled, check)
+    check = partial(_check_sources, checkpoint)
+    rewound = rewind(checkpoint, plan, window_id, clock, context, planner, check)
     _log.info(
         "rewound to window %d, which is window %d now",
         window_id,
@@ -254,7 +249,7 @@ def _rewound(
     return _settled(planner, plan, checkpoint)
 
 
-def _check_sources(plan: Plan, checkpoint: Checkpoint, window: Manifest) -> None:
+def _check_sources(checkpoint: Checkpoint, plan: Plan, window: Manifest) -> None:
     """Before a rewind: raise CheckpointError if Spark sources cannot begin again after a window."""
     operators = plan.logical.operators
     names = [operator.name for operator in operators if isinstance(operator.operator, SparkSource)]
