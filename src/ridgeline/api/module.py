@@ -20,7 +20,18 @@ T = TypeVar("T", default=Any)
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)
 
 
-class InputProxy(Generic[T_contra]):
+class _Proxy:
+    """A port of one module."""
+
+    def __init__(self, module: Module, port: Port) -> None:
+        self.module = module
+        self.port = port
+        self.name = port.name
+        self.inner: list[object] = []
+        """The ports of operators or modules inside that it is connected to; of an output port it is one."""
+
+
+class InputProxy(_Proxy, Generic[T_contra]):
     """An input port of a module, `clean.quotes`: a sink for `add_stream`.
 
     Inside the module it stands for the input ports that `connect` named; each of them gets all tuples.
@@ -35,13 +46,6 @@ class InputProxy(Generic[T_contra]):
         'quotes'
     """
 
-    def __init__(self, module: Module, port: InputPort[T_contra]) -> None:
-        self.module = module
-        self.port = port
-        self.name = port.name
-        self.inner: list[object] = []
-        """The input ports of operators or modules inside that it is connected to."""
-
     def connect(self, *inner: InputPoint[T_contra] | InputProxy[T_contra]) -> None:
         """Lead the tuples to input ports of operators inside, or of modules inside. Call it in `populate`."""
         for end in inner:
@@ -49,7 +53,7 @@ class InputProxy(Generic[T_contra]):
         self.inner.extend(inner)
 
 
-class OutputProxy(Generic[T]):
+class OutputProxy(_Proxy, Generic[T]):
     """An output port of a module, `clean.clean`: a source for `add_stream`.
 
     Inside the module it stands for the one output port that `connect` named.
@@ -63,13 +67,6 @@ class OutputProxy(Generic[T]):
         >>> Clean().clean.name
         'clean'
     """
-
-    def __init__(self, module: Module, port: OutputPort[T]) -> None:
-        self.module = module
-        self.port = port
-        self.name = port.name
-        self.inner: list[object] = []
-        """The output port of an operator or a module inside that it is connected to, in a list."""
 
     def connect(self, inner: OutputPoint[T] | OutputProxy[T]) -> None:
         """Give the tuples of an output port inside to the outside. Call it in `populate`, once."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.measure.wording.units import plural
 from ridgeline.testing.captured import Captured, Port
 from ridgeline.testing.matching import Row, Tolerance, changes, match
 
@@ -47,7 +48,7 @@ class Difference:
         if self.moved:
             return f"{where}: the same tuples in another order, which this stream promises to keep"
         parts = [
-            f"{_tuples(count)} {what}"
+            f"{plural(count, 'tuple')} {what}"
             for count, what in (
                 (self.differ, "differ" if self.differ > 1 else "differs"),
                 (self.only_a, "only in A"),
@@ -89,12 +90,11 @@ class Comparison:
 
     def lines(self, limit: int = 10) -> list[str]:
         """A text for people: what differs, the first `limit` differences in full."""
-        count = (
-            f"{_count(len(self.ports), 'stream')}, {_count(self.windows, 'window')}, {_tuples(self.tuples)}"
-        )
+        sizes = (len(self.ports), "stream"), (self.windows, "window"), (self.tuples, "tuple")
+        count = ", ".join(plural(*size) for size in sizes)
         if self.equal:
             return [f"equal: {count}"]
-        found = [f"different: {_count(len(self.differences), 'difference')} in {count}"]
+        found = [f"different: {plural(len(self.differences), 'difference')} in {count}"]
         found += [f"  only A has `{port}`" for port in self.only_a]
         found += [f"  only B has `{port}`" for port in self.only_b]
         seen = set[str]()
@@ -221,11 +221,3 @@ def _difference(
         tuple(shown[:_MOST_SHOWN]),
         cause,
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _tuples(number: int) -> str:
-    return _count(number, "tuple")

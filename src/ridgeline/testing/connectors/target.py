@@ -26,24 +26,12 @@ from ridgeline.connect.window_output import WindowOutput
 CONTAINER_POINTS = ("encode: before", "encode: after", "segment: before", "segment: after")
 """Points at which a container is killed."""
 SINK_POINTS = (
-    "open: before",
-    "open: after",
-    "mark: before",
-    "mark: after",
-    "write: before",
-    "write: in",
-    "write: after",
+    *(f"{call}: {when}" for call in ("open", "mark") for when in ("before", "after")),
+    *(f"write: {when}" for when in ("before", "in", "after")),
 )
 """Points at which the driver is killed in the thread of a sink."""
-DRIVER_POINTS = (
-    "stage: before",
-    "commit: before",
-    "commit: after",
-    "publish: after",
-    *SINK_POINTS,
-    "close: before",
-    "close: after",
-)
+_PUBLISHED = ("stage: before", "commit: before", "commit: after", "publish: after")
+DRIVER_POINTS = (*_PUBLISHED, *SINK_POINTS, "close: before", "close: after")
 """Points at which the driver is killed."""
 LINES = "write: line"
 """The point before each line of a sink's file, once in a call of `prepare` or `write`."""
