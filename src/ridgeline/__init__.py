@@ -16,6 +16,8 @@ def __getattr__(name: str) -> Any:
     """Import the API, or what stands above the operators, when it is first asked for."""
     if name in ("Outputs", "Stream"):
         return getattr(importlib.import_module("ridgeline.streams"), name)
+    if name == "api":
+        return importlib.import_module("ridgeline.api")
     public = importlib.import_module("ridgeline.api.public")
     return ["Outputs", "Stream", *public.__all__] if name == "__all__" else getattr(public, name)
 

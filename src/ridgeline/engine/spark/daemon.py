@@ -24,6 +24,7 @@ from zipimport import zipimporter
 import pyspark.daemon
 import pyspark.worker
 
+import ridgeline.api.public  # what operators ask for
 import ridgeline.engine.slot.task  # noqa: F401
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.process.garbage import keep_freed_memory
