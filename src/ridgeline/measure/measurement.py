@@ -89,7 +89,7 @@ from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.progress.windows import WindowsInFlight
 from ridgeline.measure.registry.operators import COUNTED
-from ridgeline.measure.registry.scrape import Labels, Whose
+from ridgeline.measure.registry.scrape import Labels
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (
@@ -104,7 +104,7 @@ from ridgeline.measure.slot_events import (
 )
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.summary import RunTotals
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import OperatorNode, Topology
 
 _STEP_EVENTS = 1_000
 """Events of a window that are folded at once: some milliseconds."""
@@ -445,13 +445,13 @@ class Measurement:
             self._check_name(operator)
         return self._ages.answer(now, operator)
 
-    def age_totals(self) -> list[tuple[Whose, str, AgeTotals]]:
+    def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
         """All record ages since the start, by operator and place, for systems that fold them themselves."""
-        return [(Whose.of(node), at, own) for node, at, own in self._ages.totals()]
+        return self._ages.totals()
 
-    def latency_totals(self) -> list[tuple[Whose, LatencyTotal]]:
+    def latency_totals(self) -> list[tuple[OperatorNode, LatencyTotal]]:
         """All latencies of operators since the start, for systems that fold them themselves."""
-        return [(Whose.of(node), total) for node, total in self._times.latency.totals()]
+        return self._times.latency.totals()
 
     def window_totals(self) -> WindowTotal:
         """The latencies of all windows since the start."""

@@ -210,9 +210,7 @@ class LatencyFold:
 
     def by_name(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError for a window that is not kept."""
-        record = self._find(window_id)
-        if record is None:
-            raise KeyError(window_id)
+        record = self._kept(window_id)
         logical = record.topology.logical
         found = logical.latencies(record.figures[None, :1])[0, 0].tolist()
         pairs = zip(logical.names, found, strict=True)
@@ -285,9 +283,7 @@ class LatencyFold:
 
         Raises KeyError if it is not kept.
         """
-        record = self._find(window_id)
-        if record is None:
-            raise KeyError(f"window {window_id} is not known; none is committed yet")
+        record = self._kept(window_id)
         operators = self._operators(record, self._averages(record), {})
         return {
             **_summary(record),
@@ -297,8 +293,10 @@ class LatencyFold:
 
     def _find(self, window_id: int | None) -> KeptWindow | None:
         """The record of a window, of the last one, or None before the first."""
-        if window_id is None:
-            return next(reversed(self._records.values()), None)
+        return next(reversed(self._records.values()), None) if window_id is None else self._kept(window_id)
+
+    def _kept(self, window_id: int) -> KeptWindow:
+        """The record of a window. Raises KeyError."""
         if window_id not in self._records:
             kept = (
                 f"kept are {next(iter(self._records))} to {next(reversed(self._records))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
@@ -39,18 +39,6 @@ Labelled: TypeAlias = Iterable[tuple[Labels, Value]]
 """The values of a metric's labels but `application`, and the value."""
 
 
-class Whose(NamedTuple):
-    """An operator, or all of a label: as rows name it, and the labels `operator` and `partition`."""
-
-    title: str
-    labels: Labels
-
-    @classmethod
-    def of(cls, node: OperatorNode) -> Whose:
-        """A physical operator."""
-        return cls(node.title, operator_labels(node.title, node.partition))
-
-
 @dataclass(frozen=True)
 class Scrape:
     """The state of a run at one moment; its counters count from the start of the run.
@@ -63,9 +51,9 @@ class Scrape:
     last_window: WindowSummaryAnswer | None
     heartbeat_ages: list[tuple[Labels, float | None]]
     workers: list[tuple[Labels, ProcessUsage]]
-    latencies: list[tuple[Whose, LatencyTotal]]
+    latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
-    ages: list[tuple[Whose, str, AgeTotals]]
+    ages: list[tuple[OperatorNode, str, AgeTotals]]
     watermarks: WatermarksAnswer
     counts: RunCounts
     changes: Mapping[str, int]

@@ -19,6 +19,7 @@ from ridgeline.measure.registry.scrape import (
     Scrape,
     ScrapedMetric,
     one,
+    operator_labels,
     seconds,
     state,
 )
@@ -218,8 +219,9 @@ _RECENT = (*_STAGE, "level")
 
 def _ages(scrape: Scrape) -> Labelled:
     """Record ages since the start."""
-    for whose, place, total in scrape.ages:
-        yield (*whose.labels, place), Distribution(total.counts, total.sum_seconds)
+    for node, place, total in scrape.ages:
+        labels = operator_labels(node.title, node.partition)
+        yield (*labels, place), Distribution(total.counts, total.sum_seconds)
 
 
 def _last_minute(scrape: Scrape) -> Iterator[tuple[Labels, RecordAgeAnswer]]:

@@ -23,6 +23,7 @@ from ridgeline.measure.registry.scrape import (
     Scrape,
     ScrapedMetric,
     Value,
+    operator_labels,
 )
 from ridgeline.measure.topology import MetricNode
 from ridgeline.observe import identity
@@ -95,10 +96,11 @@ class Readings:
         spent = {row["operator"]: row["secondsSpent"] or 0.0 for row in progress["operators"]}
         seen: dict[Labels, float] = {}
         before = self._compute.get(region, {})
-        for (title, labels), total in scrape.latencies:
+        for node, total in scrape.latencies:
+            labels = operator_labels(node.title, node.partition)
             # What an attempt that is made again had taken is taken back; a counter must not be.
             seen[labels] = max(
-                total.compute + (spent.get(title, 0.0) if running else 0.0), before.get(labels, 0.0)
+                total.compute + (spent.get(node.title, 0.0) if running else 0.0), before.get(labels, 0.0)
             )
             yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
             yield "operator_compute_seconds_total", labels, seen[labels]
