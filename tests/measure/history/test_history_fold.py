@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ridgeline.measure.events import AgeSample
+from ridgeline.measure.events import AgeSample, WindowCommitted
 from ridgeline.measure.history import fold as history_fold
 from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
 from ridgeline.measure.latency.window import WindowTimes, counts_of, entered_and_left
@@ -59,7 +59,7 @@ class Feed:
         latency = float(figures[0].max())
         began = at - latency
         clock = (began, began, began, began, at, at, at, at)
-        times = WindowTimes(self.number, 1, *clock, {}, events)
+        times = WindowTimes(WindowCommitted(at, self.number, 1, *clock[1:]), began, {}, events)
         counts = counts_of(topology, times)
         known = {"figures": figures, "tuples": entered_and_left(topology, counts), "path": (1,)}
         known |= {"times": times, "phases": (), "held": ()}

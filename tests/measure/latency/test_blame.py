@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.events import SparkTrigger
+from ridgeline.measure.events import SparkTrigger, WindowCommitted
 from ridgeline.measure.latency.blame import blame_chain
+from ridgeline.measure.latency.window import WindowTimes
 from support.depth import deep
 from support.measure.simulated_window import (
     BASE,
@@ -126,16 +127,8 @@ def test_a_window_of_which_no_container_is_known_is_other():
 
 def test_steps_shorter_than_a_microsecond_go_into_their_neighbour():
     topology = graph({"A": (0, 0)}, [])
-    times = replace(
-        run(topology, {"A": 10}),
-        began=0.0,
-        planned=5e-7,
-        launched=1.0,
-        returned=3.0,
-        staged=3.0 + 9e-7,
-        committed=4.0,
-    )
-    steps = blame_chain(topology, replace(times, containers={}, operators={}))
+    commit = WindowCommitted(4.0, 0, 1, 0.0, 5e-7, 1.0, 3.0, 3.0 + 9e-7, 4.0, 4.0)
+    steps = blame_chain(topology, WindowTimes(commit, 0.0, {}, {}))
     assert [step.what for step in steps] == ["planning", "other", "commit"]
     assert steps[0].seconds == 1.0
 

@@ -152,7 +152,8 @@ def two():
 def test_the_events_of_a_window_become_its_times():
     reports = [container(0), operator(1, 0), container(1, at=4.0), operator(2, 1, at=4.2)]
     times = assemble(two(), [WindowPlanned(1.0, 3, 0, 0.6), *reports, COMMITTED], ClockOffsets())
-    assert (times.window_id, times.attempts, times.due, times.published) == (3, 2, 0.6, 9.0)
+    commit = times.commit
+    assert (commit.window_id, commit.attempts, times.due, commit.published) == (3, 2, 0.6, 9.0)
     assert times.late_seconds == pytest.approx(0.4)
     assert times.latency_seconds == pytest.approx(7.5)
     second = times.containers[1]

@@ -115,8 +115,9 @@ def moved_by(times, container, milliseconds):
         else own
         for operator, own in times.operators.items()
     }
-    ends = {name: getattr(times, name) + later for name in ("returned", "staged", "committed", "published")}
-    return replace(times, containers=containers, operators=operators, **ends)
+    names = ("returned", "staged", "committed", "published")
+    commit = replace(times.commit, **{name: getattr(times.commit, name) + later for name in names})
+    return replace(times, commit=commit, containers=containers, operators=operators)
 
 
 def test_a_sibling_of_the_upstream_is_wait():

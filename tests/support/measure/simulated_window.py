@@ -115,8 +115,9 @@ def run(  # every argument is a duration of the model
     committed = staged + driver_ms[4] / 1000
     published = committed + driver_ms[5] / 1000
     due = began if due is None else due
-    driver = (due, began, planned, launched, returned, staged, committed, published)
-    return WindowTimes(window_id, 1, *driver, containers, operators, trigger)
+    driver = (began, planned, launched, returned, staged, committed, published)
+    commit = WindowCommitted(published, window_id, 1, *driver)
+    return WindowTimes(commit, due, containers, operators, trigger)
 
 
 def operator_latencies(topology, times, **known):
@@ -140,6 +141,7 @@ def operator_latencies(topology, times, **known):
 
 def reported(topology, times, hosts, clocks):
     """The window as events: what each container says, on its host's clock (a function of the true time)."""
+    at, window = times.commit.at, times.commit.window_id
     for number, found in times.containers.items():
         host = hosts[number]
         clock = clocks.get(host, float)
@@ -147,19 +149,15 @@ def reported(topology, times, hosts, clocks):
             clock(at) for at in (found.task_began, found.began, found.restored, found.ran, found.written)
         ]
         yield ContainerWindow(
-            times.published, times.window_id, 0, number, host, 1, found.task, *stamps, found.received,
+            at, window, 0, number, host, 1, found.task, *stamps, found.received,
             ready=clock(found.ready),
         )  # fmt: skip
         for operator in topology.containers[number]:
             own = times.operators[operator]
             durations = own.compute_seconds, own.wait_seconds, own.transfer_seconds
             stamps = clock(own.began), clock(own.ended)
-            yield OperatorWindow(
-                times.published, times.window_id, 0, operator, number, host, *stamps, *durations, {}, {}
-            )
-    names = ("began", "planned", "launched", "returned", "staged", "committed", "published")
-    driver = (getattr(times, name) for name in names)
-    yield WindowCommitted(times.published, times.window_id, 1, *driver)
+            yield OperatorWindow(at, window, 0, operator, number, host, *stamps, *durations, {}, {})
+    yield times.commit
 
 
 @st.composite
@@ -227,4 +225,5 @@ def wild_windows(draw, *, slots=False):
     driver = [draw(second) for _ in range(8)]
     if draw(st.booleans()):
         driver.sort()
-    return topology, WindowTimes(0, 1, *driver, containers, operators)
+    commit = WindowCommitted(driver[-1], 0, 1, *driver[1:])
+    return topology, WindowTimes(commit, driver[0], containers, operators)

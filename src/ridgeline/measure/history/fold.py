@@ -91,11 +91,11 @@ class HistoryFold:
     def add(self, folded: KeptWindow, counts: Floats, window_seconds: float) -> None:
         """Take a window in; one that came before changes nothing. `counts`: as `counts_of`."""
         times = folded.times
-        if self._last is not None and times.window_id <= self._last[0]:
+        if self._last is not None and times.commit.window_id <= self._last[0]:
             return
-        now = times.committed
-        before = self._last[1] if self._last is not None and self._last[1] <= now else times.began
-        self._last = times.window_id, now
+        now = times.commit.committed
+        before = self._last[1] if self._last is not None and self._last[1] <= now else times.commit.began
+        self._last = times.commit.window_id, now
         present = self._present
         is_of_it = present is not None and present.step.begin - 1 <= now < present.step.end
         if present is None or not is_of_it or present.topology is not folded.topology:

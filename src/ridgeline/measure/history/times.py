@@ -79,9 +79,9 @@ class TimesFold:
         if self._plan != (topology, window_seconds):
             self._fold_all()
             self._plan = topology, window_seconds
-        self._waiting.append(_Waiting(times, self._behind(times.published), []))
+        self._waiting.append(_Waiting(times, self._behind(times.commit.published), []))
         together = min(_MOST_TOGETHER, _ENOUGH_OPERATORS // max(1, len(topology.operators)))
-        late = times.committed - self._waiting[0].times.committed >= _TOGETHER_SECONDS
+        late = times.commit.committed - self._waiting[0].times.commit.committed >= _TOGETHER_SECONDS
         if len(self._waiting) >= together or late:
             self._measure()
             yield
@@ -99,7 +99,7 @@ class TimesFold:
         topology, window_seconds, events = folded
         events.append(event)
         times = assemble(topology, events, self._clocks)
-        behind = self._behind(times.published)
+        behind = self._behind(times.commit.published)
         kept = self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
         self._history.add(kept, counts_of(kept.topology, times), window_seconds)
         return True

@@ -68,15 +68,15 @@ def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]
 
     Its steps add up to `times.latency_seconds`, but for the error of floats.
     """
-    triggered = min(times.triggered, times.committed)
-    walk = _Walk(times.committed, triggered)
-    walk.back_to(times.staged, "commit")
-    walk.back_to(times.returned, "stage")
-    walk.floor = min(max(times.launched, triggered), walk.position)
+    triggered = min(times.triggered, times.commit.committed)
+    walk = _Walk(times.commit.committed, triggered)
+    walk.back_to(times.commit.staged, "commit")
+    walk.back_to(times.commit.returned, "stage")
+    walk.floor = min(max(times.commit.launched, triggered), walk.position)
     _Containers(topology, times, walk).walk()
     walk.floor = triggered
-    walk.back_to(times.planned, "planning")
-    walk.back_to(times.began, "retries")
+    walk.back_to(times.commit.planned, "planning")
+    walk.back_to(times.commit.began, "retries")
     head = [
         BlameStep(what, "", seconds)
         for what, seconds in spark_phases(times, walk.position - triggered).items()
@@ -103,11 +103,13 @@ class _Containers:
                 self._walk.back_to(start, what, operator)
             self._queue(container)
             wanted, arriving = self._lineage_of(container), "launch"
-            sent = self._times.launched if producer is None else self._times.containers[producer].written
+            sent = (
+                self._times.commit.launched if producer is None else self._times.containers[producer].written
+            )
             for began, ended in reversed(self._times.containers[container].busy_times):
                 self._walk.back_to(max(ended, sent), arriving)
                 self._walk.back_to(max(began, sent), "slot", self._fills(container))
-        self._walk.back_to(self._times.launched, arriving)
+        self._walk.back_to(self._times.commit.launched, arriving)
 
     def _pieces(self, container: int, wanted: int) -> Iterator[tuple[str, str, float]]:
         """The work of a container, from its end back to its begin: what, of which operator, since when.

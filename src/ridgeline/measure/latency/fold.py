@@ -112,7 +112,7 @@ class LatencyFold:
         `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
         `latency_columns`.
         """
-        known = self._records.get(times.window_id)
+        known = self._records.get(times.commit.window_id)
         # Spark's account may come when the plan has changed
         topology = self.planned(topology) if known is None else known.topology
         [latencies] = self.latencies(topology, [times], [behind or {}], window_seconds)
@@ -132,10 +132,10 @@ class LatencyFold:
 
     def add_measured(self, times: WindowTimes, latencies: LatencyColumns, counts: Figures) -> KeptWindow:
         """Take a window in whose latencies are known. `counts`: as `counts_of`."""
-        topology, known = latencies.topology, times.window_id in self._records
+        topology, known = latencies.topology, times.commit.window_id in self._records
         record = self._record(topology, times, latencies, counts)
         last = next(reversed(self._records.values()), None)
-        self._records[times.window_id] = record
+        self._records[times.commit.window_id] = record
         self._mean = self._mean_path = None
         if not known:
             self.clamps += int(latencies.clamped.sum())
@@ -202,7 +202,7 @@ class LatencyFold:
             return {"windowId": None, "operators": [], "logical": [], "clamps": self.clamps}
         averages = self._averages(record)
         return {
-            "windowId": record.times.window_id,
+            "windowId": record.times.commit.window_id,
             "operators": self._operators(record, averages, behind or {}),
             "logical": self._logical_operators(record, averages),
             "clamps": self.clamps,
@@ -230,7 +230,7 @@ class LatencyFold:
         topology = record.topology
         share, logical_share = self._shares(record)
         return {
-            "windowId": record.times.window_id,
+            "windowId": record.times.commit.window_id,
             "latencyMs": as_ms(record.path_seconds),
             "path": [
                 _path_step(record, title, operator)
@@ -452,11 +452,11 @@ def _summary(record: KeptWindow) -> WindowSummaryAnswer:
     """A window in short."""
     times = record.times
     return {
-        "windowId": times.window_id,
+        "windowId": times.commit.window_id,
         "planVersion": times.plan_version,
-        "attempts": times.attempts,
+        "attempts": times.commit.attempts,
         "triggeredAt": times.triggered,
-        "committedAt": times.committed,
+        "committedAt": times.commit.committed,
         "latencyMs": as_ms(times.latency_seconds),
         "lateMs": as_ms(times.late_seconds),
         "criticalPathMs": as_ms(record.path_seconds),

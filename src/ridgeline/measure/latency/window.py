@@ -24,19 +24,11 @@ from ridgeline.measure.topology import Topology
 class WindowTimes:
     """One committed window, all times on STRAM's clock.
 
-    The driver's times as in `WindowCommitted`; containers and operators by id, those that reported.
+    `commit`: the driver's times. Containers and operators by id, those that reported.
     """
 
-    window_id: int
-    attempts: int
+    commit: WindowCommitted
     due: float
-    began: float
-    planned: float
-    launched: float
-    returned: float
-    staged: float
-    committed: float
-    published: float
     containers: Mapping[int, ContainerWindow]
     operators: Mapping[int, OperatorWindow]
     trigger: SparkTrigger | None = None
@@ -45,17 +37,17 @@ class WindowTimes:
     @property
     def triggered(self) -> float:
         """When the window's time begins: Spark's trigger if Spark drives, else Ridgeline's own."""
-        return self.began if self.trigger is None else self.trigger.triggered
+        return self.commit.began if self.trigger is None else self.trigger.triggered
 
     @property
     def latency_seconds(self) -> float:
         """The window's latency: trigger to commit. Publication comes after it."""
-        return max(0.0, self.committed - self.triggered)
+        return max(0.0, self.commit.committed - self.triggered)
 
     @property
     def late_seconds(self) -> float:
         """How long after its schedule it began: the trigger wait, no part of the latency."""
-        return max(0.0, self.began - self.due)
+        return max(0.0, self.commit.began - self.due)
 
 
 class Count:
@@ -111,16 +103,8 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
         elif isinstance(event, SparkTrigger) and event.window_id == committed.window_id:
             trigger = event
     return WindowTimes(
-        window_id=committed.window_id,
-        attempts=committed.attempts,
+        commit=committed,
         due=due,
-        began=committed.began,
-        planned=committed.planned,
-        launched=committed.launched,
-        returned=committed.returned,
-        staged=committed.staged,
-        committed=committed.committed,
-        published=committed.published,
         containers=offsets.all_corrected(containers),
         operators=offsets.all_corrected(operators),
         trigger=trigger,

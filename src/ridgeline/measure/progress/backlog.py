@@ -146,7 +146,6 @@ class SourceBacklog:
         counts: bool = True,
         late: bool = False,
         restarted: bool | None = None,
-        replaces: bool = False,
     ) -> None:
         """Take a sample.
 
@@ -162,16 +161,13 @@ class SourceBacklog:
                 is to keep up.
             restarted: Whether the source has; None: as `consumed` says. An estimate that is corrected falls,
                 too.
-            replaces: Whether it takes the place of the last one, since more is known now.
         """
         consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
         if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
             remaining = min(_MOST, remaining) if remaining >= 0 else math.inf
         if not math.isfinite(at) or at < self._as_of:
             return
-        if replaces and counts:
-            self._samples.drop_last()
-        elif not counts or self._samples.begins_slice(at):
+        if not counts or self._samples.begins_slice(at):
             self._judge_last()
         last = self._consumed
         if restarted is None:

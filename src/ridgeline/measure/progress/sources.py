@@ -139,8 +139,6 @@ class SourceLevel:
     _books: dict[int, _Partition] = field(default_factory=dict)
     """Of a Python input, by partition what it has said."""
     _counted: float | None = None
-    _between_ends: bool = False
-    """The last sample was no end of a window."""
     _sampled_at: float = -math.inf
     _counted_at: float = -math.inf
     """When the last sample was that counts for the trend: close ones would only be noise."""
@@ -285,26 +283,18 @@ class SourceLevel:
     def follow(self, at: float, done: Done) -> None:
         """A running window has reported: make a sample.
 
-        It takes the place of one just before that was no end of a window. None is made before a report
-        of the records that a window holds which has just got its turn.
+        None is made before a report of the records that a window holds which has just got its turn.
         """
         if done.silent is not None and not all(
             partition in self._books and done.silent[0] in self._books[partition].taken
             for partition in self.partitions
         ):
             return
-        replaces = self._between_ends and at - self._sampled_at < _BETWEEN_SECONDS
-        self._sample(at, done, counts=done.late, replaces=replaces)
-        self._between_ends = True
+        self._sample(at, done, counts=done.late)
 
-    def _sample(
-        self, at: float, done: Done, *, counts: bool = True, restarted: bool = False, replaces: bool = False
-    ) -> None:
+    def _sample(self, at: float, done: Done, *, counts: bool = True, restarted: bool = False) -> None:
         """Make a sample. Until the next window is due, what arrives waits in any application."""
-        since = at - self._counted_at
-        counts = counts and (restarted or not done.late or replaces or since >= _BETWEEN_SECONDS)
-        replaces = replaces and self._sampled_at == self._counted_at
-        self._between_ends = False
+        counts = counts and (restarted or not done.late or at - self._counted_at >= _BETWEEN_SECONDS)
         if counts:
             self._counted_at = at
         self._sampled_at = at
@@ -321,7 +311,6 @@ class SourceLevel:
             counts=counts,
             late=late,
             restarted=restarted,
-            replaces=replaces,
         )
         as_of = min((book.at for book in self._books.values()), default=-math.inf)
         self.backlog.arrived(as_of, self._arrived(None).value)

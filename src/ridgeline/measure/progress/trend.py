@@ -106,13 +106,6 @@ class Samples:
         if gone > 0:
             del samples[:gone], times[:gone]
 
-    def drop_last(self) -> None:
-        """Forget the last sample, if there is any."""
-        if self._samples:
-            self._samples.pop()
-            self._times.pop()
-            self._noises.pop()
-
     def since(self, at: float) -> int:
         """The number of the first kept sample from then on.
 

@@ -66,11 +66,11 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
     first = PlainSpan(
         f"window {chosen.plan.application}",
         times.triggered,
-        times.published,
+        times.commit.published,
         -1,
         {
             **_of_window(chosen),
-            "ridgeline.attempts": times.attempts,
+            "ridgeline.attempts": times.commit.attempts,
             "ridgeline.latency_seconds": times.latency_seconds,
             "ridgeline.late_seconds": times.late_seconds,
             "ridgeline.critical_path_seconds": path.latency_seconds,
@@ -81,7 +81,7 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
         },
         "an operator lost its window" if any(one.dropped for one in _reports(chosen)) else None,
     )
-    spans = [first, *_attempts(chosen.events, times.planned), *_phases(times)]
+    spans = [first, *_attempts(chosen.events, times.commit.planned), *_phases(times)]
     ran = next(place for place, span in enumerate(spans) if span.name == "run")
     most = MOST_SPANS_BY_CHANCE if chosen.why == "ratio" else MOST_SPANS
     shown = _shown(times, latencies, topology, path.path, most)
@@ -142,15 +142,16 @@ def _attempts(events: Iterable[RunEvent], counted: float) -> Iterator[PlainSpan]
 def _phases(times: WindowTimes) -> Iterator[PlainSpan]:
     """The steps of the driver in the attempt that counts."""
     position = times.triggered
-    for what, seconds in spark_phases(times, max(0.0, times.began - times.triggered)).items():
+    commit = times.commit
+    for what, seconds in spark_phases(times, max(0.0, commit.began - times.triggered)).items():
         if seconds > 0:
             yield PlainSpan(f"spark {what}", position, position + seconds)
         position += seconds
-    yield PlainSpan("plan", times.planned, times.launched)
-    yield PlainSpan("run", times.launched, times.returned, 0, {"ridgeline.attempt": times.attempts - 1})
-    yield PlainSpan("stage outputs", times.returned, times.staged)
-    yield PlainSpan("commit", times.staged, times.committed)
-    yield PlainSpan("publish", times.committed, times.published)
+    yield PlainSpan("plan", commit.planned, commit.launched)
+    yield PlainSpan("run", commit.launched, commit.returned, 0, {"ridgeline.attempt": commit.attempts - 1})
+    yield PlainSpan("stage outputs", commit.returned, commit.staged)
+    yield PlainSpan("commit", commit.staged, commit.committed)
+    yield PlainSpan("publish", commit.committed, commit.published)
 
 
 def _shown(
