@@ -125,7 +125,7 @@ def _resets_state(operator: PhysicalOperator) -> bool:
 
 def _bounds(plan: Plan) -> list[Bound]:
     """The bounds of `queue_capacity` and `buffer_memory_mb` on streams between containers."""
-    home = {one: box.id for box in plan.execution.containers for one in box.operators}
+    home = plan.execution.homes
     operators = {one.id: one for one in plan.physical.operators}
     limits = _limits(plan)
     between: dict[tuple[str, str, bool], set[tuple[int, str, int]]] = {}

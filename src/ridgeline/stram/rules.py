@@ -22,8 +22,7 @@ Pairs = frozenset[tuple[int, int]]
 
 def containers_of(plan: Plan) -> Mapping[str, Sequence[int]]:
     """The containers of each operator's partitions, in the order of partitions."""
-    home = {operator: box.id for box in plan.execution.containers for operator in box.operators}
-    found: dict[str, list[int]] = {}
+    home, found = plan.execution.homes, dict[str, list[int]]()
     for operator in plan.physical.operators:
         if not operator.unifier:
             found.setdefault(operator.name, []).append(home[operator.id])
@@ -112,8 +111,7 @@ def containers_on_one(
         for sink, locality in zip(stream.sinks, stream.localities, strict=True)
         if locality in localities
     }
-    containers = plan.execution.containers
-    home = {operator: container.id for container in containers for operator in container.operators}
+    home = plan.execution.homes
     edges = []
     if wanted:
         readers = _readers(plan)
@@ -127,7 +125,7 @@ def containers_on_one(
         if rule.near and rule.locality in localities:
             together = [container for name in rule.operators for container in homes[name]]
             edges += [(together[0], container) for container in together[1:]]
-    return components([container.id for container in containers], edges)
+    return components([container.id for container in plan.execution.containers], edges)
 
 
 def _readers(plan: Plan) -> Mapping[int, frozenset[str]]:

@@ -363,10 +363,7 @@ def _frame(logical: LogicalOperator, session: SparkSession) -> DataFrame:
 
 def _containers(plan: Plan, name: str) -> tuple[int, ...]:
     """The containers that hold the partitions of an operator, in their order."""
-    home = {
-        operator: container.id for container in plan.execution.containers for operator in container.operators
-    }
-    return tuple(home[operator] for operator in _partitions(plan, name))
+    return tuple(plan.execution.homes[operator] for operator in _partitions(plan, name))
 
 
 def _partitions(plan: Plan, name: str) -> tuple[int, ...]:
