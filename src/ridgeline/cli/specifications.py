@@ -18,7 +18,7 @@ from ridgeline.cli.configuration import Written, load_configured
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
-from ridgeline.engine.process.user_modules import is_users, root_of
+from ridgeline.engine.process.user_files import is_users, root_of
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.spec.form import WRITTEN, Document, Form, form_of
 from ridgeline.plan.spec.texts import write_document

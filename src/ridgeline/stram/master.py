@@ -34,8 +34,7 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.plan_traits import Concurrency, PlanTraits
-from ridgeline.stram.waiting import IdleInputs, Waiting
-from ridgeline.stram.windows import InFlightWindow, InFlightWindows, WindowPhase
+from ridgeline.stram.windows import IdleInputs, InFlightWindow, InFlightWindows, WindowPhase
 
 # Failures of windows: how many STRAM accepts, and how careful it is afterwards.
 
@@ -194,7 +193,6 @@ class Master:
             plan, states, self._traits.tails, sizes, None if follows is None else follows.state_versions
         )
         self._recovery = Recovery(self._traits.attributes)
-        self._waiting = Waiting(self._traits.bounds)
         self._idle = IdleInputs(tracked=self._traits.has_push_inputs)
         self.budgets: Budgets = Budgets(
             plan, {} if follows is None else follows.budgets.next, bounded=bounded
@@ -253,7 +251,7 @@ class Master:
             and self._recovery.fault is None
             and self.under_way - self.held < self._limit
             and not (self.state_versions.stale and self.under_way)
-            and not self._waiting.full(self._windows)
+            and not self._traits.is_full(self._windows)
             and not (self.merges_late and self._inputs_busy)
         )
 

@@ -12,7 +12,6 @@ from ridgeline.api.support.loops import DelayHead
 from ridgeline.plan.container_spec import tails_of
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.stram.waiting import Bound
 from ridgeline.stram.windows import InFlightWindow
 
 _MEGABYTE = 2**20
@@ -41,11 +40,19 @@ class PlanTraits:
             one.name: one.attributes for one in plan.logical.operators
         }
         """The attributes of operators, by logical name and by physical title."""
-        self.bounds = _bounds(plan)
+        self._bounds = _bounds(plan)
         self._window_counts = {one.attributes["application_window_count"] for one in operators}
         self._slides = any(one.slides for one in operators)
         self._loop_counts = _loop_counts(plan, self.tails.values())
         self._resetting = {one.title if one.unifier else one.name for one in operators if _resets_state(one)}
+
+    def is_full(self, windows: Iterable[InFlightWindow]) -> bool:
+        """True if a stream has no room for what a further window may send.
+
+        `queue_capacity` and `buffer_memory_mb` set the bounds.
+        """
+        running = [window for window in windows if window.valid] if self._bounds else []
+        return any(sum(map(bound.waiting, running)) >= bound.limit for bound in self._bounds)
 
     @property
     def counts_windows(self) -> bool:
@@ -123,7 +130,36 @@ def _resets_state(operator: PhysicalOperator) -> bool:
     return lossy and not is_stateless(operator.operator)
 
 
-def _bounds(plan: Plan) -> list[Bound]:
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The most that may wait between containers: `limit` tuples of `sources`, or bytes of their containers.
+
+    `sources`: (physical operator, output port). `producers` and `consumers`: the containers on both sides.
+    """
+
+    limit: int
+    in_bytes: bool
+    sources: frozenset[tuple[int, str]]
+    producers: frozenset[int]
+    consumers: frozenset[int]
+
+    def waiting(self, window: InFlightWindow) -> int:
+        """Tuples or bytes that were sent in a window, and that not all consumers have processed."""
+        if window.reports.keys() >= self.consumers:
+            return 0
+        sent = [window.reports[one] for one in self.producers if one in window.reports]
+        if self.in_bytes:
+            return sum(report.window.bytes_out for report in sent)
+        return sum(
+            count
+            for report in sent
+            for one in report.operators
+            for port, count in one.window.tuples_out.items()
+            if (one.window.operator, port) in self.sources
+        )
+
+
+def _bounds(plan: Plan) -> list[_Bound]:
     """The bounds of `queue_capacity` and `buffer_memory_mb` on streams between containers."""
     home = plan.execution.homes
     operators = {one.id: one for one in plan.physical.operators}
@@ -145,7 +181,7 @@ def _bounds(plan: Plan) -> list[Bound]:
         sources = frozenset((source, leaving) for source, leaving, _ in ends)
         producers = frozenset(home[source] for source, _ in sources)
         consumers = frozenset(container for _, _, container in ends)
-        bounds.append(Bound(limits[port], port[-1], sources, producers, consumers))
+        bounds.append(_Bound(limits[port], port[-1], sources, producers, consumers))
     return bounds
 
 

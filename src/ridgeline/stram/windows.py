@@ -230,3 +230,31 @@ def _has_moved(report: OperatorReport) -> bool:
         or any(window.tuples_in.values())
         or any(window.tuples_out.values())
     )
+
+
+class IdleInputs:
+    """The inputs that wait for their tuples, as far as they have reported."""
+
+    def __init__(self, *, tracked: bool) -> None:
+        """`tracked`: an input of the plan may say that it is idle; else reports are not looked at."""
+        self._tracked = tracked
+        self._idle: set[int] = set()
+        self.delays = False
+        """Whether delay operators have tuples for the next window, as far as is known."""
+
+    def report(self, report: WindowReport) -> None:
+        """Take in which operators of a container had no tuples in the last window that they reported."""
+        if self._tracked:
+            for one in report.operators:
+                if one.idle:
+                    self._idle.add(one.window.operator)
+                else:
+                    self._idle.discard(one.window.operator)
+
+    def wake(self) -> None:
+        """Inputs may have tuples from now on."""
+        self._idle.clear()
+
+    def all_of(self, inputs: frozenset[int]) -> bool:
+        """True if all these inputs wait for their tuples, and nothing else has any for the next window."""
+        return bool(self._idle) and self._idle >= inputs and not self.delays

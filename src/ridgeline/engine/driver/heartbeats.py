@@ -30,7 +30,6 @@ _MOST_OF_ALL = 2_000
 _LEAST_IN_TIMEOUT = 4
 """The fewest heartbeats of a worker in `heartbeat_timeout`."""
 _DEAF_SECONDS = 5.0
-_KNOWN_WORKERS = 10_000
 _REPORT_SECONDS = 1.0
 
 
@@ -74,7 +73,6 @@ class Heartbeats:
         self._report_at = -math.inf
         self._committed = -1
         self._lasts: dict[Hashable, tuple[float, ContainerHeartbeat]] = {}
-        self._processes: dict[tuple[str, int], None] = {}
         self._read = clock.monotonic()
         """When all that had come was read: the thread that reads may be busy for long."""
 
@@ -86,9 +84,6 @@ class Heartbeats:
             return
         beat = _shown(figures)
         self._lasts[worker] = (self._clock.monotonic(), beat)
-        self._processes[beat.host, beat.pid] = None
-        if len(self._processes) > _KNOWN_WORKERS:
-            del self._processes[next(iter(self._processes))]
         at = self._clock.wall()
         if beat.container >= 0 and beat.window_id <= self._committed:
             beat = replace(beat, container=-1, window_id=-1, attempt=0, began=0.0, operators=(), stack="")
@@ -136,13 +131,13 @@ class Heartbeats:
         return [Worker(now - when, beat) for when, beat in list(self._lasts.values())]
 
     def stack_of(self, host: str, pid: int) -> str | None:
-        """The stacks of the threads of a worker on this host that has sent heartbeats; None for any other.
+        """The stacks of the threads of a worker on this host that is connected; None of any other process.
 
         Blocks for a second at most.
         """
-        if host != socket.gethostname() or (host, pid) not in self._processes:
-            return None
-        return stacks.dump(pid, self._clock)
+        connected = {(beat.host, beat.pid) for _, beat in list(self._lasts.values())}
+        known = host == socket.gethostname() and (host, pid) in connected
+        return stacks.dump(pid, self._clock) if known else None
 
 
 def _shown(beat: ContainerHeartbeat) -> ContainerHeartbeat:

@@ -252,7 +252,7 @@ def _long_text(operator: PhysicalOperator, report: RunningOperator, stack: str) 
 class Watchdog:
     """Looks once a second while a window runs, in a thread of its own, and ends workers that hang.
 
-    `failure` then says why. `workers` answers as `Heartbeats.workers`. `end` has Spark end the task
+    `take` then says why. `workers` answers as `Heartbeats.workers`. `end` has Spark end the task
     that a process runs. A process on this host is killed at once, after its stacks were read. `say` gets what
     takes long: operator and text.
     """
@@ -265,9 +265,9 @@ class Watchdog:
         clock: Clock,
         say: Callable[[int, str], None],
     ) -> None:
-        self.failure: Failure | None = None
         self._say = say
         self._ended: Stuck | None = None
+        """The worker that was ended, with why, until somebody has asked for that."""
         self._hangs = hangs
         self._workers = workers
         self._end_task = end
@@ -292,13 +292,13 @@ class Watchdog:
             stuck = self._ended
             if stuck is None or (stuck.host, stuck.pid) != (host, pid):
                 return None
-            failure, self.failure, self._ended = self.failure, None, None
-            return failure
+            self._ended = None
+            return stuck.failure
 
     def kill(self, stuck: Stuck) -> bool:
         """End a worker since a user asks for it; False while another one is being ended."""
         with self._busy:
-            if self.failure is not None:
+            if self._ended is not None:
                 return False
             self._end(stuck)
             return True
@@ -312,7 +312,7 @@ class Watchdog:
         while not self._clock.wait(min(_LOOK_SECONDS, self._hangs.timeout / 4), self._over):
             workers = self._workers()
             with self._busy:
-                stuck = self._hangs.look(workers, self._clock.monotonic()) if self.failure is None else None
+                stuck = self._hangs.look(workers, self._clock.monotonic()) if self._ended is None else None
                 if stuck is not None:
                     self._end(stuck)
                 long = self._hangs.long_callbacks(workers)
@@ -322,7 +322,7 @@ class Watchdog:
     def _end(self, stuck: Stuck) -> None:
         own = stuck.host == _HOST
         stack = (stacks.dump(stuck.pid, self._clock) if own else None) or stuck.failure.traceback
-        self.failure, self._ended = replace(stuck.failure, traceback=stack), stuck
+        self._ended = replace(stuck, failure=replace(stuck.failure, traceback=stack))
         with contextlib.suppress(Exception):  # the job may have ended meanwhile
             self._end_task(stuck)
         if own and stacks.is_worker(stuck.pid):

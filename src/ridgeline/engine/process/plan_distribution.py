@@ -30,8 +30,7 @@ from ridgeline.api.support.masking import hide, secrets_in, shown
 from ridgeline.engine.files.storage import DriverStorage, Storage
 from ridgeline.engine.process import shipped_packages, user_files
 from ridgeline.engine.process.shipped_packages import ShippedPackage
-from ridgeline.engine.process.user_files import Source, UserFiles
-from ridgeline.engine.process.user_modules import user_modules
+from ridgeline.engine.process.user_files import Source, UserFiles, user_modules
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
 

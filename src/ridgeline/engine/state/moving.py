@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.api.cells.cell import Change, StateCell, differs
-from ridgeline.api.cells.keyed_declaration import StateMoves, divide
+from ridgeline.api.cells.keyed_declaration import divide
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
@@ -141,7 +141,7 @@ def _divided(
             if name == SLIDES:
                 _divide_slides(operator, held, into, keyed)
             else:
-                _divide_state(operator, name, held, into, keyed)
+                _put_all(operator, name, into, _parts(operator, name, list(map(_value, held)), into, keyed))
     return list(zip(after, changes, strict=True))
 
 
@@ -156,26 +156,25 @@ def put_held(held: Sequence[StateCell], into: StateCell) -> None:
             cell.go(len(cell.first.batch))
 
 
-def _divide_state(
-    operator: PhysicalOperator,
-    name: str,
-    held: Sequence[StateCell],
-    into: Sequence[StateCell],
-    keyed: KeyedMove,
-) -> None:
-    """Divide a state that is not kept by key, as its declaration or else the partitioner says."""
+def _parts(
+    operator: PhysicalOperator, name: str, values: Sequence[Any], into: Sequence[StateCell], keyed: KeyedMove
+) -> Sequence[Any]:
+    """What each partition gets of a state that is not kept by key: as that or the partitioner says."""
     declared = operator_type(type(operator.operator)).states[name]
     by = getattr(declared, "moves_by", None)
     moves = getattr(declared, "moves", None)
-    if getattr(declared, "moves_to", None) is not None:
-        _put_all(operator, name, into, keyed.divide_whole(name, list(map(_value, held))))
-    elif by is not None:
-        items = [item for cell in held for item in _value(cell)]
-        _put_all(operator, name, into, keyed.divide_items(name, items, by))
-    elif moves is not None:
-        _put_all(operator, name, into, _as_declared(operator, name, moves, held, into))
-    else:
-        _by_partitioner(operator, name, held, into)
+    if divides_whole(declared):
+        return keyed.divide_whole(name, values)
+    if by is not None:
+        return keyed.divide_items(name, [item for value in values for item in value], by)
+    if moves is None:
+        return _by_partitioner(operator, name, values, len(into))
+    try:
+        return divide(moves, values, len(into), _value(into[0]))
+    except ValueError as error:
+        raise _cannot(operator, name, str(error)) from None
+    except Exception as error:
+        raise _cannot(operator, name, f"its `moves` raised {described(error)}") from error
 
 
 def _set(cells: Sequence[StateCell], value: Any) -> None:
@@ -225,70 +224,39 @@ def _divided_contents(
     """The states of one slide in each partition."""
     states = operator_type(type(operator.operator)).states
     divided: list[dict[str, Any]] = [{} for _ in range(count)]
-    parts: Sequence[Any]
     for name in contents[0]:
-        declared, values = states[name], [content[name] for content in contents]
-        by = getattr(declared, "moves_by", None)
-        cell = declared.cell()
-        if divides_whole(declared):
-            parts = keyed.divide_whole(name, values)
-        elif isinstance(cell, KeyedCell):
+        values = [content[name] for content in contents]
+        into = [states[name].cell() for _ in range(count)]
+        if isinstance(into[0], KeyedCell) and not divides_whole(states[name]):
+            by = getattr(states[name], "moves_by", None)
             pairs = [pair for value in values for pair in value.items()]
-            parts = list(
-                map(dict, keyed.divide_items(name, pairs, lambda pair: (by or _itself)(pair[0])))  # noqa: B023
-            )
-        elif by is not None:
-            parts = keyed.divide_items(name, [item for value in values for item in value], by)
+            found = keyed.divide_items(name, pairs, lambda pair, by=by: by(pair[0]) if by else pair[0])  # type: ignore[misc]
+            parts: Sequence[Any] = list(map(dict, found))
+        elif isinstance(into[0], KeyedCell) or any(differs(value, _value(into[0])) for value in values):
+            parts = _parts(operator, name, values, into, keyed)
         else:
-            default = _value(cell)
-            if not any(differs(value, default) for value in values):
-                parts = [default] * count
-            elif (moves := getattr(declared, "moves", None)) is None:
-                raise _cannot(operator, name, "it slides, and the state has no `moves`")
-            else:
-                parts = divide(moves, values, count, default)
+            parts = list(map(_value, into))
         for target, part in zip(divided, parts, strict=True):
             target[name] = part
     return divided
 
 
-def _itself(key: Any) -> Any:
-    return key
-
-
-def _as_declared(
-    operator: PhysicalOperator,
-    name: str,
-    moves: StateMoves,
-    held: Sequence[StateCell],
-    into: Sequence[StateCell],
-) -> Sequence[Any]:
-    """The state in each partition, as its declaration says."""
-    try:
-        return divide(moves, [_value(cell) for cell in held], len(into), _value(into[0]))
-    except ValueError as error:
-        raise _cannot(operator, name, str(error)) from None
-    except Exception as error:
-        raise _cannot(operator, name, f"its `moves` raised {described(error)}") from error
-
-
 def _by_partitioner(
-    operator: PhysicalOperator, name: str, held: Sequence[StateCell], into: Sequence[StateCell]
-) -> None:
+    operator: PhysicalOperator, name: str, values: Sequence[Any], count: int
+) -> Sequence[Any]:
     """Let the operator's partitioner merge what the partitions hold, and split it."""
     given = (operator.attributes.get("partitioner"), operator.operator.partitioner_default)
     known: list[Partitioner] = [one for one in given if one is not None] or [StickyPartitioner()]
     partitioner = next((one for one in known if _says_how(one)), known[0])
     try:
-        merged = partitioner.merge_state(name, [_value(cell) for cell in held])
-        parts = list(partitioner.split_state(name, merged, len(into))) if len(into) > 1 else [merged]
+        merged = partitioner.merge_state(name, values)
+        return list(partitioner.split_state(name, merged, count)) if count > 1 else [merged]
     except NotImplementedError as error:
         raise _cannot(operator, name, str(error)) from None
     except Exception as error:
         raise _cannot(
             operator, name, f"its partitioner `{type(partitioner).__name__}` raised {described(error)}"
         ) from error
-    _put_all(operator, name, into, parts)
 
 
 def _put_all(operator: PhysicalOperator, name: str, into: Sequence[StateCell], parts: Sequence[Any]) -> None:

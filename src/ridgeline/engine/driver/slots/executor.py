@@ -207,7 +207,7 @@ class SlotExecutor:
         self.open()
         group = self._group
         assert group is not None  # noqa: S101  it is open
-        complete = group.complete and self._clock.monotonic() >= self._patience.wait_until
+        complete = self._slots.complete and self._clock.monotonic() >= self._patience.wait_until
         self._carry_out(group, self._attempts.begin(request, source, complete=complete))
         return self._clock.wall()
 
@@ -330,7 +330,7 @@ class SlotExecutor:
         self._contents.take(following)
         self._follow(self._slots.change(following.placement, PlanRules(plan), attempts_of(plan)))
         self._size()
-        if not self._group.complete:
+        if not self._slots.complete:
             self._shortage.wait()
 
     def _follow(self, instructions: Iterable[SlotInstruction]) -> None:
@@ -496,7 +496,12 @@ class SlotExecutor:
         if late is None:
             return
         spare, member = self._slots.spare, self._slots.members.get(late.slot)
-        if spare is None or member is None or not group.complete or not self._swap_with_spare(late.slot):
+        if (
+            spare is None
+            or member is None
+            or not self._slots.complete
+            or not self._swap_with_spare(late.slot)
+        ):
             return
         self._spare.speculation.swapped(late)
         where = late.slot, spare, member.host, member.pid
@@ -564,17 +569,17 @@ class SlotExecutor:
             self._changing.look()
             self._look_at_spread(group, self._changing)
         self._health.reach.look(self._slots.members, group.silent_seconds)
-        if group.complete and self._attempts.waits and now >= self._patience.wait_until:
+        if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
             self._carry_out(group, self._attempts.all_there())
         self._spare.look(self._slots, group, contents.storage.uri, contents.plans)
-        self._look_for_hosts(group, now)
+        self._look_for_hosts(now)
         if self._shortage.due:
             self._look_at_places()
             self._shortage.wait()
 
-    def _look_for_hosts(self, group: SlotGroup, now: float) -> None:
+    def _look_for_hosts(self, now: float) -> None:
         """While slots are awaited and Spark has a core for none of them, say so; at last give up."""
-        if group.complete:
+        if self._slots.complete:
             self._patience.absence.over()
         elif self._patience.absence.due(now):
             vcores = max(self._contents.needs[slot].vcores for slot in self._slots.active)
@@ -615,11 +620,11 @@ class SlotExecutor:
         """Spread the containers over more slots once Spark has the cores, and the slots are ready."""
         following, plan = changing.next, self._contents.plan
         if following is None:
-            if self._spreading.due and group.complete:
+            if self._spreading.due and self._slots.complete:
                 begun = changing.spread(plan, self._spreading.wanted, self._health.reach.hosts)
                 self._spreading.looked(begun=begun)
             return
-        if not following.spreads or not group.complete or not changing.prepared:
+        if not following.spreads or not self._slots.complete or not changing.prepared:
             return
         try:
             following = changing.take(plan)

@@ -149,11 +149,6 @@ class SlotGroup:
         self.follow(self._slots.start())
 
     @property
-    def complete(self) -> bool:
-        """True while all slots are there."""
-        return self._slots.complete
-
-    @property
     def refused(self) -> Mapping[str, int]:
         """How many connections and messages were refused so far, by reason."""
         return self._network.refused

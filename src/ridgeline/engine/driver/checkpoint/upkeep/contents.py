@@ -23,7 +23,7 @@ from ridgeline.engine.driver.checkpoint.run_description import (
     read_if_there,
     read_regions,
 )
-from ridgeline.engine.files.storage import ArrowStorage, DriverStorage, LocalStorage
+from ridgeline.engine.files.storage import ArrowStorage, DriverStorage, LocalStorage, Storage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -52,6 +52,15 @@ def open_folder(uri: str) -> LocalStorage | StoreStorage:
         return StoreStorage(uri)
     except (RidgelineError, OSError) as error:
         raise CheckpointError(f"checkpoint folder `{uri}` cannot be reached: {error}") from error
+
+
+def hold(storage: Storage, by: str, locks: contextlib.ExitStack) -> None:
+    """Keep drivers from a folder until `locks` are released; an object store has no locks.
+
+    `by`: the command. Raises CheckpointError if a driver is at work in it, OSError.
+    """
+    if isinstance(storage, LocalStorage) and (held := storage.lock(by)) is not None:
+        locks.callback(held.release)
 
 
 def walk(uri: str) -> dict[str, int]:

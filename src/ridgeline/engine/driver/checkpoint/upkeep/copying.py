@@ -28,6 +28,7 @@ from ridgeline.engine.driver.checkpoint.run_description import (
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
     Run,
+    hold,
     infos,
     open_folder,
     runs_of,
@@ -272,10 +273,8 @@ def _lock(run: Run, locks: ExitStack) -> None:
     Raises CheckpointError if a driver is at work in it, OSError.
     On an object store, which has no locks, a driver is fenced off: it stops at its next commit.
     """
+    hold(run.storage, "ridgeline checkpoint copy", locks)
     if isinstance(run.storage, LocalStorage):
-        held = run.storage.lock("ridgeline checkpoint copy")
-        if held is not None:
-            locks.callback(held.release)
         return
     epoch = max(run.journal().epoch, *(int(one) for one in run.storage.names("epochs") if one.isdecimal()), 0)
     run.storage.write(f"epochs/{epoch + 1:08d}", b"copied\n")

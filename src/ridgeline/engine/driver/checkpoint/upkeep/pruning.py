@@ -25,6 +25,7 @@ from ridgeline.engine.driver.checkpoint.run_description import REGIONS
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
     Run,
+    hold,
     infos,
     open_folder,
     runs_of,
@@ -74,7 +75,7 @@ def find(uri: str, clock: Clock, locks: ExitStack, windows: int = 0, older_than:
         files = {name[len(prefix) :]: one for name, one in known.items() if name.startswith(prefix)}
         where = f" of region {run.region}" if run.region else ""
         found = list(_old(files, clock.wall() - older_than))
-        if _is_free(run, locks):
+        if _is_free(run.storage, locks):
             found += _unnamed(run, files, windows, clock)
         else:
             notes.append(f"the run{where} is under way: it removes old windows and states itself")
@@ -90,16 +91,15 @@ def find(uri: str, clock: Clock, locks: ExitStack, windows: int = 0, older_than:
     return Pruning(root.uri, [one for one in removals if one.names], notes)
 
 
-def _is_free(run: Run, locks: ExitStack) -> bool:
-    """Whether no driver is at work; then none begins until `locks` are released."""
-    if not isinstance(run.storage, LocalStorage):
-        return True  # nothing young is removed there
+def _is_free(storage: Storage, locks: ExitStack) -> bool:
+    """Whether no driver is at work; then none begins until `locks` are released.
+
+    True of an object store: nothing young is removed there.
+    """
     try:
-        held = run.storage.lock(_COMMAND)
+        hold(storage, _COMMAND, locks)
     except CheckpointError:
         return False
-    if held is not None:
-        locks.callback(held.release)
     return True
 
 
@@ -238,15 +238,8 @@ def temporary_folders(clock: Clock, older_than: float = _HOUR) -> list[Temporary
 
 def _unused(path: Path, locks: ExitStack) -> bool:
     """Whether no driver is at work in a folder, or in one of its regions."""
-    for one in [path, *path.glob("regions/*")]:
-        if (one / "lock").exists():
-            try:
-                held = LocalStorage(str(one)).lock(_COMMAND)
-            except CheckpointError:
-                return False
-            if held is not None:
-                locks.callback(held.release)
-    return True
+    locked = [one for one in [path, *path.glob("regions/*")] if (one / "lock").exists()]
+    return all(_is_free(LocalStorage(str(one)), locks) for one in locked)
 
 
 def remove_temporary_folders(folders: Sequence[Temporary]) -> int:
