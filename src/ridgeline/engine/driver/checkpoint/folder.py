@@ -4,7 +4,7 @@
 - `lock`: held by the driver that runs (local disks); YARN's next attempt removes that of the one before
 - `epochs/<n>`: one file per driver that has owned the folder; the greatest number is the owner
 - `journal/<n>`: the committed windows, one record each (see `journal`): a record that is synced is the commit
-- `committed/`: notes of how far the journal goes; shows when it is lost (see `sync_marker`)
+- `committed/`: notes of how far the journal goes; shows when it is lost (see `journal`)
 - `state/<file>`: state files (see `state_files`)
 - `plans/`, `staging/`, `spark/`: the user's code for workers, output that waits for its commit, Spark's
   offset log (see `offset_log`)
@@ -29,11 +29,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
-from ridgeline.engine.driver.checkpoint import journal, sync_marker
+from ridgeline.engine.driver.checkpoint import journal
 from ridgeline.engine.driver.checkpoint.journal import Committed, Journal
 from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
 from ridgeline.engine.driver.checkpoint.run_description import identify
-from ridgeline.engine.driver.checkpoint.sync_marker import create_sync_marker
 from ridgeline.engine.files.folder_lock import FolderLock
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, Storage, explain
 from ridgeline.engine.process import shipped_files
@@ -135,7 +134,7 @@ class Retention:
             newest = kept[-1].manifest.window_id
             kept += itertools.islice(self._journal.pictures(), windows_kept - len(kept))
             if not self._journal.appends:  # it has no note of its own
-                create_sync_marker(self._storage, newest)
+                journal.create_sync_marker(self._storage, newest)
             self._purge_journal(kept)
             if self._closed:
                 return
@@ -204,7 +203,7 @@ RECORDINGS = "recordings"
 _EPOCH = re.compile(r"\d{8}")
 _FOLDERS = (
     journal.FOLDER,
-    sync_marker.FOLDER,
+    journal.MARKERS,
     _EPOCHS,
     state_files.FOLDER,
     shipped_files.FOLDER,

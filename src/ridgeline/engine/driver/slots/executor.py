@@ -23,10 +23,9 @@ from ridgeline.engine.driver.slots.group import (
 )
 from ridgeline.engine.driver.slots.health import SUSPICION_SECONDS, SlotHealth
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
-from ridgeline.engine.driver.slots.sizing import Shortage, Spreading
 from ridgeline.engine.driver.slots.spare import SpareSlot, is_of_windows
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
-from ridgeline.engine.driver.slots.start import attempts_of, choose_slots
+from ridgeline.engine.driver.slots.start import Shortage, Spreading, attempts_of, choose_slots
 from ridgeline.engine.driver.watchdog import Process, Stuck
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process import log_channel

@@ -16,7 +16,7 @@ from typing import Any
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.support.sealed import seal, unseal
-from ridgeline.engine.driver.checkpoint import journal, sync_marker
+from ridgeline.engine.driver.checkpoint import journal
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.run_description import (
@@ -44,7 +44,7 @@ COPYING = "copying.json"
 ROUNDS = 100
 _PART_BYTES = 8 << 20
 _OWN = frozenset({NAME, REGIONS, COPYING, "lock"})
-_REMADE = frozenset({journal.FOLDER, sync_marker.FOLDER, "epochs", "plans", state_files.FOLDER})
+_REMADE = frozenset({journal.FOLDER, journal.MARKERS, "epochs", "plans", state_files.FOLDER})
 Step = Callable[[str], None]
 """Called with the name of each step, before it."""
 
