@@ -58,7 +58,7 @@ def test_the_failure_says_how_often_and_how_processes_have_died():
     turn = Turn("run-1", 7, 1, 1, operator.id)
     dump = "Fatal Python error: Segmentation fault\n  in meet"
     failure = death_of("sums", operator, 7, [Death(1, turn, "")])
-    assert (failure.operator, failure.callback, failure.raised) == ("total", "its turn", True)
+    assert (failure.operator, failure.callback, failure.raised) == ("total", "its turn", False)
     killed = "it was killed (is the host out of memory?), or ended by `os._exit`"
     assert failure.error == f"its worker process died: {killed}"
     failure = death_of("sums", operator, 7, [Death(1, turn, dump), Death(2, turn, "")])

@@ -97,9 +97,7 @@ def death_of(application: str, operator: PhysicalOperator, window_id: int, died:
     )
     name = operator.title if operator.unifier else operator.name
     text = f"its worker process died{times}: it {how}"
-    return Failure(
-        application, name, operator.partition, window_id, "its turn", text, traceback=dump, raised=True
-    )
+    return Failure(application, name, operator.partition, window_id, "its turn", text, traceback=dump)
 
 
 def _read(path: Path) -> Turn | None:

@@ -474,6 +474,3 @@ def _is_written(logger: logging.Logger) -> bool:
 def _keeps(handler: logging.Handler) -> bool:
     """Whether a handler is one of Ridgeline's own that writes nothing."""
     return bool(getattr(handler, "only_keeps", False))
-
-
-__all__ = ["DEFAULT", "LEVELS", "MOST_LOGGERS", "ROOT", "change", "check", "follow", "levels"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -110,8 +109,7 @@ class Deaths:
             self._deaths.append(Death(member.pid, turn, stacks.last_words(member.pid)))
             place = turn.window_id, turn.operator
             alike = [death for death in self._deaths if (death.turn.window_id, death.turn.operator) == place]
-            failure = death_of(self._application, operators[turn.operator], turn.window_id, alike)
-            return replace(failure, raised=False)  # what it held is gone: no other window can go on
+            return death_of(self._application, operators[turn.operator], turn.window_id, alike)
         process = f"its process {member.pid} on `{member.host}`"
         how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
         how = lost or f"it was {how}"

@@ -188,6 +188,3 @@ def _plain(value: Any) -> Any:
     if kind is tuple:
         return {str(place): _plain(one) for place, one in enumerate(value)}
     return value
-
-
-__all__ = ["Exported", "export_states"]
