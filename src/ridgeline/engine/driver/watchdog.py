@@ -69,13 +69,11 @@ class Hangs:
         run_id: str,
         attempts: SlotAttempts,
         process_of: Callable[[int], Process | None],
-        look_seconds: float = _LOOK_SECONDS,
         *,
         hears: bool = True,
     ) -> None:
         """`process_of`: where a container lives; None if its slot is lost. `hears`: heartbeats come."""
         self._hears = hears
-        self._look_seconds = look_seconds
         self._application = plan.logical.application
         self._run_id = run_id
         self._attempts = attempts
@@ -111,7 +109,7 @@ class Hangs:
             self._busy_since = self._since = self._looked = self._attempts.busy_since
             self._progress = {}
         if (
-            now - self._looked > self.timeout / 2 + self._look_seconds
+            now - self._looked > self.timeout / 2 + _LOOK_SECONDS
         ):  # this process was stopped: heartbeats may lie unread
             self._since = now
             self._progress = {}

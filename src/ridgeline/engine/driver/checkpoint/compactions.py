@@ -88,11 +88,6 @@ class Compactions:
             self.discard(operator)
             del self._stems[operator]
 
-    @property
-    def compactor_pid(self) -> int | None:
-        """The id of the compactor process, None if none runs."""
-        return self._compactor.pid if self._compactor is not None else None
-
     def running(self, operator: int) -> Future[CompactionResult] | None:
         """The outcome of an operator's compaction that has not been reported yet, None if there is none."""
         job = self._jobs.get(operator)

@@ -147,7 +147,7 @@ def is_cancelled(text: str) -> bool:
     return _CANCELLED in text
 
 
-def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:
+def cause(text: str) -> str:
     """The cause in a long message of Spark's: its first line without Java's stacks, or a Python exception."""
     lost = _LOST_TASK.search(text)
     lines = [
@@ -157,9 +157,9 @@ def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:
     ]
     if any("Traceback (most recent call last)" in line for line in lines):
         raised = [line for line in lines if _PYTHON.match(line)]
-        return capped(_PYTHON.sub("", raised[-1]) if raised else lines[-1], limit)
+        return capped(_PYTHON.sub("", raised[-1]) if raised else lines[-1], _CAUSE_LIMIT)
     first = (lines[0] if lines else text).strip()
-    return capped(_without_classes(first) + _reason(first, lines), limit)
+    return capped(_without_classes(first) + _reason(first, lines), _CAUSE_LIMIT)
 
 
 def _reason(first: str, lines: Sequence[str]) -> str:
