@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -23,8 +23,6 @@ from ridgeline.measure.deciding.period import application_figures
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
-    ContainerHeartbeat,
-    ContainerWindow,
     RunEvent,
     WindowCommitted,
 )
@@ -43,6 +41,12 @@ _MOST_WINDOWS = 8
 """The most windows of a large application that may wait: fewer would make it wait for a long reading."""
 _LATE_WINDOWS = 2
 """Windows that may wait for a moment in which the driver has nothing else to do."""
+
+
+class _Piece(Enum):
+    """What was folded: nothing, an event, a step of a commit, or a commit as a whole."""
+
+    NONE, EVENT, STEP, COMMIT = range(4)
 
 
 _Given = ParamSpec("_Given")
@@ -99,10 +103,10 @@ class Watch:
         self._waiting: deque[RunEvent] = deque()
         """Events that are not folded yet, for the lock's holder to take."""
         self._most_waiting = _MOST_WAITING
-        self._steps: Iterator[None] | None = None
-        """The steps left of folding a commit. Before they are done nothing else is folded, nor asked."""
-        self._news = 0
-        """How many events were folded, without heartbeats."""
+        self._folding = self._pieces()
+        """Folds what waits, piece by piece."""
+        self._piece = _Piece.NONE
+        """The last one. After a step of a commit the others come before anything else is folded, or asked."""
         self._fault: Exception | None = None
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
@@ -140,7 +144,8 @@ class Watch:
             self._most_waiting = max(_MOST_WAITING, _MOST_WINDOWS * reports)
         if len(self._waiting) > self._most_waiting:
             with self._lock:
-                self._fold_window()
+                while self._fold() is _Piece.EVENT:
+                    pass
         if isinstance(event, ApplicationEnded):  # the last call, so what folding raises is raised here
             with self._settled():
                 pass
@@ -168,77 +173,58 @@ class Watch:
         """
         allowed = self._most_waiting // _MOST_WINDOWS * _LATE_WINDOWS
         if late and (self._most_waiting == _MOST_WAITING or len(self._waiting) <= allowed):
-            return bool(self._waiting or self._steps)
-        if not (self._waiting or self._steps) or not self._lock.acquire(blocking=False):
+            return self._is_behind
+        if not self._is_behind or not self._lock.acquire(blocking=False):
             return False
         try:
-            if self._steps is not None:
-                self._step()
-            else:
-                self._fold_window(_MOST_AT_ONCE)
+            for _ in range(_MOST_AT_ONCE):
+                if self._next_piece() is not _Piece.EVENT:
+                    break
         finally:
             self._lock.release()
-        return bool(self._waiting or self._steps)
+        return self._is_behind
 
-    def _fold_window(self, most: int = sys.maxsize) -> None:
-        """Fold what waits up to the first commit, and what follows before the next reports.
+    @property
+    def _is_behind(self) -> bool:
+        return bool(self._waiting) or self._piece is _Piece.STEP
 
-        The caller holds the lock. `most`: leave what is more than so many events, and steps of the commit.
-        """
-        left = min(most, len(self._waiting))
-        while left and (event := self._begin_fold()) is not None:
-            left -= 1
-            if isinstance(event, WindowCommitted):
-                break
-        if most == sys.maxsize:
-            self._finish()
-        while self._steps is None and self._waiting and not isinstance(self._waiting[0], ContainerWindow):
-            self._fold()
+    def _pieces(self) -> Iterator[_Piece]:
+        """Fold what waits, the oldest first; yields after each piece. What cannot be folded is left out."""
+        while True:
+            piece = _Piece.NONE
+            if self._waiting:
+                event = self._waiting.popleft()
+                piece = _Piece.COMMIT if isinstance(event, WindowCommitted) else _Piece.EVENT
+                try:
+                    if isinstance(event, WindowCommitted):
+                        for _ in self._measurement.commit_in_steps(event):
+                            yield _Piece.STEP
+                    else:
+                        self._measurement.apply(event)
+                except Exception as error:  # noqa: BLE001  raised by the next `observe`
+                    self._fault = error
+            yield piece
 
-    def _fold(self) -> None:
-        """Fold the oldest event that waits, if there is one. One that cannot be folded is left out."""
-        self._begin_fold()
-        self._finish()
+    def _next_piece(self) -> _Piece:
+        """Fold a piece; the caller holds the lock."""
+        piece = next(self._folding, None)
+        if piece is None:  # Ctrl-C in a reader has ended it, with the event that it was at
+            self._folding, piece = self._pieces(), _Piece.NONE
+        self._piece = piece
+        return piece
 
-    def _begin_fold(self) -> RunEvent | None:
-        """Fold the oldest event that waits, of a commit the first step; None without any."""
-        self._finish()
-        try:
-            event = self._waiting.popleft()
-        except IndexError:
-            return None
-        self._news += not isinstance(event, ContainerHeartbeat)
-        if isinstance(event, WindowCommitted):
-            self._steps = self._measurement.commit_in_steps(event)
-            self._step()
-            return event
-        try:
-            self._measurement.apply(event)
-        except Exception as error:  # noqa: BLE001  raised by the next `observe`
-            self._fault = error
-        return event
-
-    def _step(self) -> None:
-        """Take the next step of folding a commit, if one is under way."""
-        try:
-            if self._steps is not None:
-                next(self._steps)
-        except StopIteration:
-            self._steps = None
-        except Exception as error:  # noqa: BLE001  as above
-            self._fault, self._steps = error, None
-
-    def _finish(self) -> None:
-        """Take all steps that are left."""
-        while self._steps is not None:
-            self._step()
+    def _fold(self) -> _Piece:
+        """Fold the oldest event that waits, of a commit what is left; the caller holds the lock."""
+        while self._next_piece() is _Piece.STEP:
+            pass
+        return self._piece
 
     @contextmanager
     def _settled(self) -> Iterator[Measurement]:
         """The figures as of all events that were reported."""
         with self._lock:
-            self._finish()
-            for _ in range(len(self._waiting)):  # not `while`: events that come meanwhile must not hold it up
+            # not `while`: events that come meanwhile must not hold it up. One more, as a commit may be left
+            for _ in range(len(self._waiting) + 1):
                 self._fold()
             yield self._measurement
 
