@@ -1,5 +1,6 @@
 """The command, called in this process or in one of its own."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -68,23 +69,18 @@ def utc(monkeypatch):
 @pytest.fixture
 def serve():
     """`serve(watch, plan)`: the web service of a watch, and the application in the registry."""
-    opened, entries = [], []
+    with contextlib.ExitStack() as opened:
 
-    def start(watch, plan, *, token=None, number="numbers-1", registered=True):
-        server = WebServer(create_app(watch, plan, token=token))
-        opened.append(server)
-        if registered:
-            entry = registry.own_entry(
-                number, plan.logical.application, server.url, token=token, started=1_600_000_000.0, user="ann"
-            )
-            entries.append(registry.register(entry))
-        return server
+        def start(watch, plan, *, token=None, number="numbers-1", registered=True):
+            server = WebServer(create_app(watch, plan, token=token))
+            opened.callback(server.close)
+            if registered:
+                given = {"token": token, "started": 1_600_000_000.0, "user": "ann"}
+                entry = registry.own_entry(number, plan.logical.application, server.url, **given)
+                opened.callback(registry.remove_own, registry.register(entry))
+            return server
 
-    yield start
-    for one in opened:
-        one.close()
-    for entry in entries:
-        registry.remove_own(entry)
+        yield start
 
 
 @pytest.fixture

@@ -35,7 +35,6 @@ def test_what_is_registered_runs_until_it_is_taken_out():
     assert running() == [mine]
     assert mine.pid == os.getpid()
     remove_own(registration)
-    remove_own(registration)
     assert running() == []
     assert files() == []
 

@@ -1,5 +1,6 @@
 """Our own commands by TLS: which certificates they accept, and that they send nothing before."""
 
+import contextlib
 import http.server
 import socket
 import ssl
@@ -32,22 +33,19 @@ def authority(tmp_path):
 @pytest.fixture
 def serve():
     """`serve(AccessOptions(...))`: a server with its entry in the registry, unless it is not `registered`."""
-    opened, entries = [], []
+    with contextlib.ExitStack() as opened:
 
-    def start(options, *, registered=True, token=None, port=0):
-        app = create_app(watch_of(PLAN, window(PLAN, 0)), PLAN, token=token)
-        server = WebServer(app, port=port, tls=secured(options))
-        opened.append(server)
-        if registered:
-            given = {"token": token, "started": 1.0, "certificate": server.tls.fingerprint}
-            entries.append(registry.register(registry.own_entry("numbers-1", "numbers", server.url, **given)))
-        return server
+        def start(options, *, registered=True, token=None, port=0):
+            app = create_app(watch_of(PLAN, window(PLAN, 0)), PLAN, token=token)
+            server = WebServer(app, port=port, tls=secured(options))
+            opened.callback(server.close)
+            if registered:
+                given = {"token": token, "started": 1.0, "certificate": server.tls.fingerprint}
+                entry = registry.own_entry("numbers-1", "numbers", server.url, **given)
+                opened.callback(registry.remove_own, registry.register(entry))
+            return server
 
-    yield start
-    for one in opened:
-        one.close()
-    for entry in entries:
-        registry.remove_own(entry)
+        yield start
 
 
 def with_files(signed):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -68,15 +67,12 @@ def edits_of(documents: Sequence[object]) -> tuple[Edit, ...]:
 WAIT_SECONDS = 5
 """Seconds that an answer waits for a change by default; after them it is answered as `QUEUED`."""
 _LONGEST_WAIT = 30
-_MOST_WAITING = 16
-"""Requests that may wait at a time; further ones are answered at once, as `QUEUED`."""
 _MOST_WINDOWS = 1_000_000
 _MOST_MB = 10_240
 _MB = 2**20
 _MOST_TUPLES = 1_000
 _TUPLES = 20
 _LONGEST_NOTE = 1_000
-_waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
 _WAIT = Parameter(
     "wait", "integer", "how many seconds the answer waits for the change; default: 5", 0, _LONGEST_WAIT
@@ -362,14 +358,10 @@ def _ask(call: Call, what: What) -> ChangeAnswer:
 
 
 def _wait(call: Call, asked: AnyAsked, default: int) -> None:
-    """Wait until a change is made; not at all if as many requests wait as may: others must be answered."""
-    wait = call.get("wait")
-    seconds = default if wait is None else wait
-    if seconds and asked.state == QUEUED and _waiting.acquire(blocking=False):
-        try:
+    """Wait until a change is made, as long as the request may."""
+    if asked.state == QUEUED:
+        with call.waiting(default) as seconds:
             asked.done.wait(seconds)
-        finally:
-            _waiting.release()
 
 
 def _row(call: Call, asked: AnyAsked) -> ChangeAnswer:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -88,6 +90,8 @@ class Parameter:
         return self.parse(value if isinstance(value, str) else json.dumps(value))
 
 
+_waiting = threading.BoundedSemaphore(16)
+"""Requests that may wait at a time."""
 _NOT_BEGUN = "the application has not begun its first window"
 
 
@@ -150,6 +154,17 @@ class Call:
     def get(self, name: str) -> Any:
         """A parameter, None if it was not given."""
         return self.values.get(name)
+
+    @contextlib.contextmanager
+    def waiting(self, default: int) -> Iterator[int]:
+        """How many seconds the answer may wait; 0 if as many wait as may: others must be answered."""
+        seconds = self.values.get("wait", default)
+        free = seconds > 0 and _waiting.acquire(blocking=False)
+        try:
+            yield seconds if free else 0
+        finally:
+            if free:
+                _waiting.release()
 
     @property
     def application(self) -> str:

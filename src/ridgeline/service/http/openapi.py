@@ -107,6 +107,7 @@ def _operation(endpoint: Endpoint, answer: Schema) -> Schema:
         }
         body: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         described["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    if endpoint.method == "POST" or endpoint.needs_run:
         described["responses"]["409"] = _response(
             "It is refused; `error` says why.", "application/json", error
         )

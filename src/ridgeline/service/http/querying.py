@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Annotated, Any
 
 from typing_extensions import TypedDict
@@ -17,11 +16,9 @@ from ridgeline.service.recorded import json_rows
 
 _INSERT_SECONDS = 8.0
 _LONGEST_WAIT = 5
-_MOST_WAITING = 16
 _MOST_ROWS = 100_000
 _MOST_MB = 16_384
 _LONGEST_SQL = 100_000
-_waiting = threading.BoundedSemaphore(_MOST_WAITING)
 
 
 class QueryAnswer(TypedDict):
@@ -128,17 +125,12 @@ def _read(call: Call) -> ResultsAnswer:
 
     Raises AnswerError (404). At most 16 requests wait at once; further ones get what is there.
     """
-    wait = call.get("wait")
-    seconds = _LONGEST_WAIT if wait is None else wait
     queries = queries_of(call.running)
-    waits = bool(seconds) and _waiting.acquire(blocking=False)
     try:
-        found, why = queries.read(call["name"], call.get("after") or 0, seconds if waits else 0)
+        with call.waiting(_LONGEST_WAIT) as seconds:
+            found, why = queries.read(call["name"], call.get("after") or 0, seconds)
     except KeyError as unknown:
         raise AnswerError(404, str(unknown.args[0]), "`/queries` has those that run") from None
-    finally:
-        if waits:
-            _waiting.release()
     rows = [_row(one) for one in found if not one.error]
     error = next((one.error for one in found if one.error), why or "")
     return {"results": rows, "ended": why is not None, "error": error}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
 from ridgeline.observe.watch import Watch
 from ridgeline.regions.joined_watch import JoinedWatch
@@ -40,7 +38,7 @@ def _stop(call: Call) -> RegionAnswer:
     if not region.is_running:
         raise AnswerError(409, f"region `{region.name}` does not run", f"it is {state_of(region).lower()}")
     region.halt()
-    region.join(_seconds(call))
+    region.join(call.values.get("wait", _WAIT_SECONDS))
     return _row(call.watch, region.name)
 
 
@@ -55,7 +53,7 @@ def _start(call: Call) -> RegionAnswer:
             "it is about to end; ask again" if region.stop.is_set() else "stop it first to start it again",
         )
     region.start()
-    region.wait_until_started(_seconds(call))
+    region.wait_until_started(call.values.get("wait", _WAIT_SECONDS))
     return _row(call.watch, region.name)
 
 
@@ -79,8 +77,3 @@ def _row(watch: Watch, name: str) -> RegionAnswer:
     view_of(watch, name)
     assert isinstance(watch, JoinedWatch)  # noqa: S101  as it has the region
     return next(row for row in watch.region_answers()["regions"] if row["name"] == name)
-
-
-def _seconds(call: Call) -> Any:
-    wait = call.get("wait")
-    return _WAIT_SECONDS if wait is None else wait
