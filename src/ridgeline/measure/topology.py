@@ -283,20 +283,15 @@ class Topology:
         return lineage
 
     @cached_property
-    def streams_into(self) -> dict[int, tuple[StreamEdge, ...]]:
-        """The streams that end at each operator."""
-        found: dict[int, list[StreamEdge]] = {operator.id: [] for operator in self.operators}
-        for stream in self.streams:
-            found[stream.sink].append(stream)
-        return {operator: tuple(streams) for operator, streams in found.items()}
-
-    @cached_property
     def letters(self) -> frozenset[int]:
         """The operators that get dead letters only: they are no outputs beside the others."""
         found: set[int] = set()
+        sources = {operator.id: set[int]() for operator in self.operators}
+        for stream in self.streams:
+            if stream.source_port != DEAD_LETTERS:
+                sources[stream.sink].add(stream.source)
         for operator in self.operators:
-            streams = self.streams_into[operator.id]
-            if streams and all(one.source_port == DEAD_LETTERS or one.source in found for one in streams):
+            if self.upstream[operator.id] and sources[operator.id] <= found:
                 found.add(operator.id)
         return frozenset(found)
 
@@ -394,9 +389,7 @@ class Topology:
 
     def partitions_of(self, name: str) -> tuple[OperatorNode, ...]:
         """The partitions of a logical operator, without unifiers."""
-        return tuple(
-            operator for operator in self.operators if operator.name == name and not operator.unifier
-        )
+        return tuple(self.operators[row] for row in self.rows_of.get(name, ()))
 
     def _containers_by(self, neighbours: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
         """The containers of all neighbours of each container's operators, in order, without itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -192,28 +192,21 @@ def container_answer(container: ContainerStatus, topology: Topology, moment: Mom
     }
 
 
+_AGES = {
+    **{f"{short}Ms": name for short, name in (("min", "minimum"), ("max", "maximum"), ("avg", "average"))},
+    **{f"{name}Ms": name for name in ("p50", "p90", "p99", "p999")},
+    "oldestMs": "oldest_maximum",
+}
+"""The fields of record ages in milliseconds, and the figures that they are."""
+
+
 def age_answer(node: OperatorNode, place: str, figures: AgeFigures | None) -> RecordAgeAnswer:
     """The record ages of one physical operator at one place; null without records in the last minute."""
-
-    def ms(seconds: Callable[[AgeFigures], float]) -> float | None:
-        return None if figures is None else as_ms(seconds(figures))
-
-    return {
-        "operator": node.title,
-        "id": node.id,
-        "at": place,
-        "level": LEVELS[place],
-        "minMs": ms(lambda found: found.minimum),
-        "maxMs": ms(lambda found: found.maximum),
-        "avgMs": ms(lambda found: found.average),
-        "p50Ms": ms(lambda found: found.p50),
-        "p90Ms": ms(lambda found: found.p90),
-        "p99Ms": ms(lambda found: found.p99),
-        "p999Ms": ms(lambda found: found.p999),
-        "oldestMs": ms(lambda found: found.oldest_maximum),
-        "count": 0 if figures is None else figures.count,
-        "negative": 0 if figures is None else figures.negative,
-    }
+    row: Any = {"operator": node.title, "id": node.id, "at": place, "level": LEVELS[place]}
+    for field, name in _AGES.items():
+        row[field] = None if figures is None else as_ms(getattr(figures, name))
+    row["count"], row["negative"] = (0, 0) if figures is None else (figures.count, figures.negative)
+    return cast("RecordAgeAnswer", row)
 
 
 def streams_answer(topology: Topology) -> list[StreamAnswer]:

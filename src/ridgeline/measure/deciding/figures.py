@@ -6,7 +6,7 @@ They are made of the slices of `HistoryFold` as they are asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -238,8 +238,8 @@ class ApplicationFigures:
 
     @cached_property
     def operators(self) -> Mapping[str, OperatorFigures]:
-        """The logical operators, each made when it is asked for."""
-        return _Operators(self)
+        """The logical operators by name."""
+        return {name: self.operator(name) for name in self.topology.rows_of}
 
     @cached_property
     def _slices(self) -> Sequence[Slice]:
@@ -329,14 +329,20 @@ class ApplicationFigures:
         """The sums of the present plan's physical operators over the period, in its order."""
         topology = self.topology
         found = np.zeros((Sum.COUNT, len(topology.operators)))
-        for one in self._slices:
-            if one.topology is topology:
-                found += one.sums
-            else:
-                there = [number for number in one.topology.places if number in topology.places]
-                own = [topology.places[number] for number in there]
-                found[:, own] += one.sums[:, [one.topology.places[number] for number in there]]
+        for other, sums in self._plans:
+            there = [number for number in other.places if number in topology.places]
+            own = [topology.places[number] for number in there]
+            found[:, own] += sums[:, [other.places[number] for number in there]]
         return found
+
+    @cached_property
+    def _plans(self) -> Sequence[tuple[Topology, Floats]]:
+        """The plans of the period, each with the sums of its slices."""
+        plans = {id(one.topology): one.topology for one in self._slices}
+        return [
+            (plan, np.sum([one.sums for one in self._slices if one.topology is plan], axis=0))
+            for plan in plans.values()
+        ]
 
     def _seconds(self, node: OperatorNode) -> float:
         """How long a physical operator was there in the period."""
@@ -378,9 +384,9 @@ class ApplicationFigures:
         topology = self.topology
         own = [topology.operators[place] for place in topology.rows_of[name]]
         whole, unifying = np.zeros(Sum.COUNT), 0.0
-        for one in self._slices:
-            whole = whole + one.sums[:, one.topology.rows_of.get(name, [])].sum(axis=1)
-            unifying += float(one.sums[Sum.TURN, one.topology.unifiers_of.get(name, [])].sum())
+        for plan, sums in self._plans:
+            whole += sums[:, plan.rows_of.get(name, [])].sum(axis=1)
+            unifying += float(sums[Sum.TURN, plan.unifiers_of.get(name, [])].sum())
         parts = tuple(map(self.partition, own))
         loads = [one.tuples_out if own[0].kind == "input" else one.tuples_in for one in parts]
         busiest = max(parts, key=lambda one: one.utilization)
@@ -429,26 +435,6 @@ class ApplicationFigures:
             replace(spread(column), max_seconds=float(most)) if len(column) else Spread()
             for column, most in zip(times.T, greatest, strict=True)
         ]
-
-
-class _Operators(Mapping[str, OperatorFigures]):
-    """The operators of an application by name, each made when it is asked for."""
-
-    def __init__(self, figures: ApplicationFigures) -> None:
-        self._figures = figures
-        self._names = figures.topology.names
-        self._made: dict[str, OperatorFigures] = {}
-
-    def __getitem__(self, name: str) -> OperatorFigures:
-        if name not in self._made:
-            self._made[name] = self._figures.operator(name)
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def spread(seconds: Floats) -> Spread:

@@ -116,10 +116,6 @@ class Samples:
         begin = max(at, self._times[-1] - self._kept) - LEAST_SECONDS
         return max(0, min(self._first(begin), len(self._times) - self._fewest))
 
-    def after(self, at: float) -> int:
-        """The number of the first sample from then on, however few these are."""
-        return self._first(at - LEAST_SECONDS)
-
     def rate(self, first: int) -> float | None:
         """Consumed per second from a sample on; None if unknown."""
         known = [(one.at, one.consumed) for one in self._samples[first:] if one.consumed is not None]
@@ -151,7 +147,9 @@ class Samples:
     def growth(self, since: float) -> float | None:
         """The growth of what remains per second from then on, of the nearest line; None if unknown."""
         known = [
-            (one.at, one.remaining) for one in self._samples[self.after(since) :] if one.remaining is not None
+            (one.at, one.remaining)
+            for one in self._samples[self._first(since - LEAST_SECONDS) :]
+            if one.remaining is not None
         ]
         if len(known) < 2 or known[-1][0] - known[0][0] < LEAST_SECONDS:  # noqa: PLR2004  a line has two points
             return None
