@@ -13,6 +13,7 @@ from ridgeline import (
     State,
     StateError,
 )
+from ridgeline.api.context import EngineSide
 from ridgeline.api.operator import REQUIRED, SparkSource, is_stateless, operator_type
 from ridgeline.api.support.properties import check_properties, property_types
 from ridgeline.testing import CollectorSink, ListInput, run_local
@@ -254,3 +255,10 @@ def test_the_public_names_are_those_of_the_api():
 
     assert ridgeline.__all__ == ["Outputs", "Stream", *ridgeline.api.__all__]
     assert all(hasattr(ridgeline, name) for name in ridgeline.__all__)
+
+
+def test_what_was_taken_of_a_context_stays_as_it_was():
+    engine = EngineSide()
+    before = engine.take("handed_over")
+    engine.handed_over.append("later")
+    assert (before, engine.take("handed_over"), engine.take("late")) == ([], ["later"], 0)

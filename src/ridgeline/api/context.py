@@ -89,8 +89,7 @@ class EngineSide:
     def take(self, name: str) -> Any:
         """What a list, or `late`, has since the last call; it begins anew."""
         found = getattr(self, name)
-        if found:
-            setattr(self, name, type(found)())
+        setattr(self, name, type(found)())  # also in place of an empty list, which the caller has from now on
         return found
 
 
