@@ -30,34 +30,21 @@ from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
 from ridgeline.operators.flat_map import FlatMap
-from ridgeline.operators.frames import (
-    Branch,
-    Cast,
-    Drop,
-    Expression,
-    FilterRows,
-    Rename,
-    Select,
-    Split,
-    Transform,
-    WithColumns,
-)
+from ridgeline.operators.frames._expressions import Expression
+from ridgeline.operators.frames.rename import Cast, Drop, Rename
+from ridgeline.operators.frames.select import FilterRows, Select, WithColumns
+from ridgeline.operators.frames.split import Branch, Split
+from ridgeline.operators.frames.transform import Transform
 from ridgeline.operators.iterable_input import IterableInput, from_frame, from_iterable
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
 from ridgeline.operators.parse import Parse
-from ridgeline.operators.patterns import (
-    absence,
-    burst,
-    change_point,
-    ewma,
-    hysteresis,
-    rate,
-    sequence,
-    streak,
-    zscore,
-)
+from ridgeline.operators.patterns.absence import absence
+from ridgeline.operators.patterns.change_point import change_point, ewma, zscore
+from ridgeline.operators.patterns.rate import burst, rate
+from ridgeline.operators.patterns.sequence import sequence
+from ridgeline.operators.patterns.streak import hysteresis, streak
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger

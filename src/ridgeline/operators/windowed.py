@@ -18,7 +18,6 @@ from ridgeline.api import (
     State,
 )
 from ridgeline.api.cells.cell import Declaration
-from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.combined import Combined, Combiner, Combines
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
@@ -37,7 +36,7 @@ from ridgeline.operators._windows import (
 )
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregates.rules import rules_of
-from ridgeline.operators.key_value import first_rows, refuse_strays
+from ridgeline.operators.key_value import first_rows
 from ridgeline.operators.windows.columns import AggregatingOperator, Columns, Result
 from ridgeline.operators.windows.combining import WindowCombiner
 from ridgeline.operators.windows.counted import CountedWindows
@@ -291,9 +290,8 @@ class Windowed(AggregatingOperator, Combines):
         So it is where the author of a stream has divided it in another way.
         """
         if self.context.partitions > 1 and self.key_names:
-            firsts = first_rows(codes, len(keys))
-            hashes = hash_columns(batch.select(self.key_names).take(pa.array(firsts)), self.key_names)
-            refuse_strays(self, hashes, lambda row: keys[row] if len(self.key_names) > 1 else keys[row][0])
+            firsts = batch.select(self.key_names).take(pa.array(first_rows(codes, len(keys))))
+            self.refuse_strays(firsts, self.key_names)
 
     def _over(self, batch: pa.RecordBatch, count: int) -> vectors.Index:
         """For each of so many rows by when the windows of its key are over."""

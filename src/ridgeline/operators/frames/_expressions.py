@@ -48,7 +48,7 @@ class Expression:
 
     Example:
         >>> import polars as pl
-        >>> from ridgeline.operators.frames import Expression
+        >>> from ridgeline.operators import Expression
         >>> Expression.of(pl.col("cents") > 5)
         Expression([(col("cents")) > (dyn int: 5)])
     """
