@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, compress, repeat
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -19,7 +19,7 @@ from ridgeline.api.columns.nulls import one
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.partitioner import StickyPartitioner
 from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.api.times import LATEST
+from ridgeline.api.times import LATEST, Microseconds
 from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
 from ridgeline.operators._joined import (
     On,
@@ -206,13 +206,6 @@ Version = tuple[int, Row | None]
 """Since when a row is the latest, in microseconds since 1970; None for a key that was deleted then."""
 
 
-class Found(NamedTuple):
-    """The table's rows for a batch. `places`: for each row of the batch its place in `rows`, or -1."""
-
-    places: Index
-    rows: list[Row]
-
-
 class TableJoin(DividedOperator):
     """Join a stream with a table, which is the latest row of each key of another stream.
 
@@ -365,21 +358,24 @@ class TableJoin(DividedOperator):
             if self.index.is_of(self.rows):
                 self.index.note(codes, keys, [batch.column(name) for name in names], gone)
             return
-        times = self.record_times(batch, "keeps rows")
-        for code, versions in _grouped(codes, zip(times.tolist(), new, strict=True)).items():
-            self._put_versions(keys[code], versions)
+        self._put_versions(self.record_times(batch, "keeps rows"), codes, keys, new)
 
-    def _put_versions(self, key: Any, new: list[Version]) -> None:
-        """Add versions of a key; of equal times the one that came last wins.
+    def _put_versions(
+        self, times: Microseconds, codes: Index, keys: Sequence[Any], rows: Sequence[Row | None]
+    ) -> None:
+        """Add versions of keys; of equal times the one that came last wins.
 
         None is forgotten before the end of the window: an older row may still come behind a deletion.
         """
-        held = dict(self.latest.get(key, ()))
-        held.update(new)
-        self.latest[key] = tuple(sorted(held.items(), key=itemgetter(0)))
-        self.sweep_at = min(
-            self.sweep_at, max(self.context.watermark_microseconds, new[0][0]) + (self.keep or 0)
-        )
+        held: dict[int, dict[int, Row | None]] = {}
+        for code, time, row in zip(codes.tolist(), times.tolist(), rows, strict=True):
+            if code not in held:
+                held[code] = dict(self.latest.get(keys[code], ()))
+            held[code][time] = row
+        for code, versions in held.items():
+            self.latest[keys[code]] = tuple(sorted(versions.items(), key=itemgetter(0)))
+        now = self.context.watermark_microseconds
+        self.sweep_at = min(self.sweep_at, max(now, int(times.min(initial=_NEVER))) + (self.keep or 0))
 
     def _keep_versions(self, key: Any, versions: tuple[Version, ...]) -> None:
         """Keep those that a tuple may still need."""
@@ -414,19 +410,19 @@ class TableJoin(DividedOperator):
         if self.keep is None and self.index.holds(self.rows, fields, len(batch)):
             return self.index.places(batch, self.mine), self.index.columns()
         codes, keys = row_keys(batch, self.mine)
-        found = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
-        return found.places, arrays_of(found.rows, fields)
+        known = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
+        return known[0], arrays_of(known[1], fields)
 
-    def _latest(self, codes: Index, keys: list[Any]) -> Found:
-        """The latest row of each key."""
+    def _latest(self, codes: Index, keys: list[Any]) -> tuple[Index, list[Row]]:
+        """For each tuple the place of the latest row of its key, or -1; and the rows."""
         rows = self.rows.get_many(keys).tolist()
         there = np.fromiter(map(bool, rows), np.bool_, len(rows))
         there &= ~np.fromiter(map(has_null, keys), np.bool_, len(keys))
         places = np.where(there, np.cumsum(there) - 1, -1)
-        return Found(places[codes], list(compress(rows, there.tolist())))
+        return places[codes], list(compress(rows, there.tolist()))
 
-    def _versions(self, batch: pa.RecordBatch, codes: Index, keys: list[Any]) -> Found:
-        """The row of each tuple's key at its time."""
+    def _versions(self, batch: pa.RecordBatch, codes: Index, keys: list[Any]) -> tuple[Index, list[Row]]:
+        """The same of the row of the key at the tuple's time."""
         times = self.record_times(batch, "joins records with rows")
         places, held = np.full(len(codes), -1, np.int64), list[Row]()
         order = np.argsort(codes, kind="stable")
@@ -444,7 +440,7 @@ class TableJoin(DividedOperator):
                     known[place] = len(held)
                     held.append(row)
             places[rows] = known[chosen]
-        return Found(places, held)
+        return places, held
 
     def end_window(self) -> None:
         """Forget versions whose time is over."""
@@ -454,11 +450,3 @@ class TableJoin(DividedOperator):
         for key, versions in list(self.latest.items()):
             self._keep_versions(key, versions)
         self.sweep_at = _NEVER if now >= LATEST else now + max(1, self.keep)
-
-
-def _grouped(codes: Index, values: Iterable[Version]) -> dict[int, list[Version]]:
-    """The values of each code."""
-    found: dict[int, list[Version]] = {}
-    for code, value in zip(codes.tolist(), values, strict=True):
-        found.setdefault(code, []).append(value)
-    return found
