@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import InputPort, Schema
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 from ridgeline.operators._shaped import NamedOutputs
-from ridgeline.operators.sampler import mixed_hashes
+from ridgeline.operators.sampler import shares_of
 
 T = TypeVar("T", default=Any)
 _NEAR = 1e-9
@@ -79,10 +79,8 @@ class SplitByShare(NamedOutputs, Generic[T]):
         """Divide a batch."""
         names = columns_of(self.key)
         columns = [batch.column(name) for name in names] or list(batch.columns)
-        # a number from 0 to 1, exclusively, of each row
-        places = (mixed_hashes(columns, self.seed) >> np.uint64(11)).astype(np.float64) / 2.0**53
         borders = np.cumsum(list(self.shares.values()))[:-1]
-        ways = np.searchsorted(borders, places, side="right")
+        ways = np.searchsorted(borders, shares_of(columns, self.seed), side="right")
         for way, name in enumerate(self.shares):
             mask = ways == way
             port: Any = getattr(self, name)
