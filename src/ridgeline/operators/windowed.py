@@ -43,9 +43,17 @@ from ridgeline.operators.windows.counted import CountedWindows
 from ridgeline.operators.windows.fixed import FixedWindows
 from ridgeline.operators.windows.kind import NEVER, Records, WindowKind
 from ridgeline.operators.windows.rolling import RollingCountWindows, RollingTimeWindows
-from ridgeline.operators.windows.sessions import UNENDING, SessionWindows
+from ridgeline.operators.windows.sessions import SessionWindows
 
 _FAR = 2 * LATEST
+_KINDS: Mapping[type, type[WindowKind]] = {
+    Sliding: FixedWindows,
+    Session: SessionWindows,
+    Counted: CountedWindows,
+    RollingTime: RollingTimeWindows,
+    RollingCount: RollingCountWindows,
+    Global: SessionWindows,
+}
 
 
 def _last(count: int, name: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -181,24 +189,8 @@ class Windowed(AggregatingOperator, Combines):
         # early results ask for the records since the last one, windows by count for theirs
         counted = self.has_early or isinstance(self.windows, Counted)
         self.columns = Columns(self, self.values, counted=counted)
-        self.kind = self._made_kind()
+        self.kind = _KINDS[type(self.windows)](self, self.columns, self.windows)
         self.silence = None if self.close_after is None else Silence(parse_duration(self.close_after))
-
-    def _made_kind(self) -> WindowKind:
-        """The kind of `windows`, for `setup`."""
-        match self.windows:
-            case Sliding():
-                return FixedWindows(self, self.columns, self.windows)
-            case Session(gap):
-                return SessionWindows(self, self.columns, gap)
-            case Counted(every):
-                return CountedWindows(self, self.columns, every, partial(self._emit, final=True))
-            case RollingTime(span):
-                return RollingTimeWindows(self, self.columns, span)
-            case RollingCount(records):
-                return RollingCountWindows(self, self.columns, records)
-            case Global():
-                return SessionWindows(self, self.columns, UNENDING)
 
     @property
     def has_early(self) -> bool:
@@ -306,13 +298,14 @@ class Windowed(AggregatingOperator, Combines):
         """Emit the windows whose time is over, and early results of others."""
         closed = self._closed
         if closed >= self.due:
-            self._emit_final(self.kind.close(closed))
+            self.emit_final(self.kind.close(closed))
         if self.silence is not None:
             self._end_silence(self.silence, closed)
         if self.has_early:
             self._emit(self._early(), final=False)
 
-    def _emit_final(self, over: list[Result]) -> None:
+    def emit_final(self, over: list[Result]) -> None:
+        """Emit the results of windows whose time is over; those without new records not, if discarding."""
         if self.accumulation == "discarding":
             over = [one for one in over if one.parts[-1]]
         self._emit(over, final=True)
@@ -328,7 +321,7 @@ class Windowed(AggregatingOperator, Combines):
                 end = self.kind.over_after(one)
                 if end > max(closed, self.shut.get(one.key, EARLIEST)):
                     self.shut[one.key] = end
-            self._emit_final(found)
+            self.emit_final(found)
 
     def _early(self) -> list[Result]:
         """The open windows that have new records for an early result, which then are new no more."""

@@ -6,7 +6,7 @@ part is the number of its records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ import numpy as np
 from ridgeline.api.times import LATEST
 from ridgeline.operators._sessions import Span
 from ridgeline.operators._window_parts import Index
+from ridgeline.operators._windows import Counted
 from ridgeline.operators.aggregates.value import Rows
-from ridgeline.operators.windows.columns import Columns, Result
-from ridgeline.operators.windows.kind import NEVER, Holder, Records, WindowKind
+from ridgeline.operators.windows.columns import Result
+from ridgeline.operators.windows.kind import NEVER, Records, WindowKind
 
 _END = 2 * LATEST
 
@@ -24,12 +25,7 @@ _END = 2 * LATEST
 class CountedWindows(WindowKind):
     """A window is over once it has `every` records, or the input has ended."""
 
-    def __init__(
-        self, operator: Holder, columns: Columns, every: int, emit: Callable[[Sequence[Result]], None]
-    ) -> None:
-        super().__init__(operator, columns)
-        self.every = every
-        self.emit = emit
+    windows: Counted
 
     def bounds(self, times: Index) -> tuple[Index, Index]:
         """Never late."""
@@ -38,7 +34,7 @@ class CountedWindows(WindowKind):
     def add(self, records: Records) -> None:
         """Fill windows; emits those that are full."""
         batch, times, _, codes, keys, _ = records
-        state, columns, every = self.operator.open, self.columns, self.every
+        state, columns, every = self.operator.open, self.columns, self.windows.every
         known: list[Span | None] = [state.get(key) for key in keys]
         filled = np.array([0 if one is None else one[2][-1] for one in known], np.int64)
         order = np.argsort(codes, kind="stable")  # by key, in the order of arrival
@@ -71,7 +67,7 @@ class CountedWindows(WindowKind):
             else:
                 state[key] = (start, end, parts)
         self.operator.due = 0
-        self.emit(full)
+        self.operator.emit_final(full)
 
     def _joined(self, one: Span, other: Sequence[Any]) -> Span:
         return min(one[0], other[0]), max(one[1], other[1]), self.columns.merged(one[2], other[2])

@@ -11,8 +11,8 @@ from ridgeline.operators._sessions import Parts
 from ridgeline.operators._window_parts import Index, by_time, few_distinct, is_constant, numbered
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.aggregates.value import Rows
-from ridgeline.operators.windows.columns import Columns, Result
-from ridgeline.operators.windows.kind import NEVER, Holder, Key, Records, WindowKind, new_records
+from ridgeline.operators.windows.columns import Result
+from ridgeline.operators.windows.kind import NEVER, Key, Records, WindowKind, new_records
 
 _PIECE = 512
 
@@ -29,9 +29,7 @@ def last_starts(windows: Sliding, times: Index) -> Index:
 class FixedWindows(WindowKind):
     """Windows of one size."""
 
-    def __init__(self, operator: Holder, columns: Columns, windows: Sliding) -> None:
-        super().__init__(operator, columns)
-        self.windows = windows
+    windows: Sliding
 
     def bounds(self, times: Index) -> tuple[Index, Index]:
         """Late once the last window has ended."""

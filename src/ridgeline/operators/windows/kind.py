@@ -38,16 +38,20 @@ class Holder(Protocol):
     waiting: KeyedCell[Any, Any]
     due: int
 
+    def emit_final(self, over: list[Result]) -> None:
+        """Emit windows whose time is over."""
+
 
 class WindowKind:
     """The windows of one kind of one operator; their state is the operator's.
 
-    `columns`: the aggregates. Times are microseconds since 1970.
+    `columns`: the aggregates. `windows`: the property of the operator. Times are microseconds since 1970.
     """
 
-    def __init__(self, operator: Holder, columns: Columns) -> None:
+    def __init__(self, operator: Holder, columns: Columns, windows: Any) -> None:
         self.operator = operator
         self.columns = columns
+        self.windows = windows
 
     def bounds(self, times: Index) -> tuple[Index, Index]:
         """For each time where its last window begins, and from when on a record of this time is late."""

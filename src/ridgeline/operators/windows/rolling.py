@@ -18,6 +18,7 @@ import numpy as np
 
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._window_parts import Index
+from ridgeline.operators._windows import RollingCount, RollingTime
 from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Part, Rows
 from ridgeline.operators.windows.columns import Columns, Result
@@ -124,10 +125,10 @@ class RollingWindows(WindowKind):
 class RollingTimeWindows(RollingWindows):
     """For each record at time t the records of its key in (t - span, t]."""
 
-    def __init__(self, operator: Holder, columns: Columns, span: int) -> None:
-        super().__init__(operator, columns)
-        self.span = span
-        self.piece = -(-span // _PIECES)
+    def __init__(self, operator: Holder, columns: Columns, windows: RollingTime) -> None:
+        super().__init__(operator, columns, windows)
+        self.span = windows.span
+        self.piece = -(-self.span // _PIECES)
 
     def _known(self, key: Key, time: int) -> Kept:
         state, piece = self.operator.open, self.piece
@@ -166,9 +167,7 @@ class RollingTimeWindows(RollingWindows):
 class RollingCountWindows(RollingWindows):
     """For each record the last `records` of its key, it included; of those of one time, as they came."""
 
-    def __init__(self, operator: Holder, columns: Columns, records: int) -> None:
-        super().__init__(operator, columns)
-        self.records = records
+    windows: RollingCount
 
     def _known(self, key: Key, time: int) -> Kept:
         known: Kept = self.operator.open.get(key, _NONE)
@@ -176,14 +175,14 @@ class RollingCountWindows(RollingWindows):
 
     def _bounds(self, times: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
         for place in range(first + 1, len(times) + 1):
-            yield max(0, place - self.records), place
+            yield max(0, place - self.windows.records), place
 
     def _start(self, time: int, oldest: int) -> int:
         return oldest
 
     def _keep(self, key: Key, known: Kept, new: Kept, closed: int) -> None:
-        if self.records > 1:
-            last = slice(1 - self.records, None)
+        if self.windows.records > 1:
+            last = slice(1 - self.windows.records, None)
             self.operator.open[key] = ((*known[0], *new[0])[last], (*known[1], *new[1])[last])
 
     def _forget(self, closed: int) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from ridgeline.api.times import LATEST
 from ridgeline.operators._sessions import Parts, Span, joined
 from ridgeline.operators._window_parts import Index, runs
+from ridgeline.operators._windows import Global, Session
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
 from ridgeline.operators.windows.kind import NEVER, Holder, Key, Records, WindowKind, new_records
@@ -23,9 +24,9 @@ UNENDING = 4 * LATEST
 class SessionWindows(WindowKind):
     """Windows of records that are less than `gap` apart."""
 
-    def __init__(self, operator: Holder, columns: Columns, gap: int) -> None:
-        super().__init__(operator, columns)
-        self.gap = gap
+    def __init__(self, operator: Holder, columns: Columns, windows: Session | Global) -> None:
+        super().__init__(operator, columns, windows)
+        self.gap = UNENDING if isinstance(windows, Global) else windows.gap
 
     def bounds(self, times: Index) -> tuple[Index, Index]:
         """Late once a session of such a record alone has ended."""
