@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,16 @@ class DividedOperator(ShapedOperator):
     """
 
     shaped_by = "key"
+    beside_key: ClassVar[tuple[str, ...]] = ()
+    """The properties that name columns which must be others than those of the key."""
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed, and columns that must not be those of the key."""
+        faults = super().property_faults()
+        for name in self.beside_key:
+            both = [column for column in columns_of(vars(self).get(name)) if column in self.key_names]
+            faults += [(name, column, "must not have the name of a column of the key") for column in both[:1]]
+        return faults
 
     @property
     def key_names(self) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ class BatchUp(DividedOperator):
     """
 
     state_depends_on = ("input", "key")
+    beside_key = ("column",)
 
     input = InputPort(Any)
     output = OutputPort(Any)
@@ -85,13 +86,6 @@ class BatchUp(DividedOperator):
     def held_rows(self) -> int:
         """The number of tuples that wait."""
         return sum(map(len, self.held))
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, a time that is none, and a name that a column of the key has."""
-        faults = super().property_faults()
-        if self.column in self.key_names:
-            faults.append(("column", self.column, "must not have the name of a column of the key"))
-        return faults
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The key's columns, and the list. Raises SchemaError for columns that the stream lacks."""

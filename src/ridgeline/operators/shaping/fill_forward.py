@@ -66,6 +66,7 @@ class FillForward(DividedOperator):
     """
 
     state_depends_on = ("input", "key", "columns")
+    beside_key = ("columns",)
 
     input = InputPort(Any, codec=TogetherCodec())
     output = OutputPort(Any)
@@ -83,14 +84,6 @@ class FillForward(DividedOperator):
     def held_keys(self) -> int:
         """The number of keys that are held."""
         return len(self.newest)
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, key columns that are filled, and a time that is none."""
-        faults = super().property_faults()
-        both = [name for name in columns_of(self.columns) if name in self.key_names]
-        if both:
-            faults.append(("columns", both[0], "must not be a column of the key"))
-        return faults
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """That of the input. Raises SchemaError for columns that the stream lacks."""

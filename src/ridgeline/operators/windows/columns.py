@@ -42,11 +42,7 @@ class AggregatingOperator(DividedOperator):
         def values(self) -> dict[str, Aggregate]:
             """The aggregates by the names of their columns."""
 
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, and columns of one name."""
-        rule = "must not have the name of a key's column"
-        faults = super().property_faults()
-        return [*faults, *(("values", name, rule) for name in self.key_names if name in self.values)]
+    beside_key = ("values",)
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The key's columns, then the aggregates. Raises SchemaError for columns that the stream lacks."""
