@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -50,42 +51,36 @@ _SHOWN_TUPLES = 10
 _MOST_SINKS = 20
 
 
+@dataclass(eq=False)
 class RunCommand:
-    """One run with its view."""
+    """One run with its view. `run_regions`: runs a plan of several regions, as `run_measured` one of one."""
 
-    def __init__(
-        self,
-        planner: Planner,
-        plan: Plan,
-        settings: RunSettings,
-        run_regions: Callable[..., Outcome],
-        origin: Origin,
-    ) -> None:
-        """`run_regions` runs a plan of several regions, as `run_measured` does one of a single one."""
-        self._planner = planner
-        self._run_regions = run_regions
-        self._origin = origin
-        self._plan = plan
-        self._settings = settings
+    planner: Planner
+    plan: Plan
+    settings: RunSettings
+    run_regions: Callable[..., Outcome]
+    origin: Origin
+    _watch: Watch | None = None
+    _run: ApplicationRun | None = None
+    _checkpoint: str = ""
+    _unread: bool = False
+    _over: bool = False
+    _notifier: Notifier | None = None
+
+    def __post_init__(self) -> None:
         self._clock = SystemClock()
         self._console = Output(self._output_gone, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
-        self._watch: Watch | None = None
-        self._run: ApplicationRun | None = None
         self._view = self._make_view()
         self._stopper = Stopper(self._view.stopping, self._killed)
-        self._checkpoint = ""
-        self._unread = False
-        self._over = False
-        self._notifier: Notifier | None = None
 
     def run(self) -> None:
         """Run to the end, then print the summary.
 
         Raises what `run_measured` raises; OutputGoneError if not all of it could be printed.
         """
-        settings, managed = self._settings, manager()
+        settings, managed = self.settings, manager()
         self._notifier = None if managed is None else Notifier(managed, self._clock)
         for name in settings.exposed():
             what = f"all users of this host can read `{name}` in the list of processes"
@@ -123,35 +118,35 @@ class RunCommand:
                 if windows
                 else "no window of this run is committed"
             )
-            if windows or self._settings.options.checkpoint is not None:
-                print_continuation(console, self._settings, self._checkpoint)
+            if windows or self.settings.options.checkpoint is not None:
+                print_continuation(console, self.settings, self._checkpoint)
 
     def _launch(self) -> Outcome:
         """Run the plan with everything that the settings ask for. Blocks until it has ended."""
         from ridgeline.service.measured import run_measured
 
         launch = (
-            self._run_regions
-            if self._plan.logical.regions
-            else partial(run_measured, self._plan, planner=self._planner)
+            self.run_regions
+            if self.plan.logical.regions
+            else partial(run_measured, self.plan, planner=self.planner)
         )
         return launch(
-            options=self._settings.launched(),
-            service=self._settings.service,
+            options=self.settings.launched(),
+            service=self.settings.service,
             stop=self._stopper.event,
             console=self._console,
             clock=self._clock,
             started=self._started,
-            origin=self._origin,
+            origin=self.origin,
         )
 
     def _make_view(self) -> View:
-        if self._settings.view.quiet:
+        if self.settings.view.quiet:
             return View()
-        application = self._plan.logical.application
+        application = self.plan.logical.application
         if self._console.is_terminal and self._console.file.isatty() and not self._console.is_dumb_terminal:
-            return LiveView(self._console, self._clock, application, self._settings)
-        return PlainView(self._console, self._clock, application, self._settings)
+            return LiveView(self._console, self._clock, application, self.settings)
+        return PlainView(self._console, self._clock, application, self.settings)
 
     def _started(self, run: ApplicationRun, watch: Watch, web: WebServer | None) -> None:
         """Show with which window and checkpoint the run begins; `run_measured` calls it."""
@@ -163,8 +158,8 @@ class RunCommand:
         # A code is for who sits here, not for those who read a log.
         service = "" if web is None else service_line(web.page() if self._console.is_terminal else web.url)
         self._view.started(self._checkpoint, run.next_window, service, watch)
-        if self._planner.resume_note and not self._settings.view.quiet:
-            self._console.print(Text(self._planner.resume_note), soft_wrap=True)
+        if self.planner.resume_note and not self.settings.view.quiet:
+            self._console.print(Text(self.planner.resume_note), soft_wrap=True)
         self._print_where_output_goes()
 
     def _print_where_output_goes(self) -> None:
@@ -173,7 +168,7 @@ class RunCommand:
 
         context = active_context()
         place = "" if context is None else prints_place(str(context.master), str(context.applicationId))
-        if place and not self._settings.view.quiet:
+        if place and not self.settings.view.quiet:
             self._console.print(
                 f"what operators print is in the logs of the executors: {place}", soft_wrap=True, markup=False
             )
@@ -205,7 +200,7 @@ class RunCommand:
         console = make_console()
         console.print("killed; the windows under way are not committed and will be replayed")
         if self._checkpoint:
-            print_continuation(console, self._settings, self._checkpoint)
+            print_continuation(console, self.settings, self._checkpoint)
 
 
 def results(publishers: Mapping[str, Publisher]) -> Iterator[Text]:
