@@ -108,6 +108,7 @@ from ridgeline.measure.topology import OperatorNode, Topology
 
 _STEP_EVENTS = 1_000
 """Events of a window that are folded at once: some milliseconds."""
+_NOTHING = Doing({}, frozenset())
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
 
 
@@ -535,7 +536,7 @@ class Measurement:
 
     def info(self, now: float) -> InfoAnswer | PendingInfoAnswer:
         """The application: who, where, since when, its state and its figures as a whole."""
-        return self._info(self._moment(now, self._statuses.operators))
+        return self._info(self._moment(now))
 
     def _info(self, moment: Moment) -> InfoAnswer | PendingInfoAnswer:
         """The application, with the figures of a moment."""
@@ -550,7 +551,7 @@ class Measurement:
         """The application's figures in sum, under Apex's names where it has them."""
         path, last = self._times.latency.average_path(), self._times.latency.windows(1)
         containers = self._statuses.containers
-        rates = [found for _, found in moment.tuples.values()]
+        rates = [self._throughput.rates(number, moment.now) for number in self._statuses.operators]
         rows, first = self._totals.operators().values(), self._windows.first
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
@@ -601,7 +602,7 @@ class Measurement:
 
     def operators(self, now: float) -> list[OperatorAnswer]:
         """All physical operators."""
-        moment = self._moment(now, self._statuses.operators, self.latency(now), self._doing(now), behind=True)
+        moment = self._moment(now, self.latency(now), self._doing(now))
         return [self._operator(status, moment) for status in self._statuses.operators.values()]
 
     def operator(self, now: float, operator_id: int) -> OperatorAnswer:
@@ -609,7 +610,7 @@ class Measurement:
         status = self._statuses.operators.get(operator_id)
         if status is None:
             raise KeyError(no_such("operator", operator_id, self._statuses.operators))
-        moment = self._moment(now, [operator_id], self.latency(now), self._doing(now), behind=True)
+        moment = self._moment(now, self.latency(now), self._doing(now))
         return self._operator(status, moment)
 
     def _operator(self, status: OperatorStatus, moment: Moment) -> OperatorAnswer:
@@ -641,22 +642,11 @@ class Measurement:
         """The physical streams: each output port, and who reads from it."""
         return streams_answer(self.topology)
 
-    def _doing(self, now: float) -> Doing | None:
-        """The states of operators, if they are known: a window runs and a heartbeat of it has arrived."""
-        reported = bool(self._windows.attempted) and any(
-            container.has_heartbeat for container in self._statuses.containers.values()
-        )
-        return self._progress.doing(self._working(now)) if reported else None
+    def _doing(self, now: float) -> Doing:
+        """The states of operators; none where no window runs."""
+        return self._progress.doing(self._working(now)) if self._windows.attempted else _NOTHING
 
-    def _moment(
-        self,
-        now: float,
-        tuples_of: Iterable[int] = (),
-        latency: LatencyAnswer | None = None,
-        doing: Doing | None = None,
-        *,
-        behind: bool = False,
-    ) -> Moment:
+    def _moment(self, now: float, latency: LatencyAnswer | None = None, doing: Doing = _NOTHING) -> Moment:
         """State that the answers of one moment share, as far as they need it."""
         now = self._run.as_of(now)
         return Moment(
@@ -664,13 +654,9 @@ class Measurement:
             over=self._run.ended is not None,
             current_window=self._windows.current,
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
-            behind=self.windows_behind(now) if behind else {},
-            tuples={
-                number: (self._throughput.totals(number), self._throughput.rates(number, now))
-                for number in tuples_of
-            },
-            states=doing.states if doing is not None else {},
-            silent=doing.silent if doing is not None else frozenset(),
+            behind=self.windows_behind(now),
+            throughput=self._throughput,
+            doing=doing,
         )
 
     def overview(self, now: float, *, latencies: bool = True) -> OverviewAnswer:
@@ -685,8 +671,7 @@ class Measurement:
             "clamps": self._times.latency.clamps,
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
-        doing = self._progress.doing(self._working(now)) if self._windows.attempted else None
-        moment = self._moment(now, self._statuses.operators, latency, doing, behind=True)
+        moment = self._moment(now, latency, self._doing(now))
         return {
             "windowId": self._windows.committed_id,
             "at": now,

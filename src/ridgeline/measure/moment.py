@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from ridgeline.measure.progress.throughput import Rates, Totals
+from ridgeline.measure.progress.columns import Doing
+from ridgeline.measure.progress.throughput import Rates, Throughput, Totals
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 
 RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
@@ -15,21 +16,19 @@ RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """State that the answers of one moment share, by operator id.
+    """State that the answers of one moment share.
 
-    `latencies`: the rows of `LatencyFold.latency`. `behind`: windows behind. `tuples`: in sum, and per
-    second. `states`: those of the running window, as far as containers have reported. `silent`: ids of
-    containers.
+    `latencies`: the rows of `LatencyFold.latency`, and `behind`: windows behind, both by operator id.
+    `doing`: the states of the running window, as far as containers have reported.
     """
 
     now: float
     over: bool
     current_window: int | None
-    latencies: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
-    behind: Mapping[int, int] = field(default_factory=dict)
-    tuples: Mapping[int, tuple[Totals, Rates]] = field(default_factory=dict)
-    states: Mapping[int, str] = field(default_factory=dict)
-    silent: frozenset[int] = frozenset()
+    latencies: Mapping[int, Mapping[str, object]]
+    behind: Mapping[int, int]
+    throughput: Throughput
+    doing: Doing
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class OperatorMoment:
     @property
     def current_window(self) -> int | None:
         """The window that it works on, or its last one."""
-        running = self.moment.states.get(self.status.node.id) in RUNNING
+        running = self.moment.doing.states.get(self.status.node.id) in RUNNING
         return self.moment.current_window if running else self.status.last_window
 
     @cached_property
@@ -51,12 +50,12 @@ class OperatorMoment:
         """Its row of `/latency`; empty before its first window."""
         return self.moment.latencies.get(self.status.node.id, {})
 
-    @property
+    @cached_property
     def totals(self) -> Totals:
         """Its tuples since the start."""
-        return self.moment.tuples[self.status.node.id][0]
+        return self.moment.throughput.totals(self.status.node.id)
 
-    @property
+    @cached_property
     def rates(self) -> Rates:
         """Its tuples per second."""
-        return self.moment.tuples[self.status.node.id][1]
+        return self.moment.throughput.rates(self.status.node.id, self.moment.now)

@@ -234,18 +234,18 @@ def operator_state(status: OperatorStatus, moment: Moment) -> str:
     """The status of an operator at a moment."""
     if moment.over or status.finished:
         return "INACTIVE"
-    if status.node.container in moment.silent:
+    if status.node.container in moment.doing.silent:
         return "SILENT"
     return RUNNING.get(
-        moment.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE"
+        moment.doing.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE"
     )
 
 
 def _container_state(container: ContainerStatus, operators: Iterable[int], moment: Moment) -> str:
-    if container.id in moment.silent:
+    if container.id in moment.doing.silent:
         return "SILENT"
     if container.has_heartbeat and any(
-        moment.states.get(operator) in {"running", "waiting"} for operator in operators
+        moment.doing.states.get(operator) in {"running", "waiting"} for operator in operators
     ):
         return "RUNNING"
     return "PENDING" if container.pid is None else "IDLE"
