@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
 from typing import IO, Any, TypeVar
 
 import cloudpickle
@@ -103,7 +104,7 @@ def pickled_classes(pickles: Iterable[bytes]) -> set[type]:
     """The classes that pickles name. One that cannot be read here is left to who reads its value."""
     found: set[type] = set()
     for data in pickles:
-        unpickler = _Finding(io.BytesIO(data))
+        unpickler = _Unpickler(io.BytesIO(data))
         unpickler.found = found
         with contextlib.suppress(Exception):
             value = unpickler.load()
@@ -112,26 +113,6 @@ def pickled_classes(pickles: Iterable[bytes]) -> set[type]:
                 # a pickle may hold another one as bytes: its classes count too
                 found |= pickled_classes(within(value))
     return found
-
-
-class _Finding(pickle.Unpickler):
-    """Notes the classes that a pickle names."""
-
-    found: set[type]
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Note a class, also one that is in the pickle as a whole, and leave the rest to pickle."""
-        value = super().find_class(module, name)
-        if isinstance(value, type):
-            self.found.add(value)
-        elif module == _CLOUDPICKLE and name in _MAKERS:
-            return partial(self._noted, value)
-        return value
-
-    def _noted(self, make: Callable[..., type], *arguments: Any) -> type:
-        made = make(*arguments)
-        self.found.add(made)
-        return made
 
 
 class Reader:
@@ -148,32 +129,40 @@ class Reader:
     def loads(self, data: Any) -> Any:
         """Read one pickle."""
         unpickler = _Unpickler(io.BytesIO(data))
-        unpickler.replaced, unpickler.gone, unpickler.stands = self._replaced, self.gone, []
+        unpickler.replaced, unpickler.gone = self._replaced, self.gone
         return unpickler.load()
 
 
 class _Unpickler(pickle.Unpickler):
-    replaced: Mapping[str, Callable[..., Any]]
-    gone: bool
-    stands: list[Callable[..., Any]]
-    """Stand-ins for classes that the pickle contains by value."""
+    """Notes the classes that a pickle names, or has as a whole, and puts others in the place of some."""
+
+    replaced: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    gone = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file)
+        self.found: set[type] = set()
+        self._stands: list[Callable[..., Any]] = []
+        """Stand-ins for classes that the pickle contains by value."""
 
     def find_class(self, module: str, name: str) -> Any:
         """A class or function by its name."""
         found = self.replaced.get(f"{module}:{name}")
         if found is not None:
             return found
-        if module == _CLOUDPICKLE and self.replaced:
-            if name in _MAKERS:
-                return partial(self._made, super().find_class(module, name), name)
-            if name == _FILLS:
-                return partial(self._filled, super().find_class(module, name))
         try:
-            return super().find_class(module, name)
+            found = super().find_class(module, name)
         except (ImportError, AttributeError):
             if self.gone:
                 return Gone
             raise
+        if isinstance(found, type):
+            self.found.add(found)
+        elif module == _CLOUDPICKLE and name in _MAKERS:
+            return partial(self._made, found, name)
+        elif module == _CLOUDPICKLE and name == _FILLS:
+            return partial(self._filled, found)
+        return found
 
     def _made(self, make: Callable[..., Any], maker: str, *arguments: Any) -> Any:
         """A class that the pickle has as a whole; what stands for it, if something does.
@@ -191,14 +180,16 @@ class _Unpickler(pickle.Unpickler):
             if known == f"{module}:{name}" or (known.startswith(f"{module}:") and known.endswith(f".{name}"))
         ]
         if len(found) != 1:
-            return make(*arguments)
-        self.stands.append(found[0])
+            made = make(*arguments)
+            self.found.add(made)
+            return made
+        self._stands.append(found[0])
         return found[0]
 
     def _filled(self, fill: Callable[..., Any], made: Any, *arguments: Any) -> Any:
         """Give a class what it has, unless it stands for another one."""
         # filling the stand-in would overwrite the class of the running code
-        return made if any(one is made for one in self.stands) else fill(made, *arguments)
+        return made if any(one is made for one in self._stands) else fill(made, *arguments)
 
 
 class Gone:
