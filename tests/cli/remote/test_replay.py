@@ -80,10 +80,11 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_co
 
 
 GONE = {"forecastErrorSeconds", "explained"}
-OTHERWISE = {"blame", "arrivalPerSecond", "caughtUpAt", "tuplesOut", *GONE}
+RATES = {"tuplesProcessedPSMA", "tuplesEmittedPSMA", "tuplesPSMA"}
+OTHERWISE = {"blame", "arrivalPerSecond", "caughtUpAt", "tuplesOut", *RATES, *GONE}
+"""What is told by another rule since: who fills a slot, what arrives, rates after a change of the plan."""
 ASIDE = {"dead_letters"}
 """Hides no output from ages and critical paths any more."""
-"""What is told by another rule since: who fills a slot, what arrives and when that ends, dead letters."""
 
 
 def assert_has(now, then, where):
