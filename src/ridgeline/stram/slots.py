@@ -235,7 +235,8 @@ class Slots:
         self._stillborn = 0
         """How many jobs of the spare have ended since one was there."""
         self._rules = rules
-        self._capacities = capacities
+        self.capacities = capacities
+        """What hosts have, of those that answer."""
         self._prefer(rules.host_preferences(placement, capacities, {}))
         self._reported_rules: set[str] = set()
         """The relaxed rules that were given up."""
@@ -438,7 +439,7 @@ class Slots:
 
         Slots that are on the wrong host are moved, unless Spark was asked often enough.
         """
-        self._capacities = capacities
+        self.capacities = capacities
         homeless = [slot for slot in self.active if self._is_homeless(slot)]
         if homeless:
             self._prefer_again(homeless)
@@ -455,7 +456,7 @@ class Slots:
         """True if a slot has no preference, or must be on hosts that are all gone."""
         preference = self._rows[slot].wants
         return preference is None or (
-            preference.binding and not self._capacities.keys() & set(preference.hosts)
+            preference.binding and not self.capacities.keys() & set(preference.hosts)
         )
 
     def _prefer_again(self, homeless: Sequence[int]) -> None:
@@ -463,10 +464,10 @@ class Slots:
         without = set(homeless)
         others = [slot for slot in self.active if slot not in without]
         stay = {slot: self._host_of(slot) for slot in others if self._wants(slot).binding}
-        near = self._rules.host_preferences(self.placement, self._capacities, stay)
+        near = self._rules.host_preferences(self.placement, self.capacities, stay)
         for new, moved in (
             (near, homeless),
-            (self._rules.host_preferences(self.placement, self._capacities, {}), self.active),
+            (self._rules.host_preferences(self.placement, self.capacities, {}), self.active),
         ):
             wanted = {**self._preferences, **{slot: new.get(slot, HostPreference()) for slot in moved}}
             if not self._strict(self.placement, self._hosts_of(wanted)):
@@ -479,7 +480,7 @@ class Slots:
 
     def _hosts_of(self, preferences: Mapping[int, HostPreference]) -> Mapping[int, str]:
         """The hosts that slots would be on; the only one that there is, or unlike all others, if unknown."""
-        only = next(iter(self._capacities)) if len(self._capacities) == 1 else ""
+        only = next(iter(self.capacities)) if len(self.capacities) == 1 else ""
         at = {slot: preferences[slot].hosts if slot in preferences else () for slot in self.active}
         return {slot: next(iter(hosts), only or f"slot {slot}") for slot, hosts in at.items()}
 
@@ -489,7 +490,7 @@ class Slots:
         return member.node if member is not None and member.node in hosts else hosts[0]
 
     def _strict(self, placement: Placement, where: Mapping[int, str]) -> Sequence[PlacementRule]:
-        return self._rules.strict_broken(placement, where, self._capacities)
+        return self._rules.strict_broken(placement, where, self.capacities)
 
     def _strays(self) -> Sequence[int]:
         """The slots that are on another host than they must be."""
@@ -530,7 +531,7 @@ class Slots:
         """The instructions on rules that are broken where slots are: strict ones alone, or relaxed ones."""
         broken = [
             rule
-            for rule in self._rules.broken(self.placement, self.hosts, self._capacities)
+            for rule in self._rules.broken(self.placement, self.hosts, self.capacities)
             if rule.name not in self._reported_rules
         ]
         broken = [rule for rule in broken if not rule.relax] or broken
@@ -589,22 +590,17 @@ class Slots:
         self._enter(slot, SlotPhase.ASKED)
         return StartSlot(slot, self._rows[slot].jobs, self._wants(slot).hosts)
 
-    def elsewhere(self, capacities: HostCapacities) -> Sequence[SlotInstruction]:
-        """The slots that are missing are started on these hosts; where they were, nothing answers."""
-        self._capacities = capacities
+    def elsewhere(self) -> Sequence[SlotInstruction]:
+        """The slots that are missing are started on the hosts of now; where they were, nothing answers."""
         missing = self.missing
         homeless = [slot for slot in missing if self._is_homeless(slot)]
         if homeless:
             self._prefer_again(homeless)
         for slot in missing:
             if not self._wants(slot).binding:
-                self._rows[slot].wants = HostPreference(tuple(capacities))
+                self._rows[slot].wants = HostPreference(tuple(self.capacities))
             self._enter(slot, SlotPhase.MOVING)
         return [MoveSlot(slot) for slot in missing]
-
-    def without(self, capacities: HostCapacities) -> None:
-        """There are only these hosts at the moment."""
-        self._capacities = capacities
 
     def shrink_to(self, places: int) -> Sequence[SlotInstruction]:
         """Spark has had no more than this number of places for long: use these.
@@ -623,7 +619,7 @@ class Slots:
             if not strict:
                 break
         else:
-            return [GiveUpRule(rule, tuple(sorted(self._capacities)), places) for rule in strict]
+            return [GiveUpRule(rule, tuple(sorted(self.capacities)), places) for rule in strict]
         fewer = [slot for slot in self.active if not placement[slot]]
         self.placement = placement
         for slot, row in enumerate(self._rows):
@@ -644,7 +640,7 @@ class Slots:
         if fresh is not None:
             of_slot = dict(zip(sorted(order[:places]), fresh, strict=True))
             placement = tuple(of_slot.get(slot, ()) for slot in range(len(self.placement)))
-            yield placement, self._rules.host_preferences(placement, self._capacities, {})
+            yield placement, self._rules.host_preferences(placement, self.capacities, {})
 
     def worked(self, container: int, seconds: float) -> None:
         """A container has worked for so long on a window: what comes later goes by it, see `Spread`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +38,7 @@ from ridgeline.engine.files.patience import Patience, PatientDriverStorage, Pati
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.engine.process.plan_distribution import installed_modules
-from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores
+from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores, local_cores
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
 from ridgeline.engine.spark.shared_context import borrow, give_back
@@ -129,7 +128,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             context = start_spark([plan], options, uri, claim=claim)
         check = (
             None
-            if _is_on_driver(context)
+            if local_cores(str(context.master)) is not None  # workers are children of this process
             else WorkerCheck(context, uri if is_local(uri) else None, console.print)
         )
         claim_by(claim, uri, context)
@@ -364,11 +363,6 @@ def _patiently(
             yield
     finally:
         storage.hurry()
-
-
-def _is_on_driver(context: SparkContext) -> bool:
-    """True if workers are children of the driver, with its environment."""
-    return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
 def hadoop_storage(uri: str, context: SparkContext | JavaAlone) -> DriverStorage:

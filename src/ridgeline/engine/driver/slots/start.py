@@ -173,15 +173,15 @@ class Shortage:
         instructions: Sequence[SlotInstruction] = ()
         was_short, self._short = self._short, places < len(taken)
         if self._looks_left <= 0 and places and (was_short or slots.missing):
-            capacities = {host: one for host, one in self._platform.capacities().items() if host not in cut}
             if cut:
-                slots.without(capacities)
+                capacities = self._platform.capacities().items()
+                slots.capacities = {host: one for host, one in capacities if host not in cut}
             instructions = slots.shrink_to(places)
             if not instructions and cut and slots.missing:
                 missing = named_all(list(map(str, slots.missing)))
                 what = f"{', '.join(f'`{host}`' for host in sorted(cut))} does not answer"
                 self._warn(f"Spark is asked for slots elsewhere (missing: {missing}): {what}")
-                instructions = slots.elsewhere(capacities)
+                instructions = slots.elsewhere()
         if not instructions and slots.missing and not self._warned:
             self._warned = True
             self._warn(describe_missing(slots.missing))
