@@ -15,6 +15,7 @@ from support.crash.in_slots import InSlots
 from support.crash.processes import committed
 from support.crash.rows import multisets
 from support.depth import deep
+from support.engine.on_spark import planner_of
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -45,7 +46,8 @@ def test_all_of_the_model_is_exact_while_slots_are_killed(
     words = ["--partitions", str(partitions)]
     slots, kills = Recorded(), 0
     app = load_application(str(APPLICATION), ["--output", str(output), *words])
-    with slots.running(app, spark_context, checkpoint, to_end=True, properties=PROPERTIES):
+    planner = planner_of(app, properties=PROPERTIES)
+    with slots.running(app, spark_context, checkpoint, to_end=True, planner=planner):
         wait_until(lambda: slots.asked or slots.is_over, "the first window")
         while kills < KILLS and not slots.is_over:
             before = committed(checkpoint)

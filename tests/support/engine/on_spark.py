@@ -111,13 +111,14 @@ def run_on_spark(
     return (run, caught.value) if expect else run
 
 
-def planner_of(app, attributes=None, **options):
+def planner_of(app, attributes=None, properties=None, **options):
     """What plans an application whose plan may change while it runs. `options`: more of a planner."""
-    return Planner(
-        lambda values, kept, edits: plan_application(app, values, attributes or {}, kept=kept, edits=edits),
-        {},
-        **options,
-    )
+    given = properties or {}
+
+    def make(values, kept, edits):
+        return plan_application(app, {**values, **given}, attributes or {}, kept=kept, edits=edits)
+
+    return Planner(make, given, **options)
 
 
 @contextlib.contextmanager
