@@ -76,19 +76,14 @@ def _settled(faults: Faults, node: Node, author: Node | None, planned: dict[str,
     if node.properties:
         own = copied(own)
         set_properties(faults, node.name, own, node.properties)
-    sections = {
-        "ports": (node.ports, before.ports, now.ports),
-        "unifiers": (node.unifiers, before.unifiers, now.unifier_attributes),
-    }
-    of_ports: Any = {
-        section: {
-            port: _planned(values, earlier.get(port, {}), plan.get(port, {}))
-            for port, values in given.items()
-        }
-        for section, (given, earlier, plan) in sections.items()
-    }
     attributes = _planned(node.attributes, before.attributes, now.attributes)
-    return replace(node, operator=own, attributes=attributes, **of_ports)
+    made = replace(node, operator=own, attributes=attributes)
+    for kind, port, values in node.of_ports:
+        earlier, plan = before.ports, now.ports
+        if kind == "unifier":
+            earlier, plan = before.unifiers, now.unifier_attributes
+        made = made.given(kind, port, _planned(values, earlier.get(port, {}), plan.get(port, {})))
+    return made
 
 
 def _with_options(faults: Faults, part: Part, options: Overrides) -> Part:

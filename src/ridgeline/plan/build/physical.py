@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.merging import merges_of
@@ -215,58 +215,55 @@ class _Builder:
     ) -> _Head:
         """Add a unifier or a slider, without what leads to it; return it as a source."""
         entry, leaving = unifier_ports(unifier)
-        identity = self.first_id + len(self.operators)
         schema, owner = output.stream.schema, output.operator
         attributes = attributes_of_unifier(owner.attributes, owner.unifier_attributes[output.port])
         slide = owner.attributes["slide_by_window_count"]
         if slider:
             attributes["application_window_count"] = slide
         whole = attributes["application_window_count"] == slide and _slides(output)
-        self.operators.append(
-            PhysicalOperator(
-                id=identity,
-                name=owner.name,
-                partition=partition,
-                partitions=partitions,
-                unifier=True,
-                port=output.port,
-                operator=unifier,
-                attributes=attributes,
-                inputs={entry: port_schema(unifier, entry) or schema},
-                outputs={leaving: port_schema(unifier, leaving) or schema},
-                keys={},
-                round_robin=frozenset(),
-                slides=owner.attributes["application_window_count"] // slide if whole else 0,
-                slider=slider,
-            )
+        identity = self.append(
+            name=owner.name,
+            partition=partition,
+            partitions=partitions,
+            unifier=True,
+            port=output.port,
+            operator=unifier,
+            attributes=attributes,
+            inputs={entry: port_schema(unifier, entry) or schema},
+            outputs={leaving: port_schema(unifier, leaving) or schema},
+            keys={},
+            round_robin=frozenset(),
+            slides=owner.attributes["application_window_count"] // slide if whole else 0,
+            slider=slider,
         )
         return _Head(identity, leaving)
 
     def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
         """Add one partition of an operator; return its id."""
-        identity = self.first_id + len(self.operators)
         slide = operator.attributes["slide_by_window_count"]
         merges = slide is not None and merges_of(type(operator.operator))
-        self.operators.append(
-            PhysicalOperator(
-                id=identity,
-                name=operator.name,
-                partition=partition,
-                partitions=count,
-                unifier=False,
-                port=None,
-                operator=prototype(operator.operator, part.properties),
-                attributes={**operator.attributes, **part.attributes},
-                inputs=operator.inputs,
-                outputs=operator.outputs,
-                keys=part.keys,
-                round_robin=part.round_robin,
-                own_properties=part.properties,
-                own_attributes=part.attributes,
-                ports=operator.ports,
-                slides=operator.attributes["application_window_count"] // slide if merges else 0,
-            )
+        return self.append(
+            name=operator.name,
+            partition=partition,
+            partitions=count,
+            unifier=False,
+            port=None,
+            operator=prototype(operator.operator, part.properties),
+            attributes={**operator.attributes, **part.attributes},
+            inputs=operator.inputs,
+            outputs=operator.outputs,
+            keys=part.keys,
+            round_robin=part.round_robin,
+            own_properties=part.properties,
+            own_attributes=part.attributes,
+            ports=operator.ports,
+            slides=operator.attributes["application_window_count"] // slide if merges else 0,
         )
+
+    def append(self, **fields: Any) -> int:
+        """Add a physical operator with these fields; return its id."""
+        identity = self.first_id + len(self.operators)
+        self.operators.append(PhysicalOperator(id=identity, **fields))
         return identity
 
     def encoding(self, output: _Output, sink: LogicalOperator, port: str) -> Encoding | None:
