@@ -51,6 +51,8 @@ def _picked(thing: object, names: str) -> dict[str, object]:
 
 def _json(value: object) -> object:
     """A value of a plan: ports, schemas and localities as texts."""
+    if value is None or type(value) in (str, int, bool):
+        return value
     if isinstance(value, PortRef):
         return str(value)
     if isinstance(value, Schema):
