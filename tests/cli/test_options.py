@@ -8,7 +8,7 @@ from ridgeline.cli import options
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import options_of
 from ridgeline.cli.load import application_arguments
-from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.settings import Logs, RunSettings
 from ridgeline.engine.process.log_channel import LogFormat
 
 
@@ -100,7 +100,7 @@ def test_wrong_arguments_of_an_application(texts, expected):
 
 
 def test_a_format_of_no_log():
-    text = refused(options.log_settings, None, None, LogFormat.JSON)
+    text = refused(Logs(log_format=LogFormat.JSON).settings)
     assert text == "`--log-format json` has no log to act on; give `--log-level` or `--log-file` too"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.errors import CommandError
-from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
 
 
 def assignments(
@@ -60,17 +59,3 @@ def nothing_given(target: str, given: Sequence[str]) -> None:
     """Refuse options beside an application that runs. Raises CommandError."""
     if given:
         raise CommandError(f"`{target}` runs: what it was given is known; leave `{given[0]}` out")
-
-
-def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> LogSettings | None:
-    """The log of `--log-level`, `--log-file` and `--log-format`; None for no log.
-
-    Raises CommandError for a format without a log.
-    """
-    if level is None and file is None:
-        if form is not LogFormat.TEXT:
-            raise CommandError(
-                f"`--log-format {form}` has no log to act on; give `--log-level` or `--log-file` too"
-            )
-        return None
-    return LogSettings(level or LogLevel.INFO, form, file)

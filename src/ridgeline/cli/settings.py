@@ -72,7 +72,14 @@ class Logs:
 
     def settings(self) -> LogSettings | None:
         """The log; None for none. Raises CommandError for a format without a log."""
-        return options.log_settings(self.log_level, self.log_file, self.log_format)
+        if self.log_level is not None or self.log_file is not None:
+            return LogSettings(self.log_level or LogLevel.INFO, self.log_format, self.log_file)
+        if self.log_format is not LogFormat.TEXT:
+            raise CommandError(
+                f"`--log-format {self.log_format}` has no log to act on; give `--log-level` or `--log-file` "
+                "too"
+            )
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
