@@ -293,7 +293,7 @@ def _assigned(told: Story, timed: pl.DataFrame, how: Sliding) -> list[pl.DataFra
 def by_windowed(told: Story) -> tuple[list[tuple[Any, ...]], int, int]:
     """As `by_polars`, of Ridgeline; late records once as counted, and once as collected."""
     app = Application(
-        "events", window="1s", metrics_recording_level=RecordingLevel.OFF, time_ahead_limit="1000d"
+        "events", window="1s", metrics_recording_level=RecordingLevel.OFF, time_ahead_limit="365d"
     )  # times of any day, whatever today is
     streams = Streams(held=told.held, lateness_seconds=told.lateness / 1e6, idle_after=told.idle_after)
     source = app.add_operator("source", streams, partitions=len(told.held))
