@@ -1,6 +1,6 @@
 """The public API for authors of operators and applications.
 
-It is imported when one of its names is asked for: who only needs a part, such as a command that lists
+It is imported when one of its names is asked for. Who only needs a part, such as a command that lists
 applications, does not wait for numpy and Arrow.
 """
 
