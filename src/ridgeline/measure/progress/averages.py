@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,13 +32,8 @@ class _Work:
         self.before = consumed
 
 
-class _Ended(NamedTuple):
-    """What is kept of an operator's window."""
-
-    seconds: float
-    end_seconds: float
-    tuples_in: Counts
-    tuples_out: Counts
+_Ended = tuple[float, float, Counts, Counts]
+"""What is kept of an operator's window: seconds, of these in `end_window`, tuples in and out."""
 
 
 class Averages:
@@ -61,7 +55,7 @@ class Averages:
         if not self._windows or self._windows[-1][0] != window:
             self._windows.append((window, {}))
         self._windows[-1][1].update(
-            (one.operator, _Ended(one.compute_seconds, one.end_seconds, one.tuples_in, one.tuples_out))
+            (one.operator, (one.compute_seconds, one.end_seconds, one.tuples_in, one.tuples_out))
             for one in events
         )
 
