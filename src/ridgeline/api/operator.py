@@ -23,13 +23,13 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.enumerator import Enumerator
 from ridgeline.api.errors import StateError, did_you_mean, shorten
-from ridgeline.api.own_metric import Metric, MetricOptions, declared_metrics
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.state import Declaration, StateCell, cell_of
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.handlers import settle_handlers
+from ridgeline.api.support.own_metric import Metric, MetricOptions, declared_metrics
 
 if TYPE_CHECKING:
     import pyarrow as pa

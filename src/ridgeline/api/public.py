@@ -40,7 +40,6 @@ from ridgeline.api.errors import (
 )
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import InputOperator, Operator, Unifier
-from ridgeline.api.own_metric import Aggregate, Metric, MetricKind, metric
 from ridgeline.api.partitioner import (
     KeyedPartitioner,
     Partition,
@@ -55,6 +54,7 @@ from ridgeline.api.ports import InputPort, Order, OutputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import KeyedState, ListState, State
+from ridgeline.api.support.own_metric import Aggregate, Metric, MetricKind, metric
 from ridgeline.api.timers import Timers
 
 __all__ = [

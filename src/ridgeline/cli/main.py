@@ -92,6 +92,7 @@ class _Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def _add(self, name: str, title: str, module: str) -> None:
+        """Import a command and add it, or its group, under a title of the help."""
         made = getattr(import_module(f"ridgeline.cli.{module}"), name.replace("-", "_"))
         settings: dict[str, Any] = {"rich_help_panel": title}
         if name in _CONFIGURED:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ridgeline.api.errors import RidgelineError, described
 from ridgeline.api.operator import operator_type
-from ridgeline.api.own_metric import AGGREGATES, MetricOptions, checked_value
+from ridgeline.api.support.own_metric import AGGREGATES, MetricOptions, checked_value
 from ridgeline.measure.events import OperatorMetrics, RunEvent, SourceTaken
 from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.physical import PhysicalOperator

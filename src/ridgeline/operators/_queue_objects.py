@@ -109,6 +109,7 @@ class ObjectFolder(QueueFolder):
         list(self.pool.map(self._create, names, contents))
 
     def _create(self, name: str, data: bytes) -> None:
+        """Write one of them: on S3 it appears as a whole, elsewhere it is moved to its name."""
         if self._files.type_name == "s3":
             self.put(name, data)
             return

@@ -41,6 +41,7 @@ def joined(answers: Sequence[Any], **rules: Rule) -> Any:
 
 
 def _by_kind(values: list[Any]) -> Any:
+    """Join the values of regions as their type says: lists follow each other, numbers are added."""
     known = [value for value in values if value is not None]
     match known[0] if known else None:
         case list():

@@ -154,6 +154,7 @@ def json_rows(table: pa.Table, text: Callable[[str], str] = str) -> list[dict[st
 
 
 def _value(value: Any, text: Callable[[str], str]) -> Any:
+    """A value as JSON has it; `text` masks what may be a secret."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (date, datetime, time)):

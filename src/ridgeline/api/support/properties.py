@@ -21,7 +21,7 @@ from ridgeline.api.support.masking import MASK, is_secret_type
 from ridgeline.api.support.secrets.providers import with_providers
 
 
-def property_types(cls: type[Operator]) -> dict[str, Any]:
+def property_types(cls: type) -> dict[str, Any]:
     """The annotated types of an operator's properties, resolved.
 
     Raises NameError for a type that cannot be resolved.

@@ -98,6 +98,7 @@ def _print_run(watch: Watch) -> None:
 
 
 def _print_window(window: WindowAnswer, path: CriticalPathAnswer) -> None:
+    """Print when a window was triggered and what it had, its critical path, and its latencies."""
     console = make_output()
     width = min(console.width, WIDEST)
     attempts = f", {plural(window['attempts'], 'attempt')}" if window["attempts"] > 1 else ""

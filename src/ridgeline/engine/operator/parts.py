@@ -10,9 +10,9 @@ from typing import TypeVar
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import InputOperator, has_finished, operator_type
-from ridgeline.api.own_metric import checked_value
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, ValueCell
+from ridgeline.api.support.own_metric import checked_value
 from ridgeline.engine.operator.ages import RecordAges
 from ridgeline.engine.operator.application_window import BeginWindow, EndWindow, Gathering
 from ridgeline.engine.operator.controls import ControlTuples, EmittedControls

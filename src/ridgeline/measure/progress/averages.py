@@ -72,6 +72,7 @@ class Averages:
         return asked[2], asked[3]
 
     def _averages(self, shape: ProgressShape) -> tuple[Histories, Estimates]:
+        """The means of the windows that are kept, by operator and by port; NaN where there is none."""
         nodes = shape.topology.operators
         sent, came = np.full(len(shape.owners), np.nan), np.full(len(shape.readers), np.nan)
         found = np.full((5, len(nodes)), np.nan)

@@ -98,6 +98,7 @@ def _masked_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(edit: Edit) -> str:  # noqa: PLR0911  a case each
+    """What an edit does, in words; values that may be secrets are masked."""
     match edit:
         case SetProperty(operator, name, value):
             return f"set `{operator}.{name}` to {_value(name, value)}"

@@ -12,8 +12,8 @@ from typing import Any, get_args
 from ridgeline.api.cells.migrations import faults_of
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.operator import Operator, operator_type
-from ridgeline.api.own_metric import AGGREGATES, MetricKind, MetricOptions
 from ridgeline.api.support.attribute import Scope
+from ridgeline.api.support.own_metric import AGGREGATES, MetricKind, MetricOptions
 from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.build.entries import NoEntryError
 from ridgeline.plan.build.port_attributes import inherited_by_operator

@@ -79,6 +79,7 @@ class RegionsRun:
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
+        """Choose the folder of the checkpoint, and be known as running."""
         self._name = self.whole.logical.application
         root = self.options.checkpoint or temporary_checkpoint(self._name)
         self._root = local_path(root) if is_local(root) else root
