@@ -154,7 +154,7 @@ def test_heartbeats_that_cannot_be_sent_are_logged_once_and_counted(stram, sende
     assert info.getMessage() == "the driver takes heartbeats again; 3 were not sent"
     watch = Watch(CLOCK.wall)
     watch.observe(replace(beat, at=CLOCK.wall()))
-    assert watch.scrape().heartbeats_unsent == 3
+    assert watch.scrape().counts.heartbeats_unsent == 3
 
 
 @pytest.mark.parametrize("works", [True, False])
