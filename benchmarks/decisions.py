@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,7 +43,7 @@ from ridgeline.engine.process.garbage import short_pauses, spare_loaded
 from ridgeline.measure.events import RunEvent, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.service.export.prometheus import Exposition
+from ridgeline.service.export.prometheus import Readings, exposition
 from ridgeline.service.http.bodies import to_json
 from ridgeline.stram.placement import HostCapacity, PlanRules, host_preferences, place, place_spread
 from ridgeline.stram.slots import Member, Slots
@@ -210,10 +211,10 @@ def run_table(containers: int, hosts: int, windows: int, *, fails: bool = True) 
                 due.pop(number)()
             if count >= asked[0] + _ANSWERS_EVERY:
                 asked[0] = count
-                _ask(driven, exposition, times)
+                _ask(driven, readings, times)
 
         driven.watch.keep_figures()
-        exposition = Exposition(driven.watch)
+        readings = Readings(driven.watch)
         seen = _Windows(driven, each)
         began = driven.worked()
         with timed(driven, times):
@@ -248,7 +249,7 @@ def _driven(driven: SimulatedRun, windows: int) -> bool:
     return True
 
 
-def _ask(driven: SimulatedRun, exposition: Exposition, times: Times) -> None:
+def _ask(driven: SimulatedRun, readings: Readings, times: Times) -> None:
     """Ask what users and policies ask; the answers are made into JSON as for the web service, or text."""
     watch = driven.watch
     questions: dict[str, Callable[[], object]] = {
@@ -256,7 +257,7 @@ def _ask(driven: SimulatedRun, exposition: Exposition, times: Times) -> None:
         "an overview is made for the page": watch.overview,
         "`/criticalPath` is answered": watch.critical_path,
         "`/physicalPlan/containers` is answered": watch.containers,
-        "`/metrics` is answered": exposition.render,
+        "`/metrics` is answered": partial(exposition, readings),
         "policies get their figures": watch.application_figures,
     }
     while watch.settle():
