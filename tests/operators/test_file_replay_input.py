@@ -5,13 +5,16 @@ import gzip
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.operators import _replay_lines, file_replay_input
+from ridgeline import Application
+from ridgeline.operators import FileReplayInput, _replay_lines, file_replay_input
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import CollectorSink, run_local
 from support.depth import deep
 from support.operators.harness import Driven, HandClock
 from support.operators.replayed import replay, together, write
@@ -194,3 +197,18 @@ def test_progress_adds_up_over_partitions(tmp_path: Path, format: str) -> None:
     assert seen == sorted(seen)
     assert seen[0] == pytest.approx(0.3, abs=0.05)
     assert seen[-1] == pytest.approx(1)
+
+
+class Row(NamedTuple):
+    text: str
+
+
+def test_its_partitions_may_change_while_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("".join(f"{number}\n" for number in range(50)))
+    app = Application("replay")
+    rows = FileReplayInput(path=tmp_path, schema=Row, rows_per_window=5)
+    app.read("rows", rows, partitions=2).write("sink", CollectorSink(Row))
+    run = run_local(app, changes={3: [Repartition("rows", 3)]})
+
+    assert [change.state for change in run.changes] == ["APPLIED"]
+    assert sorted(int(row.text) for row in run.collected("sink")) == list(range(50))

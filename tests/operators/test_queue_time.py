@@ -166,6 +166,14 @@ def test_who_begins_in_the_middle_of_the_log_knows_the_watermarks(tmp_path):
     for first in range(5):
         assert LogReader(folder, first).read()[0].marks == marks
 
+    again = LogWriter(folder)
+    again.sync()
+    again.append([entries[1]._replace(number=5)], 2**30, 3600.0)
+    again = LogWriter(folder)  # begins a bundle with an entry that has none
+    again.sync()
+    again.drop(4)
+    assert LogReader(folder, 5).read()[0].marks == marks
+
 
 COLUMNS = pa.schema(
     [

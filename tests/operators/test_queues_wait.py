@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -272,6 +272,27 @@ def test_a_reader_waits_for_a_queue_that_is_away(tmp_path: Path, monkeypatch: py
     found = run_local(reader(tmp_path / "queue", 2)).collected("sink")
     assert sorted(found) == sorted(rows)
     assert left == {"log": 0, "segments": 0}
+
+
+def test_entries_that_were_read_before_an_error_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(tmp_path)
+    for _ in range(WINDOWS):
+        driver.run()
+    log, get, numbers = LogReader(driver.folder, 0), QueueFolder.get, list[int]()
+    errors = [OSError(errno.ESTALE, "Stale file handle")]
+
+    def failing(self: QueueFolder, name: str) -> bytes | None:
+        if log.next and errors:
+            raise errors.pop()
+        return get(self, name)
+
+    monkeypatch.setattr(QueueFolder, "get", failing)
+    while len(numbers) < WINDOWS:
+        with suppress(OSError):
+            numbers += [entry.number for entry in log.read()]
+    assert numbers == list(range(WINDOWS))
 
 
 @contextmanager

@@ -248,7 +248,7 @@ class QueueFolder:
     def logs(self) -> list[int]:
         """The number of the first entry of each file of the log, ascending. Raises OSError."""
         names = self.names("log")
-        return sorted({int(re.split("[-.]", name)[0]) for name in names if name.endswith((ENTRY, BUNDLE))})
+        return sorted({first_of(name) for name in names if name.endswith((ENTRY, BUNDLE))})
 
     def create(self, names: Sequence[str], contents: Sequence[bytes], *, sync: bool = False) -> None:
         """Write files as a whole, so that no reader sees half of one. Raises OSError."""
@@ -280,6 +280,11 @@ class QueueFolder:
         with contextlib.suppress(FileNotFoundError):
             return self.log.stat().st_mtime_ns
         return None
+
+
+def first_of(name: str) -> int:
+    """The number of the first entry of a file of the log, by its name."""
+    return int(re.split("[-.]", name)[0])
 
 
 def sealed(name: str, content: Mapping[str, Any]) -> bytes:

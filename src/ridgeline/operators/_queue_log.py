@@ -21,10 +21,11 @@ from typing import NamedTuple
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.times import Mark
-from ridgeline.operators._queue_files import BUNDLE, ENTRY, Entry, LostError, QueueFolder
+from ridgeline.operators._queue_files import BUNDLE, ENTRY, Entry, LostError, QueueFolder, first_of
 
 BUNDLE_ENTRIES = 256
 """A bundle has at most so many entries: what is dropped is dropped by the bundle."""
+_TRIES = 10
 _LISTS_EACH = 64
 """Where nothing comes, the log is listed at the first look, the second, the fourth, and then so seldom."""
 
@@ -49,8 +50,16 @@ class LogReader:
         Raises LostError if the next one was dropped, RidgelineError for a damaged file, OSError.
         """
         found: list[Entry] = []
-        self.files.clear()
-        while len(found) < limit and (self._ahead or self._look()):
+        if not self._ahead:
+            self.files.clear()
+        while len(found) < limit:
+            try:
+                if not (self._ahead or self._look()):
+                    break
+            except (OSError, RidgelineError):
+                if not found:
+                    raise
+                break  # what was read is returned, and the next call raises it
             more, self._ahead = self._ahead[: limit - len(found)], self._ahead[limit - len(found) :]
             found += more
             self.next = found[-1].number + 1
@@ -70,17 +79,19 @@ class LogReader:
         self._looks += 1
         if self._looks & (self._looks - 1) and self._looks % _LISTS_EACH:
             return False
-        if (bundle := _holding(_bundles(self._folder.names("log")), self.next)) is None:
-            self._refuse_lost()
-            return False
-        self._take(bundle.name, _entries(self._folder, bundle, self._folder.get(bundle.name), self.next))
-        return bool(self._ahead)
+        for _ in range(_TRIES):
+            if (bundle := _holding(_bundles(self._folder.names("log")), self.next)) is None:
+                self._refuse_lost()
+                break
+            data = self._folder.get(bundle.name)
+            if data is not None:  # else a longer one has taken its place meanwhile
+                self._take(bundle.name, _entries(self._folder, bundle, data, self.next))
+                return True
+        return False
 
     def _take(self, name: str, entries: list[Entry]) -> None:
-        self._ahead = entries
-        if entries:
-            self.files.add(name)
-            self._looks = 0
+        self._ahead, self._looks = entries, 0
+        self.files.add(name)
 
     def _refuse_lost(self) -> None:
         """Raise LostError if the next entry was dropped.
@@ -136,12 +147,10 @@ class LogWriter:
                 )
             except RidgelineError:
                 is_unsynced = unsynced is not None and self.next >= unsynced
-                if is_unsynced or (folder.is_remote and not _is_whole(line)):
+                if is_unsynced or (folder.is_remote and not (number == self.next and _is_whole(line))):
                     break
                 raise
-            self._begin_file()
-            self._note(entry)
-            self._tail.append(entry.line)
+            self._add(entry)
         used.update(_entry_name(number) for number in range(self.next - len(self._tail), self.next))
         folder.remove({f"log/{name}" for name in names} - used)
 
@@ -158,10 +167,13 @@ class LogWriter:
                 self._note(entry)
         return set(names)
 
-    def _begin_file(self) -> None:
-        """A bundle begins with the next entry, if none has begun."""
+    def _add(self, entry: Entry) -> None:
+        """There is one more entry after the last bundle. Who begins to read there needs the marks."""
         if not self._tail:
             self.files[self.next] = LogFile(self.next)
+            entry = entry._replace(marks=self.marks) if entry.marks is None else entry
+        self._note(entry)
+        self._tail.append(entry.line)
 
     def _note(self, entry: Entry) -> None:
         """There is one more entry."""
@@ -182,11 +194,7 @@ class LogWriter:
                 self._write_rest()
                 self._bundle()
                 self._tail, self._bundled = [], 0
-            if not self._tail and entry.marks is None:  # who begins to read here needs them
-                entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
-            self._begin_file()
-            self._note(entry)
-            self._tail.append(entry.line)
+            self._add(entry)
             self._unwritten.append(entry.number)
         self._write_rest()
 
@@ -232,7 +240,9 @@ class LogWriter:
         may be called again.
         """
         self._folder.check_log()  # nothing is passed over since a mount is gone
-        self._folder.remove([self.files[first].bundle])
+        end = self.files[first].next
+        names = [name for name in self._folder.names("log") if first_of(name) < end]
+        self._folder.remove(f"log/{name}" for name in names)
         dropped = self.files.pop(first)
         self._unnamed = (dropped.segments | self._unnamed) - self.segments
         removed = self._unnamed.difference(self._newest.values())

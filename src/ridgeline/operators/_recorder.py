@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import RidgelineError, capped, described, shorten
+from ridgeline.api.errors import FencedError, RidgelineError, capped, described, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
@@ -76,6 +76,8 @@ class Recorder(Operator):
                 data, why = file_of(window_id, partition, self._batches), ""
             except Exception as error:  # noqa: BLE001  a recording must not fail what it records
                 data, why = b"", f"window {window_id} could not be recorded: {capped(described(error))}"
+            if len(data) > self.limit_bytes:  # no report needs to carry it
+                data, why = b"", f"it would exceed {self.limit_bytes:,} bytes in window {window_id}"
             self.context.hand_over((partition, count, data, why))
             self._batches.clear()
 
@@ -132,7 +134,15 @@ class RecordedTuples(Publisher):
         try:
             for folder in (_STAGED, self._folder):
                 self._files.make_folder(f"{self._files.root}/{folder}")
-            self._files.delete(self._ended)
+            kept = {one[4] for one in self._staged}
+            for name in self._files.names(f"{self._files.root}/{_STAGED}"):
+                if (
+                    f"-{context.operator}-e" in name and name not in kept
+                ):  # of windows that were not committed
+                    self._check_owner()
+                    self._files.delete(f"{self._files.root}/{_STAGED}/{name}")
+        except FencedError:
+            raise
         except (OSError, RidgelineError) as error:
             self._end(described(error), first)
 
@@ -163,9 +173,9 @@ class RecordedTuples(Publisher):
     def publish(self, window_id: int) -> None:
         """Give the files of committed windows their names. What cannot be done now is tried again."""
         root = self._files.root
-        if self._staged:
-            self._check_owner()
         try:
+            if self._staged:
+                self._check_owner()
             while self._staged and self._staged[0][0] <= window_id:
                 window, partition, tuples, size, name = self._staged[0]
                 target = f"{root}/{self._folder}/w{window:010d}-p{partition}.parquet"
@@ -175,6 +185,8 @@ class RecordedTuples(Publisher):
                 self.row["windows"] += not any(one[0] == window for one in self._staged)
                 self.row["tuples"] += tuples
                 self.row["bytes"] += size
+        except FencedError:
+            raise
         except (OSError, RidgelineError):
             return
         self._committed = window_id

@@ -206,7 +206,7 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
     lateness: Duration | None = None
     idle_after: Duration | None = None
 
-    files = State[tuple[ReplayFile, ...]](())
+    files = State[tuple[ReplayFile, ...]]((), moves="same")
     position = State(Position(), moves="same")
     pace = State(Pace(), moves="same")
 

@@ -54,6 +54,7 @@ class _Place:
             self._log = LogReader(self.folder, first)
         found: list[Entry] = []
         self.logs = set()
+        self._log.hurry()  # they are there, as the driver has read them
         while self._log.next < end:
             if not (more := self._log.read(end - self._log.next)):
                 msg = f"queue `{self.folder.path}`: entry {self._log.next} is not there, though the driver "

@@ -23,6 +23,7 @@ from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.stram.changes import EditPlan
 
 if TYPE_CHECKING:
+    from ridgeline.engine.files.storage import Storage
     from ridgeline.regions.joined_run import AnyRun
 
 
@@ -42,7 +43,7 @@ def begins(run: AnyRun, port: tuple[str, str | None], limits: Mapping[str, int],
     if wanted is not None and wanted not in streams:
         what = f"`{operator}` has no connected port `{wanted}`"
         raise ChangeError(f"{what}; {did_you_mean(wanted, streams)}")
-    known = {row["id"] for row in rows(run)}
+    known = {row["id"] for row in rows(run)} | {row["result"] for row in run.changes.rows()} | _folders(run)
     recording = next(name for one in count(1) if (name := f"recording_{one}") not in known)
     edits = list[Edit]()
     for name in streams if wanted is None else [wanted]:
@@ -66,8 +67,7 @@ def rows(run: AnyRun) -> list[dict[str, Any]]:
     """All recordings of a checkpoint, as REST shows them, in the order in which they began."""
     found = [{"state": "RECORDING", **one.row} for _, one in _recorders(run)]
     live = [(row["id"], row["ports"]) for row in found]
-    runs = [(one.name, one.run) for one in run.regions] if isinstance(run, JoinedRun) else [("", run)]
-    for region, storage in [(name, own.checkpoint.storage) for name, own in runs if own is not None]:
+    for region, storage in _storages(run):
         files = [one for one in storage.names(FOLDER) if one.endswith(ENDED)]
         ended = [json.loads(storage.read(f"{FOLDER}/{file}")) for file in files]
         found += [row for row in ended if (row["id"], row["ports"]) not in live]  # else the run is over
@@ -86,6 +86,19 @@ def rows(run: AnyRun) -> list[dict[str, Any]]:
                 first["reason"] or row["reason"],
             )
     return list(whole.values())
+
+
+def _storages(run: AnyRun) -> list[tuple[str, Storage]]:
+    """The checkpoints of a run, each with the name of its region, or ""."""
+    runs = [(one.name, one.run) for one in run.regions] if isinstance(run, JoinedRun) else [("", run)]
+    return [(name, own.checkpoint.storage) for name, own in runs if own is not None]
+
+
+def _folders(run: AnyRun) -> set[str]:
+    """The folders of recordings that are there, also of those that a rewind has taken out of the list."""
+    folders = [f"{storage.uri}/{FOLDER}" for _, storage in _storages(run)]
+    kept = [one for one in folders if not one.startswith("memory:")]
+    return {name for one in kept for name in _names(one, pyarrow.fs.FileType.Directory)}
 
 
 def _recorders(run: AnyRun) -> list[tuple[str, RecordedTuples]]:

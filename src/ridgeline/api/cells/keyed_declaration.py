@@ -196,9 +196,11 @@ class KeyedState(Declaration, Generic[K, V]):
         self.merge = checked_merge(merge, self.scope)
         self.moves_by = checked_key(moves_by)
         self.moves_to = moves_to
-        self.moves = moves
-        if moves_to is not None and (moves_by is not None or ttl is not None):
-            raise StateError("`moves_to` divides the whole state; leave `moves_by` and `ttl` out")
+        self.moves = (
+            None if moves is None else chosen("`moves` says what partitions hold", moves, Literal["same"])
+        )
+        if (moves_to or moves) is not None and (moves_by is not None or ttl is not None):
+            raise StateError("`moves_to` and `moves` divide the whole state; leave `moves_by` and `ttl` out")
         if merge is not None and ttl is not None:
             raise StateError("a state that merges lives as long as its application window; leave `ttl` out")
         self.ttl_microseconds = 0 if ttl is None else _microseconds(ttl)

@@ -180,6 +180,8 @@ class KeyedMove:
         """The value of each target, of a state that says itself which keys it has. Raises StateError."""
         kind = operator_type(type(self._operator.operator))
         if getattr(kind.states[name], "moves", None) is not None:
+            if any(one.keys() != held[0].keys() for one in held[1:]):
+                raise self._cannot(name, "its partitions hold other keys, and `moves` says that they do not")
             return [held[0]] * len(self._targets)
         moves_to: MovesTo = kind.states[name].moves_to  # type: ignore[attr-defined]  # asked for before
         # no key divides an operator without input ports

@@ -1,6 +1,6 @@
 """Rolling windows: for each record those of its key before it, by time or by count.
 
-Kept wait until the watermark has passed them, in the state `waiting`: by key (times, parts of each), in
+Records wait until the watermark has passed them, in the state `waiting`: by key (times, parts of each), in
 the order of times. Then `open` keeps those that later windows need. Windows by time have them by (start of a
 piece of time, *key), windows by count by key.
 """
@@ -55,7 +55,7 @@ class RollingWindows(WindowKind):
         return self._close(closed, closed)
 
     def _close(self, before: int, closed: int) -> list[Result]:
-        """The windows of records before a time. Kept are kept for those from `closed` on."""
+        """The windows of records before a time. Records are kept for those from `closed` on."""
         waiting, found, due = self.operator.waiting, list[Result](), NEVER
         for key, (times, parts) in list(waiting.items()):
             number = bisect_left(times, before)
@@ -98,7 +98,7 @@ class RollingWindows(WindowKind):
         return self._close(NEVER, closed)
 
     def over_after(self, result: Result) -> int:
-        """Kept of this time and before."""
+        """Records of this time and before."""
         return result.end + 1
 
     def _known(self, key: Key, time: int) -> Kept:
@@ -239,7 +239,7 @@ def _two_stacks(rules: Rules, parts: Sequence[Part], bounds: Bounds) -> list[Par
 
 
 def _sorted(known: Kept, new: list[tuple[int, Parts]]) -> Kept:
-    """Kept by time; of one time, the known ones first."""
+    """Records by time; of one time, the known ones first."""
     if known[0] and known[0][-1] > new[0][0]:
         new = sorted([*zip(*known, strict=True), *new], key=itemgetter(0))
         known = _NONE

@@ -185,6 +185,7 @@ def alone(plan: Plan, operator: str) -> str:
         if stream.source.operator == operator
         for sink in stream.sinks
         if sink.port in plan.logical.operator(sink.operator).followed
+        and not plan.logical.operator(sink.operator).operator.leaves_with_streams
     ]
     return why_alone(logical.operator, logical.attributes, logical.inputs, logical.outputs, followers)
 
@@ -195,7 +196,11 @@ def check_sharing(draft: Draft, faults: Faults) -> None:
         if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
             continue
         edges = [(source, sink) for _, source, sink in draft.edges() if source.operator is operator]
-        followers = [str(sink) for _, sink in edges if sink.port in sink.operator.followed]
+        followers = [
+            str(sink)
+            for _, sink in edges
+            if sink.port in sink.operator.followed and not sink.operator.operator.leaves_with_streams
+        ]  # of what only looks at tuples no partition needs all of a key
         outputs = [port for port in operator.declared.every_output if port in operator.touched]
         inputs = [port for port in operator.declared.inputs if port in operator.touched]
         why = why_alone(operator.operator, operator.attributes, inputs, outputs, followers)

@@ -117,8 +117,11 @@ def _remove_stream(editor: Editor, edit: RemoveStream) -> None:
 
 def _add_sink(editor: Editor, edit: AddSink) -> None:
     """Add a sink to a stream. Its locality is its own; what the stream says holds for the other sinks."""
-    stream = editor.stream(edit.stream, edit.stream)
     sinks = editor.end(edit.stream, edit.sink, "input")
+    looks_on = [editor.graph.nodes[end.operator].operator.leaves_with_streams for end in sinks or ()]
+    if looks_on and all(looks_on) and edit.stream not in editor.graph.streams:
+        return  # what was inserted to look at the stream goes with it
+    stream = editor.stream(edit.stream, edit.stream)
     if stream is None or sinks is None:
         return
     for end in stream.sinks.keys() & sinks:
