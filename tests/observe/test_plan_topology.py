@@ -1,15 +1,21 @@
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
+from ridgeline import Application
 from ridgeline.engine.driver.run.reporter import Reporter
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress, StateWarning
 from ridgeline.measure.topology import StreamEdge
 from ridgeline.observe.plan_topology import planned_event, topology_of
 from ridgeline.observe.reporting import ClockSteps, MetricAggregation, report_events, taken_events
+from ridgeline.operators import ConsoleOutput, FileInput, SqlQuery
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import OperatorReport, WindowReport
+from ridgeline.plan.spec.writer import specification_of
+from ridgeline.plan.specification import edits_between
+from ridgeline.plan.validation import validate
 from ridgeline.testing import CollectorSink, SteppingClock, run_local
 from support.stram.plans import ids, plan
 from support.testing.diamond import diamond
@@ -151,3 +157,25 @@ def test_dead_letters_hide_no_output():
     assert [topology.by_id[one].name for one in topology.leaves] == ["sink"]
     run = run_local(app)
     assert {row["operator"] for row in run.record_age().to_pylist()} <= {"source", "sink"}
+
+
+class Row(NamedTuple):
+    number: int
+
+
+def test_what_only_looks_at_tuples_is_no_output_and_in_no_specification():
+    def application(queried):
+        app = Application("looked-at")
+        rows = app.read("rows", FileInput("rows.csv", schema=Row, until="end"))
+        rows.write("sink", ConsoleOutput())
+        if queried:
+            rows.process("query", SqlQuery("select count(*) from rows", ["rows"]), port="first")
+        return app
+
+    topology = topology_of(plan_application(application(queried=True)))
+    assert {node.name: node.kind for node in topology.operators} == {
+        "rows": "input", "sink": "output", "query": "observer"
+    }  # fmt: skip
+    assert [topology.by_id[one].name for one in topology.leaves] == ["sink"]
+    assert list(specification_of(application(queried=True))["operators"]) == ["rows", "sink"]
+    assert edits_between(validate(application(queried=True)), application(queried=False)) == ()

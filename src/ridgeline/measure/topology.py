@@ -284,8 +284,8 @@ class Topology:
 
     @cached_property
     def letters(self) -> frozenset[int]:
-        """The operators that get dead letters only: they are no outputs beside the others."""
-        found: set[int] = set()
+        """The operators that get dead letters only, or only look at tuples: no outputs beside the others."""
+        found = {operator.id for operator in self.operators if operator.kind == "observer"}
         sources = {operator.id: set[int]() for operator in self.operators}
         for stream in self.streams:
             if stream.source_port != DEAD_LETTERS:

@@ -36,6 +36,7 @@ def topology_of(plan: Plan) -> Topology:
     )
     kinds = dict.fromkeys(found.leaves, "output") | dict.fromkeys(found.letters, "dead letters")
     kinds |= {one.id: "input" for one in found.operators if one.name in inputs and not one.unifier}
+    kinds |= {one.id: one.kind for one in found.operators if one.kind == "observer"}
     nodes = tuple(replace(one, kind=kinds[one.id]) if one.id in kinds else one for one in found.operators)
     return replace(found, operators=nodes)
 
@@ -83,7 +84,7 @@ def _node(operator: PhysicalOperator, container: int, stage: int) -> OperatorNod
         partition=operator.partition,
         partitions=operator.partitions,
         unifier=operator.unifier,
-        kind="operator",
+        kind="observer" if operator.operator.leaves_with_streams else "operator",
         stateful=bool(declared.states),
         container=container,
         stage=stage,

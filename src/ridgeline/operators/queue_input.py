@@ -128,13 +128,17 @@ class QueueInput(EventTime, PushInput, Emits[T]):
         """Give the output port its schema: the one that is given, or the queue's."""
         if "path" not in vars(self):
             return
-        schema: Any = self.schema if self.schema is not None else self._schema_of_queue()
-        if schema is not None:
-            self.declare_schema("output", schema)
+        with contextlib.suppress(RidgelineError):  # a fault says it
+            schema: Any = self.schema if self.schema is not None else self._schema_of_queue()
+            if schema is not None:
+                self.declare_schema("output", schema)
 
     def _schema_of_queue(self) -> Any:
-        """The columns of the rows, or `object`; None if there are none yet."""
-        with contextlib.suppress(OSError, ValueError, RidgelineError):
+        """The columns of the rows, or `object`; None if there are none yet.
+
+        Raises RidgelineError for a queue of another format, or a damaged one.
+        """
+        with contextlib.suppress(OSError, ValueError):
             text = folder_of(settled_path(self.path)).description.get("schema")
             if text:
                 found = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
@@ -144,8 +148,12 @@ class QueueInput(EventTime, PushInput, Emits[T]):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse times that are none, a `path` that is not on a disk, and a queue of unknown columns."""
         faults = super().property_faults()
-        if self.schema is None and self._schema_of_queue() is None:
-            rule = "is not known, since nothing was written to the queue yet; give the type of its rows"
+        rule = "is not known, since nothing was written to the queue yet; give the type of its rows"
+        try:
+            known = self.schema is not None or self._schema_of_queue() is not None
+        except RidgelineError as error:
+            known, rule = False, f"is not known: {error}"
+        if not known:
             faults.append(("schema", None, rule))
         return faults
 

@@ -46,10 +46,12 @@ def begins(run: AnyRun, port: tuple[str, str | None], limits: Mapping[str, int],
     known = {row["id"] for row in rows(run)} | {row["result"] for row in run.changes.rows()} | _folders(run)
     recording = next(name for one in count(1) if (name := f"recording_{one}") not in known)
     edits = list[Edit]()
+    modes = {one.name: one.attributes["processing_mode"] for one in logical.operators}
     for name in streams if wanted is None else [wanted]:
         recorder = Recorder(recording=recording, of=operator, port=name, by=by, **limits)
         added = f"{recording}_{name}"
-        edits += [AddOperator(added, spec_of_operator(added, recorder, {}))]
+        mode = {"processing_mode": modes[streams[name].source.operator]}
+        edits += [AddOperator(added, spec_of_operator(added, recorder, mode))]
         edits += [AddSink(streams[name].name, f"{added}.input")]
     return EditPlan(tuple(edits), f"record `{operator}{f'.{wanted}' if wanted else ''}`", recording)
 

@@ -22,7 +22,7 @@ Port = Annotated[
     argument("One of its ports. Default: all that are connected.", "[PORT]"),
 ]
 Windows = Annotated[int, option("End after N windows.", min=1, metavar="N")]
-MaxMb = Annotated[int, option("End before it has more megabytes.", min=1, metavar="MB")]
+MaxMb = Annotated[int, option("End before a port has more megabytes.", min=1, metavar="MB")]
 RecordingId = Annotated[str, argument("Its id; see `record list`.", "RECORDING")]
 
 

@@ -43,7 +43,7 @@ class OperatorPlaceAnswer(InRegionAnswer, TypedDict):
     partition: Annotated[int, "Number of the partition, from 0."]
     own: Annotated[dict[str, Any], "Properties and attributes that other partitions do not have."]
     unifierClass: Annotated[str | None, "Class of the unifier; null for a partition."]
-    kind: Annotated[str, "`input`, `operator`, `output` or `dead letters`."]
+    kind: Annotated[str, "`input`, `operator`, `output`, `dead letters`, or `observer` (a query)."]
     status: Annotated[str, "`PENDING`, `ACTIVE`, `WAITING`, `DONE`, `SILENT` or `INACTIVE`."]
 
 

@@ -62,7 +62,11 @@ class _Finder(LogicalPair):
         self.faults.append(Fault(where, what, remedy))
 
     def edits(self) -> Iterator[Edit]:
-        """All edits. In this order each finds what it needs, and no stream is ever without sinks."""
+        """All edits. In this order each finds what it needs, and no stream is ever without sinks.
+
+        Queries and recordings were inserted: they stay as long as their streams do.
+        """
+        observers = {one.name for one in self.old.operators if one.operator.leaves_with_streams}
         stays = {
             name: (_sinks(self.streams_before[name]), _sinks(after))
             for name, after in self.streams_after.items()
@@ -75,7 +79,8 @@ class _Finder(LogicalPair):
         for name, (before, after) in stays.items():
             yield from (AddSink(name, sink, after[sink]) for sink in after if sink not in before)
         for name, (before, after) in stays.items():
-            yield from (RemoveSink(name, sink) for sink in before if sink not in after)
+            gone = [sink for sink in before if sink not in after]
+            yield from (RemoveSink(name, one) for one in gone if one.rpartition(".")[0] not in observers)
         for name in self.replaced:
             if self._is_outside(name, "replaced"):
                 yield ReplaceOperator(name, self.specs[name])
@@ -85,7 +90,7 @@ class _Finder(LogicalPair):
         yield from (
             RemoveOperator(name)
             for name in self.removed
-            if not any(name.startswith(f"{module}.") for module in whole)
+            if name not in observers and not any(name.startswith(f"{module}.") for module in whole)
         )
         for name, stream in self.streams_after.items():
             if name not in stays:

@@ -64,7 +64,8 @@ class _Writer:
         self.faults: list[Fault] = []
 
     def document(self, graph: Graph) -> Document:
-        """All that can be written."""
+        """All that can be written, without queries and recordings, which were inserted."""
+        graph = graph.without([name for name, one in graph.nodes.items() if one.operator.leaves_with_streams])
         found: Document = {"application": graph.name, "window": graph.window}
         if graph.attributes:
             found["attributes"] = self._attributes("", graph.attributes)

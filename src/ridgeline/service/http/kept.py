@@ -46,7 +46,7 @@ def _sinks(call: Call) -> SinksAnswer:
     sources = [stream["source"] for stream in plan["streams"]]
     read = {one["operatorName"] for one in sources if one["portName"] != DEAD_LETTERS}
     read -= {*seen, *(publishers or ())}
-    letters = {node.name for node in topology.operators if node.kind == "dead letters"}
+    letters = {node.name for node in topology.operators if node.kind in ("dead letters", "observer")}
     rows: list[SinkAnswer] = []
     for one in plan["operators"]:
         if (name := one["name"]) in read:

@@ -25,7 +25,7 @@ from typing import Any
 
 from ridgeline.api.errors import CheckpointError
 
-FORMAT = 5
+FORMAT = 6
 _HEAD = struct.Struct("<4sIIII")
 _MAGIC = b"RLJ"
 _SECTOR = 512

@@ -42,7 +42,9 @@ class Asked:
     def text(self) -> str:
         """The change in one line, without secrets."""
         what = self.change.what
-        return edits_text(what.edits, self.is_secret) if isinstance(what, EditPlan) else str(what)
+        if not isinstance(what, EditPlan):
+            return str(what)
+        return what.note if what.result else edits_text(what.edits, self.is_secret)
 
     def row(self) -> dict[str, Any]:
         """It as it is shown."""
