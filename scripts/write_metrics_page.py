@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from grafana import dashboard
-from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, Kind, Metric
 from ridgeline.measure.metrics import GROUPS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -45,7 +46,10 @@ from `ridgeline.measure.metrics` by `python scripts/write_metrics_page.py`.
 
 def render() -> str:
     """The page's text."""
-    parts = [HEAD]
+    latencies, ages = (
+        ", ".join(f"{bound:g}" for bound in bounds) for bounds in (LATENCY_BOUNDS_SECONDS, AGE_BOUNDS_SECONDS)
+    )
+    parts = [HEAD, f"- Buckets of latencies end at {latencies} seconds, those of record ages at {ages}.\n"]
     for group, metrics in GROUPS.items():
         parts.append(f"\n## {group}\n")
         parts += [_describe(metric) for metric in metrics]
