@@ -74,7 +74,7 @@ def test_a_missing_description_is_no_new_run(storage):
 
 def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     overwrite(storage, "run.json", b'{"format": 1, "application": "app", "run_id": "12345678"}')
-    assert "run.json` has format 1; this version reads 7; run it with the version that wrote it" in refusal(
+    assert "run.json` has format 1; this version reads 8; run it with the version that wrote it" in refusal(
         storage
     )
 
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_the_format_before_is_refused(storage):
     before = b'{"crc32":1,"run":{"format":5,"application":"app","run_id":"12345678"}}\n'
     overwrite(storage, "run.json", before)
     assert refusal(storage) == (
-        f"`{storage.uri}/run.json` has format 5; this version reads 7; "
+        f"`{storage.uri}/run.json` has format 5; this version reads 8; "
         "run it with the version that wrote it, or give another `--checkpoint`"
     )
 
