@@ -297,11 +297,11 @@ class SinkPublisher(Publisher):
     def close(self) -> None:
         """Wait until all is written. Raises RidgelineError if it takes longer than `drain_seconds`."""
         shipper = self._running
-        done = shipper.drain(self._settings.drain_seconds)
-        shipper.stop()
+        shipper.drain(self._settings.drain_seconds)
+        shipper.stop()  # which a write that is under way may outlast
         self._say()
-        _, written = shipper.snapshot()
-        if not done:
+        waiting, written = shipper.snapshot()
+        if waiting:
             trouble = shipper.trouble
             why = "takes longer" if trouble is None else f"is unavailable ({trouble.error})"
             msg = f"`{self._context.operator}`: {self._sink.place()} {why}; {self._amount()} in the "
