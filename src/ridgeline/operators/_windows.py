@@ -314,7 +314,7 @@ def tumbling(
     `tumbling(count=100)`. Raises ValueError for what does not fit.
 
     >>> tumbling("1m")
-    Sliding(size=60000000, slide=60000000, offset=0, zone=None)
+    Sliding(size=60000000, slide=60000000, offset=0, zone=None, months=0)
     >>> tumbling(count=100)
     Counted(every=100)
     """
