@@ -149,7 +149,8 @@ def test_source_partitions_that_go_are_said(capsys: pytest.CaptureFixture[str]) 
     run = run_local(application(log))
     found = by_partition(run.collected("sink"))
     assert found["b"] == expected(log)["b"]
-    assert found["a"] == list(range(len(found["a"])))
+    rows = found.get("a", [])  # none, if it goes before they are read
+    assert rows == list(range(len(rows)))
     assert "source partition `a` is gone" in capsys.readouterr().out
 
 
