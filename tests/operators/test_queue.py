@@ -15,8 +15,8 @@ from rich.console import Console
 
 from ridgeline import Application, OperatorError, PublisherContext, RidgelineError
 from ridgeline.operators import QueueInput, QueueOutput, _queue_enumerator, _queue_log, _queue_publisher
-from ridgeline.operators._queue_files import QueueFolder
-from ridgeline.operators._queue_log import LogWriter
+from ridgeline.operators._queue_files import Entry, QueueFolder
+from ridgeline.operators._queue_log import LogReader, LogWriter
 from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
 from ridgeline.testing import CollectorSink, ListInput, SteppingClock, run_local
@@ -484,3 +484,23 @@ def test_a_writer_that_was_replaced_between_two_looks_appends_nothing(tmp_path, 
 
     [log] = (path / "log").iterdir()
     assert len(log.read_text().splitlines()) == 2
+
+
+def test_bundles_of_a_driver_that_was_replaced_and_files_of_others_do_no_harm(tmp_path, monkeypatch):
+    monkeypatch.setattr(_queue_log, "BUNDLE_ENTRIES", 4)
+    folder = QueueFolder(str(tmp_path))
+    folder.make()
+    entries = [Entry(number, number, 0.0, 0, (), end=False) for number in range(12)]
+    writing = LogWriter(folder)
+    writing.append(entries[:10], 2**30, 3600.0)
+    writing.sync()
+    folder.put("log/000000000000-000000000006.jsonl", b"".join(entry.line for entry in entries[:6]))
+    for other in (".nfs0001", "note.txt"):
+        folder.put(f"log/{other}", b"of somebody else")
+
+    again = LogWriter(folder)
+    again.append(entries[10:], 2**30, 3600.0)
+    again.drop(0)
+
+    assert [entry.number for entry in LogReader(folder, 6).read()] == list(range(6, 12))
+    assert {".nfs0001", "note.txt"} < set(folder.names("log"))

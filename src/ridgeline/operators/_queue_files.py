@@ -35,6 +35,8 @@ FORMAT = 4
 """Of the files. 1: without record times and watermarks. 2: without checksums. 3: with a log of long files."""
 ENTRY, BUNDLE = ".entry", ".jsonl"
 """Endings of files of the log: of one entry, of several."""
+LOG_FILE = re.compile(rf"(\d+)(?:{re.escape(ENTRY)}|-(\d+){re.escape(BUNDLE)})")
+"""Their names: the first entry, and of a bundle the one after its last. Other files are not the log's."""
 _COPIED_BYTES = 2**20
 """Fewer are copied before they are written: a call for each buffer takes longer."""
 SEGMENT_BYTES = 64 * 2**20
@@ -247,8 +249,7 @@ class QueueFolder:
 
     def logs(self) -> list[int]:
         """The number of the first entry of each file of the log, ascending. Raises OSError."""
-        names = self.names("log")
-        return sorted({first_of(name) for name in names if name.endswith((ENTRY, BUNDLE))})
+        return sorted({int(found[1]) for found in map(LOG_FILE.fullmatch, self.names("log")) if found})
 
     def create(self, names: Sequence[str], contents: Sequence[bytes], *, sync: bool = False) -> None:
         """Write files as a whole, so that no reader sees half of one. Raises OSError."""
@@ -280,11 +281,6 @@ class QueueFolder:
         with contextlib.suppress(FileNotFoundError):
             return self.log.stat().st_mtime_ns
         return None
-
-
-def first_of(name: str) -> int:
-    """The number of the first entry of a file of the log, by its name."""
-    return int(re.split("[-.]", name)[0])
 
 
 def sealed(name: str, content: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.times import Mark
-from ridgeline.operators._queue_files import BUNDLE, ENTRY, Entry, LostError, QueueFolder, first_of
+from ridgeline.operators._queue_files import BUNDLE, ENTRY, LOG_FILE, Entry, LostError, QueueFolder
 
 BUNDLE_ENTRIES = 256
 """A bundle has at most so many entries: what is dropped is dropped by the bundle."""
@@ -134,8 +134,9 @@ class LogWriter:
     def _read(self, unsynced: int | None) -> None:
         """Read bundles, then the entries after them. Called by the constructor."""
         folder, names = self._folder, self._folder.names("log")
-        self.next = min(folder.logs(), default=0)
-        singles = [int(name.removesuffix(ENTRY)) for name in names if name.endswith(ENTRY)]
+        found = [one for one in map(LOG_FILE.fullmatch, names) if one is not None]
+        self.next = min((int(one[1]) for one in found), default=0)
+        singles = [int(one[1]) for one in found if not one[2]]
         if unsynced is not None and singles:  # a power cut may have taken those before
             self.next = min(self.next, unsynced)
         used = self._read_bundles(_bundles(names))
@@ -152,7 +153,8 @@ class LogWriter:
                 raise
             self._add(entry)
         used.update(_entry_name(number) for number in range(self.next - len(self._tail), self.next))
-        folder.remove({f"log/{name}" for name in names} - used)
+        strays = [one[0] for one in found] + [name for name in names if name.endswith(".tmp")]
+        folder.remove({f"log/{name}" for name in strays} - used)
 
     def _read_bundles(self, bundles: Sequence[Bundle]) -> set[str]:
         """Read one bundle after the other; longer ones have replaced others. Returns their names."""
@@ -241,8 +243,9 @@ class LogWriter:
         """
         self._folder.check_log()  # nothing is passed over since a mount is gone
         end = self.files[first].next
-        names = [name for name in self._folder.names("log") if first_of(name) < end]
-        self._folder.remove(f"log/{name}" for name in names)
+        found = filter(None, map(LOG_FILE.fullmatch, self._folder.names("log")))
+        before = {f"log/{one[0]}" for one in found if int(one[1]) < end}  # also what an error has left
+        self._folder.remove(before - {one.bundle for number, one in self.files.items() if number != first})
         dropped = self.files.pop(first)
         self._unnamed = (dropped.segments | self._unnamed) - self.segments
         removed = self._unnamed.difference(self._newest.values())
@@ -298,8 +301,7 @@ class Bundle(NamedTuple):
 
 def _bundles(names: Iterable[str]) -> list[Bundle]:
     """Those among the files of a log."""
-    found = (name.removesuffix(BUNDLE).partition("-") for name in names if name.endswith(BUNDLE))
-    return [Bundle(int(first), int(end)) for first, _, end in found]
+    return [Bundle(int(one[1]), int(one[2])) for one in map(LOG_FILE.fullmatch, names) if one and one[2]]
 
 
 def _holding(bundles: Iterable[Bundle], number: int) -> Bundle | None:
