@@ -150,12 +150,17 @@ def _segment(name: str) -> int:
 
 def _old(files: Mapping[str, pyarrow.fs.FileInfo], before: float) -> list[Removal]:
     """Recordings that ended before a time, and dumps of faults from before it."""
-    ended = {
-        found[1]
+    ports = {
+        (found[1], found[2])
         for name, one in files.items()
         if (found := _ENDED.fullmatch(name)) is not None and _mtime(one) < before
     }
-    beginnings = tuple(f"{folder.RECORDINGS}/{one}{mark}" for one in ended for mark in ("/", "."))
+    ended = {recording for recording, _ in ports}
+    beginnings = tuple(
+        f"{folder.RECORDINGS}/{name}"
+        for recording, port in ports  # others of a recording may go on
+        for name in (f"{recording}/{port}/", f"{recording}.{port}.ended.json")
+    )
     recorded = [name for name in files if beginnings and name.startswith(beginnings)]
     dumps = [
         name
