@@ -44,7 +44,7 @@ BEGINS = {
     "old_end_window_accepted": 81,
     "old_reports_counted": 3,
     "published_files_not_looked_for": 17,
-    "readers_before_the_log_is_mended": 477,
+    "readers_before_the_log_is_mended": 860,
     "renames_not_settled": 29,
     "renames_without_asking": 301,
     "reports_of_a_late_slot_taken": 935,
