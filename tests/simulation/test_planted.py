@@ -458,7 +458,7 @@ FOUND_BY = {
     lasting: {windows_count_for_nothing: KINDS, impatient: KINDS},
 }
 """What makes the cases that find a bug, of faults of these kinds."""
-COUNTS = {struck: 150, lasting: 100, stopping: 2 * SEEDS}
+COUNTS = {struck: 150, lasting: 100, stopping: 2 * SEEDS, short: 2 * SEEDS}
 PLANTED = [
     pytest.param(plant, of, kinds, id=plant.__name__)
     for of, bugs in FOUND_BY.items()
