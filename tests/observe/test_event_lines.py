@@ -1,6 +1,7 @@
 """The events of a run as lines of the logging channel."""
 
 import logging
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,6 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowRetried,
 )
-from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch
 from support.measure.partitioned import chain
@@ -150,7 +150,7 @@ def test_what_is_logged_is_counted():
         watch.observe(event)
     scrape = watch.scrape()
     assert (scrape.counts.compactions, scrape.counts.state_warnings) == (1, 2)
-    assert scrape.counts.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1, speculated=1)
+    assert scrape.counts.slots == Counter(lost=2, restarted=1, reduced=1, misplaced=1, speculated=1)
 
 
 def test_changes_are_lines(lines):

@@ -82,6 +82,7 @@ from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
+from ridgeline.measure.notices import MARKED
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.fold import ProgressFold
@@ -90,15 +91,10 @@ from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.progress.windows import WindowsInFlight
 from ridgeline.measure.registry.operators import COUNTED
 from ridgeline.measure.registry.scrape import Labels
-from ridgeline.measure.run_counts import RunCounts
+from ridgeline.measure.run_counts import SLOT_COUNTS, RunCounts
 from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (
-    SlotJoined,
     SlotLost,
-    SlotMisplaced,
-    SlotSilent,
-    SlotSpeculated,
-    SlotsReduced,
     SlotsSized,
     StoreSilent,
 )
@@ -165,11 +161,9 @@ class Measurement:
             MessagesRefused: self.counts.refuse,
             OutputPublished: self._publish_output,
             OutputAsked: self._output_asked,
-            SlotJoined: self.counts.slots.add,
+            **dict.fromkeys(SLOT_COUNTS, self.counts.slot),
             SlotLost: self._slot_lost,
-            **dict.fromkeys(
-                (SlotsReduced, SlotMisplaced, SlotSpeculated, SlotSilent, SlotsSized), self.counts.slots.add
-            ),
+            SlotsSized: self.counts.size,
             StoreSilent: self._store,
             StateCompacted: self.counts.compact,
             StateWarning: self.counts.warn,
@@ -220,8 +214,8 @@ class Measurement:
         self.at = max(self.at, event.at)
         kind = type(event)
         self._handlers[kind](event)
-        if kind in self.marks.handlers:
-            self.marks.handlers[kind](event)
+        if kind in MARKED:
+            self.marks.add(event)
 
     def _plan(self, event: ApplicationPlanned) -> None:
         """Take a plan in. The first one begins the run; a later one is the plan from the next window on."""
@@ -298,7 +292,7 @@ class Measurement:
         self._progress.store(event)
 
     def _slot_lost(self, event: SlotLost) -> None:
-        self.counts.slots.add(event)
+        self.counts.slot(event)
         self._statuses.process_lost(event.host, event.pid)
 
     def _heartbeat(self, event: ContainerHeartbeat) -> None:
@@ -362,7 +356,7 @@ class Measurement:
         elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
             self._statuses.operator_window(one)
             if one.dropped:
-                self.marks.dropped(one)
+                self.marks.add(one)
         elif isinstance(one, OperatorMetrics):
             self.own_metrics.add(one)
         elif isinstance(one, SourceProgress):
@@ -553,6 +547,7 @@ class Measurement:
         containers = self._statuses.containers
         rates = [self._throughput.rates(number, moment.now) for number in self._statuses.operators]
         rows, first = self._totals.operators().values(), self._windows.first
+        slots, sized = self.counts.slots, self.counts.sized
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
             "plannedContainers": len(containers),
@@ -567,14 +562,14 @@ class Measurement:
             "windowsCommitted": self._totals.windows,
             "windowsRetried": self._totals.retries,
             "tasksRetried": self._totals.tasks_retried,
-            "slots": self.counts.slots.present,
-            "slotsWanted": self.counts.slots.wanted,
-            "slotsLost": self.counts.slots.lost,
-            "slotsSilent": self.counts.slots.silent,
-            "slotsRestarted": self.counts.slots.restarted,
-            "slotsReduced": self.counts.slots.reduced,
-            "slotsMisplaced": self.counts.slots.misplaced,
-            "slotsSpeculated": self.counts.slots.speculated,
+            "slots": None if sized is None else sized.slots,
+            "slotsWanted": None if sized is None else sized.wanted,
+            "slotsLost": slots["lost"],
+            "slotsSilent": slots["silent"],
+            "slotsRestarted": slots["restarted"],
+            "slotsReduced": slots["reduced"],
+            "slotsMisplaced": slots["misplaced"],
+            "slotsSpeculated": slots["speculated"],
             "tuplesProcessedPSMA": sum((one.tuples_in for one in rates), 0.0),
             "totalTuplesProcessed": sum(row["tuplesIn"] for row in rows),
             "tuplesEmittedPSMA": sum((one.tuples_out for one in rates), 0.0),

@@ -1,12 +1,31 @@
-"""What people read of events that are rare, once for the marks on charts and for the lines of the log."""
+"""What people read of events, once for the marks on charts, the lines of the log and the console."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowRetried
+from ridgeline.measure.changes import decision_row, decision_text, promise_text, row_of, text_of
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    ApplicationEnded,
+    ApplicationPlanned,
+    MessagesRefused,
+    OperatorMetrics,
+    OperatorWindow,
+    OutputAsked,
+    PolicyDecided,
+    PromiseChanged,
+    RunEvent,
+    SourceAsked,
+    StateCompacted,
+    StateWarning,
+    WindowCommitted,
+    WindowRetried,
+)
 from ridgeline.measure.slot_events import (
+    SlotJoined,
     SlotLost,
     SlotMisplaced,
     SlotSilent,
@@ -15,60 +34,185 @@ from ridgeline.measure.slot_events import (
     SlotsSized,
     StoreSilent,
 )
+from ridgeline.measure.wording.units import plural
+
+_DEBUG, _INFO, _WARNING, _ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
+_BAD = frozenset({"FAILED", "REFUSED", "MISSED"})
+"""States of changes and decisions that are marked so."""
 
 
 class Notice(NamedTuple):
-    """`kind`: of the mark; `mark`: `bad`, `good` or `note`, empty for none; `level`: of the line."""
+    """What people read of an event.
+
+    `kind`: of the mark. `mark`: `bad`, `good` or `note`; empty: no mark. `level`: of the line; 0: no line.
+    `window`, `operator`, `number`: what it is about, of a physical operator its id. `more`: what a line says
+    after the text. `told`: the console says it, too.
+    """
 
     kind: str
     mark: str
     level: int
     text: str
     window: int | None = None
+    operator: int | str = ""
+    number: int | None = None
+    more: str = ""
+    told: bool = False
 
 
-NOTICED = (
+TOLD = frozenset({StateWarning, StoreSilent, SlotSilent, SlotsReduced, SlotMisplaced, SlotsSized})
+"""The events that the console may tell of."""
+MARKED = TOLD - {StateWarning} | {
     WindowRetried,
     ApplicationEnded,
+    ApplicationChanged,
+    PolicyDecided,
+    PromiseChanged,
+    SourceAsked,
+    OutputAsked,
     SlotLost,
-    SlotSilent,
-    StoreSilent,
-    SlotsReduced,
     SlotSpeculated,
-    SlotMisplaced,
-    SlotsSized,
-)
-"""The events of which there are notices."""
+}
+"""The events of which there may be marks, beside windows that operators have dropped."""
+NOTICED: frozenset[type[RunEvent]] = MARKED | {
+    ApplicationPlanned,
+    WindowCommitted,
+    OperatorWindow,
+    OperatorMetrics,
+    MessagesRefused,
+    SlotJoined,
+    StateCompacted,
+    StateWarning,
+}
+"""The events of which there may be notices."""
 
 
-def notice_of(event: RunEvent) -> Notice | None:
-    """The notice of an event; None if there is nothing to say."""
-    found: Notice | None = None
+class Notices:
+    """Makes notices of the events of a run, in their order: what goes on is said once. One thread."""
+
+    def __init__(self) -> None:
+        self._planned = False
+        self._last: dict[tuple[str, object], object] = {}
+        """What was said last: of problems, faults of metrics, and promises."""
+
+    def _changes(self, kind: str, of: object, now: object) -> tuple[object, bool]:
+        """What was said before, and whether it is something else now."""
+        before = self._last.get((kind, of))
+        self._last[kind, of] = now
+        return before, now != before
+
+    def of(self, event: RunEvent) -> Iterator[Notice]:
+        """The notices of an event: most often one, or none."""
+        match event:
+            case OperatorWindow():  # the most frequent ones come first
+                if event.dropped or event.errors:
+                    yield from _of_operator(event)
+            case WindowCommitted(window_id=window):
+                if event.tasks_retried:
+                    what = f"Spark repeated {event.tasks_retried} tasks in window {window}"
+                    yield Notice("window", "", _WARNING, f"{what}: their processes were lost", window)
+                took = f"window {window} committed in {event.published - event.began:.3f} s"
+                yield Notice("window", "", _DEBUG, took, window)
+            case OperatorMetrics():
+                for name, fault in event.faults.items():
+                    metric = f"{event.operator}.{name}"
+                    if self._changes("metric", metric, fault)[1]:
+                        text = f"metric `{metric}` has no value for window {event.window_id}: {fault}"
+                        yield Notice("metric", "", _WARNING, text, event.window_id)
+            case SourceAsked() | OutputAsked():
+                yield from self._asked(event)
+            case PromiseChanged():
+                yield from self._promise(event)
+            case ApplicationPlanned():
+                plan = f"{len(event.topology.operators)} operators, plan {event.plan_version}"
+                begins, self._planned = not self._planned, True
+                what = f"run {event.application_id} begins" if begins else "the plan has changed"
+                yield Notice("plan", "", _INFO, f"{what}: {plan}")
+            case _:
+                yield from notices_of(event)
+
+    def _asked(self, event: SourceAsked | OutputAsked) -> Iterator[Notice]:
+        """A source or an output does not answer, or does again; of outputs there is a mark and no line."""
+        operator, problem = event.operator, event.problem
+        before, new = self._changes(type(event).__name__, operator, problem)
+        mark = "" if bool(before) == bool(problem) else "bad" if problem else "good"
+        if isinstance(event, OutputAsked):
+            how = f"do not get through: {problem}" if problem else "get through again"
+            yield Notice("output", mark, 0, f"{operator}: committed results {how}", operator=operator)
+        elif new and (before or problem):
+            text = f"the source does not answer: {problem}" if problem else "the source answers again"
+            yield Notice("source", mark, _WARNING if problem else _INFO, text, operator=operator)
+
+    def _promise(self, event: PromiseChanged) -> Iterator[Notice]:
+        """A promise is broken, or kept; that it is kept from the start on is no news for a chart."""
+        before, new = self._changes("promise", event.promise, event.kept)
+        if new and event.kept is not None:
+            mark = "bad" if not event.kept else "good" if before is False else ""
+            level = _INFO if event.kept else _WARNING
+            yield Notice("promise", mark, level, promise_text(event), operator=event.operator)
+
+
+def _of_operator(event: OperatorWindow) -> Iterator[Notice]:
+    """A partition has lost a window, as its processing mode allows, or left out tuples."""
+    window, operator = event.window_id, event.operator
+    if event.dropped:
+        text = f"window {window} dropped: {event.dropped}"
+        yield Notice("failure", "bad", _WARNING, text, window, operator)
+    if event.errors:
+        first = f"; {event.error_tuples[0]}" if event.error_tuples else ""
+        text = f"{plural(event.errors, 'tuple')} skipped or rejected in window {window}{first}"
+        yield Notice("errors", "", _WARNING, text, window, operator)
+
+
+def notices_of(event: RunEvent) -> Iterator[Notice]:
+    """The notice of an event that says all by itself; none of others."""
     match event:
         case WindowRetried(final=False):
             text = f"window {event.window_id} runs again (attempt {event.attempt + 1}): {event.reason}"
-            found = Notice("failure", "bad", logging.WARNING, text, event.window_id)
+            yield Notice("failure", "bad", _WARNING, text, event.window_id)
         case ApplicationEnded():
-            failed = event.outcome == "failed"
             text = f"run {event.outcome}: {event.reason}" if event.reason else f"run {event.outcome}"
-            found = Notice(
-                "end", "bad" if failed else "note", logging.ERROR if failed else logging.INFO, text
-            )
+            failed = event.outcome == "failed"
+            yield Notice("end", "bad" if failed else "note", _ERROR if failed else _INFO, text)
+        case ApplicationChanged(state=state):
+            mark = "" if state == "QUEUED" else "bad" if state in _BAD else "note"
+            level = _WARNING if state in _BAD else _INFO
+            yield Notice("change", mark, level, text_of(row_of(event)), event.window_id, number=event.number)
+        case PolicyDecided(state=state):
+            mark = "bad" if state in _BAD else "good" if state == "HELPED" else "note"
+            more = f"\n{event.found.rstrip()}" if state == "FAILED" else ""
+            text = decision_text(decision_row(event))
+            level = _WARNING if state in _BAD else _INFO
+            yield Notice("decision", mark, level, text, number=event.number, more=more)
+        case MessagesRefused():
+            last = f"; last from `{event.peer}`" if event.peer else ""
+            text = f"{event.count} messages to the driver were refused: {event.reason}{last}"
+            yield Notice("refused", "", _WARNING, text)
+        case StateCompacted():
+            text = f"state compacted: {event.files} files into {event.size_bytes} bytes"
+            yield Notice("state", "", _INFO, text, operator=event.operator)
+        case StateWarning():
+            yield Notice("state", "", _WARNING, event.text, operator=event.operator, told=True)
+        case _:
+            yield from _of_slots(event)
+
+
+def _of_slots(event: RunEvent) -> Iterator[Notice]:
+    """The notice of an event of slots, or of the store."""
+    match event:
         case SlotLost():
-            where = f"process {event.pid} on `{event.host}`"
-            text = f"slot {event.slot} is lost: {where}: {event.reason}"
-            found = Notice("slot", "bad", logging.WARNING, text)
+            yield Notice("slot", "bad", _WARNING, event.text)
+        case SlotSpeculated():
+            yield Notice("slot", "note", _WARNING, event.text, event.window_id)
         case SlotSilent() | StoreSilent():
             kind = "slot" if isinstance(event, SlotSilent) else "store"
-            found = Notice(kind, "good" if event.again else "bad", logging.WARNING, event.text)
-        case SlotsReduced():
-            found = Notice("slot", "note", logging.WARNING, event.text)
-        case SlotSpeculated():
-            found = Notice("slot", "note", logging.WARNING, event.text, event.window_id)
-        case SlotMisplaced():
-            found = Notice("slot", "note", logging.WARNING if event.host else logging.INFO, event.text)
-        case SlotsSized(before=0):
-            found = Notice("slot", "", logging.INFO, event.text)
-        case SlotsSized():
-            found = Notice("slot", "note", logging.WARNING, event.text)
-    return found
+            yield Notice(kind, "good" if event.again else "bad", _WARNING, event.text, told=True)
+        case SlotMisplaced(host="") | SlotsSized(before=0):  # Spark is asked again; all is as it begins
+            mark = "note" if isinstance(event, SlotMisplaced) else ""
+            yield Notice("slot", mark, _INFO, event.text)
+        case SlotsReduced() | SlotMisplaced() | SlotsSized():
+            yield Notice("slot", "note", _WARNING, event.text, told=True)
+        case SlotJoined():
+            yield Notice("slot", "", _INFO, event.text)
+        case _:
+            pass

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any
 
 from ridgeline.measure.answers.progress import OutputAnswer
 from ridgeline.measure.changes import PromiseFold
@@ -13,6 +14,7 @@ from ridgeline.measure.events import (
     MessagesRefused,
     OutputAsked,
     OutputPublished,
+    RunEvent,
     StateCompacted,
     StateWarning,
 )
@@ -58,55 +60,30 @@ class OutputFold:
         return self._rows.setdefault(operator, nothing)
 
 
-SlotEvent: TypeAlias = (
-    SlotJoined | SlotLost | SlotsReduced | SlotMisplaced | SlotSpeculated | SlotSilent | SlotsSized
-)
+SLOT_COUNTS: Mapping[type, tuple[str, Callable[[Any], int]]] = {
+    SlotLost: ("lost", lambda _: 1),
+    SlotJoined: ("restarted", lambda event: event.again),
+    SlotsReduced: ("reduced", lambda _: 1),
+    SlotMisplaced: ("misplaced", lambda event: bool(event.host)),
+    SlotSpeculated: ("speculated", lambda _: 1),
+    SlotSilent: ("silent", lambda event: not event.again),
+}
+"""What an event of slots counts for, and how much.
 
-
-@dataclass(slots=True)
-class SlotCounts:
-    """Counts of the slots of a run.
-
-    `restarted`: another process has taken the place of one that was lost. `reduced`: Spark had too few cores,
-    and the containers moved to fewer slots. `misplaced`: a slot stays where its streams' locality does not
-    want it. `speculated`: the spare slot ran what a late one was late with. `silent`: hosts of slots did not
-    answer for a while. `present`, `wanted`: how many slots host containers, and how many should; None before
-    that is known, and where there are none.
-    """
-
-    lost: int = 0
-    restarted: int = 0
-    reduced: int = 0
-    misplaced: int = 0
-    speculated: int = 0
-    silent: int = 0
-    present: int | None = None
-    wanted: int | None = None
-
-    def add(self, event: SlotEvent) -> None:
-        """Count an event."""
-        match event:
-            case SlotJoined(again=again):
-                self.restarted += again
-            case SlotLost():
-                self.lost += 1
-            case SlotsReduced():
-                self.reduced += 1
-            case SlotSpeculated():
-                self.speculated += 1
-            case SlotMisplaced(host=host):
-                self.misplaced += bool(host)
-            case SlotSilent(again=again):
-                self.silent += not again
-            case SlotsSized(slots=slots, wanted=wanted):
-                self.present, self.wanted = slots, wanted
+`restarted`: another process has taken the place of one that was lost. `reduced`: Spark had too few cores,
+and the containers moved to fewer slots. `misplaced`: a slot stays where its streams' locality does not
+want it. `speculated`: the spare slot ran what a late one was late with. `silent`: hosts of slots did not
+answer for a while.
+"""
 
 
 @dataclass(slots=True)
 class RunCounts:
     """Counts since the start of a run. `heartbeats_unsent`: as workers report them in later ones.
 
-    `compactions` of states that were installed. `refused`: by reason.
+    `slots`: events of slots, by the names of `SLOT_COUNTS`. `sized`: how many slots host containers, and how
+    many should; None before that is known, and where there are none. `compactions` of states that were
+    installed. `refused`: by reason.
     """
 
     heartbeats: int = 0
@@ -114,7 +91,8 @@ class RunCounts:
     compactions: int = 0
     state_warnings: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    slots: SlotCounts = field(default_factory=SlotCounts)
+    slots: Counter[str] = field(default_factory=Counter)
+    sized: SlotsSized | None = None
     promises: PromiseFold = field(default_factory=PromiseFold)
     outputs: OutputFold = field(default_factory=OutputFold)
 
@@ -126,6 +104,15 @@ class RunCounts:
     def refuse(self, event: MessagesRefused) -> None:
         """Messages did not count."""
         self.refused[event.reason] += event.count
+
+    def slot(self, event: RunEvent) -> None:
+        """Count an event of slots."""
+        name, amount = SLOT_COUNTS[type(event)]
+        self.slots[name] += amount(event)
+
+    def size(self, event: SlotsSized) -> None:
+        """The containers live in so many slots now."""
+        self.sized = event
 
     def compact(self, _event: StateCompacted) -> None:
         """A state was compacted."""

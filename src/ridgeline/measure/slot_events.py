@@ -20,6 +20,12 @@ class SlotJoined:
     containers: int
     again: bool = False
 
+    @property
+    def text(self) -> str:
+        """For people."""
+        there = f"slot {self.slot} is there{' again' if self.again else ''}"
+        return f"{there}: process {self.pid} on `{self.host}` hosts {self.containers} containers"
+
 
 @dataclass(frozen=True, slots=True)
 class SlotLost:
@@ -30,6 +36,11 @@ class SlotLost:
     host: str
     pid: int
     reason: str
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"slot {self.slot} is lost: process {self.pid} on `{self.host}`: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ class RunTotals:
             **self.run(),
             "retries": self.retries,
             "tasksRetried": self.tasks_retried,
-            "slotsLost": others.slots.lost,
+            "slotsLost": others.slots["lost"],
             "startedAt": self.started,
             "firstSeconds": self._first_seconds if self.windows else None,
             "medianSeconds": statistics.median(ordered) if ordered else None,

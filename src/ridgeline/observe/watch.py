@@ -382,7 +382,7 @@ class Watch:
                 measurement.window_totals(),
                 measurement.age_totals(),
                 measurement.watermarks(now),
-                replace(measurement.counts, slots=replace(measurement.counts.slots)),
+                replace(measurement.counts, slots=measurement.counts.slots.copy()),
                 measurement.changes.counts,
                 measurement.changes.held_seconds,
                 self.subscribers_dropped,

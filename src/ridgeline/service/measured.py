@@ -29,10 +29,9 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
     RunEvent,
-    StateWarning,
     WindowCommitted,
 )
-from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized, StoreSilent
+from ridgeline.measure.notices import TOLD, notices_of
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.identity import RunInfo, own_host, run_info
 from ridgeline.observe.plan_topology import planned_event
@@ -353,12 +352,9 @@ class MeasuredRun:
 
     def _observe(self, event: RunEvent) -> None:
         """Pass an event to the watch. A failure of it is reported once and never ends the run."""
-        if (
-            isinstance(event, StateWarning | SlotsReduced | SlotSilent | StoreSilent)
-            or (isinstance(event, SlotMisplaced) and event.host)
-            or (isinstance(event, SlotsSized) and event.before)
-        ):
-            self._warn(event.text)
+        for notice in notices_of(event) if type(event) in TOLD else ():
+            if notice.told:
+                self._warn(notice.text)
         try:
             self.watch.observe(event)
         except Exception as error:  # noqa: BLE001  figures must never be the end of a run

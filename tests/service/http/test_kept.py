@@ -58,7 +58,7 @@ def test_failures_and_promises_make_marks_once():
         SourceAsked(7.0, -1, 3),
     ]
     for event in events:
-        fold.handlers[type(event)](event)
+        fold.add(event)
     rows = fold.rows()
     assert [(row["at"], row["kind"], row["level"]) for row in rows] == [
         (2.0, "failure", "bad"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
+from functools import partial
 
 from ridgeline.measure.answers.windows import PathStepAnswer
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR
@@ -45,6 +45,11 @@ def _slack(scrape: Scrape) -> Labelled:
     for title, ms in scrape.overview["criticalPath"]["slack"].items():
         if title in scrape.labels_of:
             yield scrape.labels_of[title], seconds(ms)
+
+
+def _slots(what: str, scrape: Scrape) -> float:
+    """How often this was counted of slots."""
+    return scrape.counts.slots[what]
 
 
 _SLOTS = {
@@ -119,16 +124,16 @@ WINDOWS = (
         "Slots that host containers now.",
         "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
         "spread again once it has.",
-        read=one(lambda scrape: scrape.counts.slots.present),
+        read=one(lambda scrape: getattr(scrape.counts.sized, "slots", None)),
     ),
     ScrapedMetric(
         "slots_wanted",
         "As many slots as containers would have if Spark had the cores that its settings allow.",
         "Compare with `slots`.",
-        read=one(lambda scrape: scrape.counts.slots.wanted),
+        read=one(lambda scrape: getattr(scrape.counts.sized, "wanted", None)),
     ),
     *(
-        ScrapedMetric(f"slots_{what}_total", text, advice, read=one(attrgetter(f"counts.slots.{what}")))
+        ScrapedMetric(f"slots_{what}_total", text, advice, read=one(partial(_slots, what)))
         for what, (text, advice) in _SLOTS.items()
     ),
     ScrapedMetric(
