@@ -5,6 +5,8 @@ import math
 import pyarrow as pa
 
 from ridgeline.measure import tables
+from ridgeline.measure.answers.operators import RecordAgeAnswer
+from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.events import SourceProgress
 from support.measure.story import age, begin, measured, windows
 
@@ -20,14 +22,14 @@ def test_latency_has_a_row_an_operator():
 
 def test_record_ages_have_a_row_an_operator_and_place():
     measurement = measured(*windows(2, ages=(age("emit"), age("commit"))))
-    table = tables.record_age_table(measurement.record_age(2.0))
+    table = tables.table_of(RecordAgeAnswer, measurement.record_age(2.0)["operators"])
     assert table.select(["operator", "at", "min_ms", "count"]).to_pylist()[0] == {
         "operator": "write",
         "at": "emit",
         "min_ms": 1000.0,
         "count": 4,
     }
-    idle = tables.record_age_table(measurement.record_age(500.0))
+    idle = tables.table_of(RecordAgeAnswer, measurement.record_age(500.0)["operators"])
     assert idle["min_ms"].null_count == 2
 
 
@@ -72,8 +74,8 @@ def test_without_anything_the_columns_are_there():
     for table in (
         tables.latency_table(measurement.latency(0.0)),
         tables.critical_path_table(measurement.critical_path()),
-        tables.record_age_table(measurement.record_age(0.0)),
-        tables.windows_table(measurement.windows()),
+        tables.table_of(RecordAgeAnswer, measurement.record_age(0.0)["operators"]),
+        tables.table_of(WindowSummaryAnswer, measurement.windows()),
     ):
         assert table.num_rows == 0
         assert table.num_columns > 5

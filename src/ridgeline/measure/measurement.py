@@ -81,6 +81,7 @@ from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.marks import MarkFold
+from ridgeline.measure.metric import Labels
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.notices import MARKED
 from ridgeline.measure.own_metrics import OwnMetrics
@@ -90,7 +91,6 @@ from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.progress.windows import WindowsInFlight
 from ridgeline.measure.registry.operators import COUNTED
-from ridgeline.measure.registry.scrape import Labels
 from ridgeline.measure.run_counts import SLOT_COUNTS, RunCounts
 from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (

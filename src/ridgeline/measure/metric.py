@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, TypeAlias
 
 from ridgeline.measure.progress.verdict import Verdict
 
@@ -24,6 +26,24 @@ class Kind(StrEnum):
     STATE = "state"
 
 
+Labels: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A histogram's values.
+
+    `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
+    """
+
+    counts: tuple[int, ...]
+    total: float
+
+
+Value: TypeAlias = float | Distribution | None
+"""None: not known."""
+Labelled: TypeAlias = Iterable[tuple[Labels, Value]]
+"""The values of a metric's labels but `application`, and the value."""
 _KINDS = {"total": Kind.COUNTER, "info": Kind.INFO}
 _UNITS = frozenset({"seconds", "bytes", "records", "windows", "tasks"})
 
@@ -35,7 +55,8 @@ class Metric:
     `name` is without `PREFIX`; it ends in `_total` of a counter, in `_info` of an info, and has the unit as a
     word. `labels` are those besides `application`. `advice` says what to do about it. `aliases` are the names
     that users of other products know. `bounds` are the upper bounds of a histogram, in the metric's unit;
-    `states` the values that the last label of a `state` takes.
+    `states` the values that the last label of a `state` takes. `read` takes the values from a `Scrape`, once
+    the application is planned.
     """
 
     name: str
@@ -45,6 +66,7 @@ class Metric:
     aliases: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
     states: tuple[str, ...] = ()
+    read: Callable[[Any], Labelled] = lambda _: ()
 
     @property
     def kind(self) -> Kind:
@@ -81,3 +103,8 @@ STATES = ("RUNNING", "PAUSED", "FINISHED", "STOPPED", "FAILED")
 CHANGE_STATES = ("QUEUED", "APPLIED", "REFUSED", "WITHDRAWN")
 OPERATOR = ("operator", "partition")
 """The labels of a physical operator."""
+
+
+def operator_labels(title: str, partition: int) -> Labels:
+    """The labels `operator` and `partition` of a physical operator."""
+    return title.removesuffix(f"[{partition}]"), str(partition)

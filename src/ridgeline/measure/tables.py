@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -17,7 +18,6 @@ import pyarrow as pa
 from typing_extensions import is_typeddict
 
 from ridgeline.api.errors import shorten
-from ridgeline.measure.answers.changes import DecisionAnswer, PromiseAnswer
 from ridgeline.measure.answers.history import (
     ApplicationHistoryAnswer,
     ApplicationStepAnswer,
@@ -25,13 +25,9 @@ from ridgeline.measure.answers.history import (
     OperatorStepAnswer,
 )
 from ridgeline.measure.answers.operators import (
-    MetricAnswer,
     MetricHistoryAnswer,
     MetricPeriodAnswer,
-    MetricsAnswer,
     MetricWindowAnswer,
-    RecordAgeAnswer,
-    RecordAgesAnswer,
 )
 from ridgeline.measure.answers.progress import (
     EstimateAnswer,
@@ -44,7 +40,6 @@ from ridgeline.measure.answers.windows import (
     LatencyAnswer,
     OperatorLatencyAnswer,
     PathStepAnswer,
-    WindowSummaryAnswer,
 )
 
 _COUNT, _NUMBER = pa.int64(), pa.float64()
@@ -63,12 +58,15 @@ _Columns = Sequence[tuple[str, str, pa.DataType]]
 """The name of each column, the field of the answer, the type."""
 
 
-def _columns(answer: type, fields: Collection[str] = (), *, with_region: bool = False) -> _Columns:
+@cache
+def _columns(answer: type, fields: tuple[str, ...] = ()) -> _Columns:
     """The columns of an answer, or of these fields of it; of an estimate also what it is based on."""
     found: list[tuple[str, str, pa.DataType]] = []
     for field, hint in get_type_hints(answer).items():
         kind = _arrow(hint)
-        if kind is None or (fields and field not in fields) or (field == "region" and not with_region):
+        if kind is None or (fields and field not in fields):
+            continue
+        if field == "region" and answer is not ApplicationStepAnswer:
             continue
         if kind in {_COUNT, _NUMBER} and (field in _TIMES or field.endswith("At")):
             kind = _TIME
@@ -91,25 +89,19 @@ def _arrow(hint: Any) -> pa.DataType | None:
     return _PLAIN.get(hint)
 
 
-_LATENCY = _columns(OperatorLatencyAnswer)
-_OPERATOR_STEP = _columns(OperatorStepAnswer)
-_APPLICATION_STEP = _columns(ApplicationStepAnswer, with_region=True)
-_PROMISE = _columns(PromiseAnswer)
-_DECISION = _columns(DecisionAnswer)
-_PATH = (("step", "step", _COUNT), *_columns(PathStepAnswer), ("share", "share", _NUMBER))
-_AGE = _columns(RecordAgeAnswer)
-_PROGRESS = _columns(OperatorProgressAnswer)
-_SOURCE = _columns(SourceAnswer, ("backlogRecords", "backlogSeconds", "oldest", "verdict", "caughtUpAt"))
-_WINDOW = _columns(WindowSummaryAnswer)
-_OWN = _columns(MetricAnswer)
-_OWN_WINDOW = _columns(MetricWindowAnswer)
-_OWN_PERIOD = _columns(MetricPeriodAnswer)
 _ID = (("window_id", "windowId", _COUNT),)
+_OF_SOURCES = ("backlogRecords", "backlogSeconds", "oldest", "verdict", "caughtUpAt")
+
+
+def table_of(answer: type, rows: Iterable[Any]) -> pa.Table:
+    """A row for each of these answers."""
+    return _table(rows, _columns(answer))
 
 
 def latency_table(answer: LatencyAnswer) -> pa.Table:
     """Latencies of a window, a row a physical operator."""
-    return _table(answer["operators"], (*_ID, *_LATENCY), windowId=answer["windowId"])
+    columns = (*_ID, *_columns(OperatorLatencyAnswer))
+    return _table(answer["operators"], columns, windowId=answer["windowId"])
 
 
 def critical_path_table(answer: CriticalPathAnswer) -> pa.Table:
@@ -121,56 +113,30 @@ def critical_path_table(answer: CriticalPathAnswer) -> pa.Table:
         {**step, "step": number, "share": answer["share"].get(step["operator"])}
         for number, step in enumerate(answer["path"], 1)
     ]
-    return _table(steps, (*_ID, *_PATH), windowId=answer["windowId"])
-
-
-def record_age_table(answer: RecordAgesAnswer) -> pa.Table:
-    """Record ages of the last minute, a row an operator and place."""
-    return _table(answer["operators"], _AGE)
+    own = (("step", "step", _COUNT), *_columns(PathStepAnswer), ("share", "share", _NUMBER))
+    return _table(steps, (*_ID, *own), windowId=answer["windowId"])
 
 
 def progress_table(answer: ProgressAnswer) -> pa.Table:
     """How far the running window is, a row a physical operator; sources have their backlog beside it."""
     sources = {source["operator"]: source for source in answer["sources"]}
-    rows = (
-        {**{name: None for _, name, _ in _SOURCE}, **sources.get(row["operator"], {}), **row}
-        for row in answer["operators"]
-    )
-    return _table(rows, (*_ID, *_PROGRESS, *_SOURCE), windowId=answer["windowId"])
-
-
-def decisions_table(answer: Iterable[DecisionAnswer]) -> pa.Table:
-    """A row for each decision of a policy or a listener."""
-    return _table(answer, _DECISION)
-
-
-def promises_table(answer: Iterable[PromiseAnswer]) -> pa.Table:
-    """A row for each promise."""
-    return _table(answer, _PROMISE)
-
-
-def windows_table(answer: Iterable[WindowSummaryAnswer]) -> pa.Table:
-    """The windows that are kept, a row a window, the newest last."""
-    return _table(answer, _WINDOW)
-
-
-def own_metrics_table(answer: MetricsAnswer) -> pa.Table:
-    """The metrics that operators declare, a row each."""
-    return _table(answer["metrics"], _OWN)
+    rows = ({**sources.get(row["operator"], {}), **row} for row in answer["operators"])
+    columns = (*_ID, *_columns(OperatorProgressAnswer), *_columns(SourceAnswer, _OF_SOURCES))
+    return _table(rows, columns, windowId=answer["windowId"])
 
 
 def metric_history_table(answer: MetricHistoryAnswer, by: str) -> pa.Table:
     """A metric over time, a row for each of its `windows`, `minutes` or `hours`. Raises ValueError."""
     if by == "windows":
-        return _table(answer["windows"], _OWN_WINDOW)
+        return table_of(MetricWindowAnswer, answer["windows"])
     if by in {"minutes", "hours"}:
-        return _table(answer["minutes"] if by == "minutes" else answer["hours"], _OWN_PERIOD)
+        return table_of(MetricPeriodAnswer, answer["minutes"] if by == "minutes" else answer["hours"])
     raise ValueError(f"`by` is a unit of time; got `{shorten(by)}`; give `windows`, `minutes` or `hours`")
 
 
 def history_table(answer: OperatorHistoryAnswer | ApplicationHistoryAnswer) -> pa.Table:
     """The last hours, a row a step, the newest last. Of the application `ages` has a list for each."""
-    return _table(answer["steps"], _OPERATOR_STEP if "operator" in answer else _APPLICATION_STEP)
+    return table_of(OperatorStepAnswer if "operator" in answer else ApplicationStepAnswer, answer["steps"])
 
 
 def _table(rows: Iterable[Mapping[str, object]], columns: _Columns, **more: object) -> pa.Table:

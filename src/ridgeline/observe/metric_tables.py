@@ -7,6 +7,9 @@ from abc import ABC, abstractmethod
 import pyarrow as pa
 
 from ridgeline.measure import tables
+from ridgeline.measure.answers.changes import DecisionAnswer, PromiseAnswer
+from ridgeline.measure.answers.operators import MetricAnswer, RecordAgeAnswer
+from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.observe.watch import Watch
 
 
@@ -37,18 +40,18 @@ class MetricTables(ABC):
 
     def decisions(self) -> pa.Table:
         """The last 1,000 decisions of policies and listeners: why, and what came of each."""
-        return tables.decisions_table(self.watch.decisions())
+        return tables.table_of(DecisionAnswer, self.watch.decisions())
 
     def promises(self) -> pa.Table:
         """The promises of the application: kept or broken, since when, and how long they were broken."""
-        return tables.promises_table(self.watch.promises())
+        return tables.table_of(PromiseAnswer, self.watch.promises())
 
     def record_age(self, operator: str | None = None) -> pa.Table:
         """The record ages of the last minute, of all operators or of one.
 
         Raises KeyError for an operator that does not exist.
         """
-        return tables.record_age_table(self.watch.record_age(operator))
+        return tables.table_of(RecordAgeAnswer, self.watch.record_age(operator)["operators"])
 
     def progress(self) -> pa.Table:
         """The progress of the window that runs, by operator, and the backlog of sources."""
@@ -59,7 +62,7 @@ class MetricTables(ABC):
 
         Raises KeyError for an operator that declares none.
         """
-        return tables.own_metrics_table(self.watch.own_metrics(operator))
+        return tables.table_of(MetricAnswer, self.watch.own_metrics(operator)["metrics"])
 
     def metric_history(self, operator: str, metric: str, by: str = "windows") -> pa.Table:
         """A metric that an operator declares, over time: a row a window, minute or hour, the newest last.
@@ -90,4 +93,4 @@ class MetricTables(ABC):
 
     def windows(self, limit: int | None = None) -> pa.Table:
         """The last windows, the newest last."""
-        return tables.windows_table(self.watch.windows(limit))
+        return tables.table_of(WindowSummaryAnswer, self.watch.windows(limit))

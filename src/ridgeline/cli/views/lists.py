@@ -17,7 +17,7 @@ from ridgeline.measure.answers.operators import PortRefAnswer
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, WindowSummaryAnswer
-from ridgeline.measure.registry.operator_metric import Form, TerminalColumn
+from ridgeline.measure.registry.operator_metric import TerminalColumn
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.measure.wording.units import (
@@ -26,6 +26,7 @@ from ridgeline.measure.wording.units import (
     count,
     duration,
     milliseconds,
+    percent,
     percentile,
     rate,
     size,
@@ -50,7 +51,7 @@ STATES: Mapping[str, str] = {
 
 Rows = Sequence[Mapping[str, Any]]
 _OPERATOR_COLUMNS = [(row.name, row.column) for row in OPERATOR_METRICS if row.column is not None]
-_LATENCY_COLUMNS = [("windowsBehind", TerminalColumn("behind", Form.COUNT, unless_zero=True))]
+_LATENCY_COLUMNS = [("windowsBehind", TerminalColumn("behind", count, unless_zero=True))]
 
 
 _INFO: Mapping[str, Callable[[Any], str]] = {
@@ -96,7 +97,7 @@ def _metric_columns(operators: Rows, shown: Sequence[tuple[str, TerminalColumn]]
     return {
         column.title: [
             Text(
-                about(_FORMS[column.form](value), column.form in _TIMES and row.get("estimated"))
+                about(column.show(value), column.show in _TIMES and row.get("estimated"))
                 if value is not None
                 else UNKNOWN,
                 ("yellow" if value else "dim") if column.warns else "",
@@ -174,28 +175,14 @@ def _number(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
-def _percent(number: float | None) -> str:
-    return UNKNOWN if number is None else f"{number:.0f}%"
-
-
 def _ago(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else f"{duration(seconds)} ago"
 
 
 _MEASURED = ("waitMs", "transferMs")
 """The times of an operator that are no shares of the time of a query."""
-_TIMES = (Form.MILLISECONDS, Form.PERCENT)
-"""The forms of columns that are made of an operator's times."""
-_FORMS: Mapping[Form, Callable[[Any], str]] = {
-    Form.NUMBER: _number,
-    Form.COUNT: count,
-    Form.RATE: rate,
-    Form.MILLISECONDS: milliseconds,
-    Form.PERCENT: _percent,
-    Form.SIZE: size,
-    Form.TIME: time_of_day,
-    Form.DURATION: duration,
-}
+_TIMES = (milliseconds, percent)
+"""The columns that are made of an operator's times show them so."""
 
 
 def logical_plan(plan: LogicalPlanAnswer, width: int) -> list[RenderableType]:

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Annotated, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
 from ridgeline.measure.events import OperatorWindow
-from ridgeline.measure.metric import Metric
+from ridgeline.measure.metric import OPERATOR, Labels, Metric
 from ridgeline.measure.moment import OperatorMoment
 
-
-class Form(Enum):
-    """How the terminal writes a value."""
-
-    NUMBER = auto()
-    COUNT = auto()
-    RATE = auto()
-    MILLISECONDS = auto()
-    PERCENT = auto()
-    SIZE = auto()
-    TIME = auto()
-    DURATION = auto()
+if TYPE_CHECKING:
+    from ridgeline.measure.registry.scrape import Scrape
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalColumn:
-    """A column in the terminal.
+    """A column in the terminal, whose values `show` writes.
 
     In a narrow terminal `operators` leaves out columns with the least `keep` first. `warns`: a value other
     than 0 stands out. `unless_zero`: shown only if the value of a row is not 0.
     """
 
     title: str
-    form: Form
+    show: Callable[[Any], str]
     keep: int = 0
     warns: bool = False
     unless_zero: bool = False
@@ -54,7 +44,7 @@ class Graph:
     legend: str = "{}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OperatorMetric:
     """One metric of a physical operator, or a text that belongs to it.
 
@@ -65,7 +55,7 @@ class OperatorMetric:
 
     Where it is shown:
     - `name`, `type`, `help`: a field of the REST answer about operators, and its description in OpenAPI
-    - `metric`: the metric of `/metrics` and the page of metrics, whose value is the answer's
+    - `exported`, `advice`, `aliases`: the metric of `/metrics` with the same value and `help`
     - `graph`: a line of that metric in the dashboard
     - `column`: a column of `ridgeline operators`
     """
@@ -76,7 +66,9 @@ class OperatorMetric:
     last: Callable[[OperatorWindow], Any] | None = None
     count: Callable[[OperatorWindow], int] | None = None
     read: Callable[[OperatorMoment], Any] | None = None
-    metric: Metric | None = None
+    exported: str = ""
+    advice: str = ""
+    aliases: tuple[str, ...] = ()
     graph: Graph | None = None
     column: TerminalColumn | None = None
 
@@ -88,6 +80,21 @@ class OperatorMetric:
         if (last := self.last) is not None:
             return lambda seen: 0 if seen.status.last is None else last(seen.status.last)
         return lambda seen: seen.status.counts[self.name]
+
+    @cached_property
+    def metric(self) -> Metric | None:
+        """The metric of `/metrics`; None if it is none."""
+        if not self.exported:
+            return None
+        return Metric(
+            self.exported, self.help, self.advice, OPERATOR, self.aliases, read=partial(_fields, self.name)
+        )
+
+
+def _fields(name: str, scrape: Scrape) -> Iterator[tuple[Labels, Any]]:
+    """A field of the answers about operators."""
+    for row in scrape.overview["operators"]:
+        yield scrape.labels_of[row["name"]], cast("Mapping[str, Any]", row)[name]
 
 
 def answer_type(name: str, fields: Mapping[str, tuple[Any, str]]) -> Any:

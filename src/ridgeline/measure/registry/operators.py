@@ -5,14 +5,57 @@ To add one, fill in a field of the event `OperatorWindow` and add a row to `OPER
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
-from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Metric
+from ridgeline.measure.metric import (
+    LATENCY_BOUNDS_SECONDS,
+    OPERATOR,
+    Distribution,
+    Labelled,
+    Labels,
+    Metric,
+    operator_labels,
+)
 from ridgeline.measure.moment import OperatorMoment
-from ridgeline.measure.registry.operator_metric import Form, Graph, OperatorMetric, TerminalColumn
+from ridgeline.measure.registry.operator_metric import Graph, OperatorMetric, TerminalColumn
+from ridgeline.measure.wording.units import count, duration, milliseconds, percent, rate, size, time_of_day
+
+if TYPE_CHECKING:
+    from ridgeline.measure.registry.scrape import Scrape
 
 _PORT = (*OPERATOR, "port")
 _of_operator = partial(Metric, labels=OPERATOR)
+
+
+def _total(field: str, scrape: Scrape) -> Iterator[tuple[Labels, float]]:
+    """A sum of seconds of operators since the start."""
+    for node, total in scrape.latencies:
+        yield operator_labels(node.title, node.partition), getattr(total, field)
+
+
+def _latencies(scrape: Scrape) -> Labelled:
+    """The latencies of operators since the start."""
+    for node, total in scrape.latencies:
+        yield operator_labels(node.title, node.partition), Distribution(total.counts, total.latency)
+
+
+def _compute(scrape: Scrape) -> Labelled:
+    """The compute time of operators since the start, with that in the running window."""
+    progress = scrape.overview["progress"]
+    rows = progress["operators"] if progress["running"] else ()
+    spent = {scrape.labels_of[row["operator"]]: row["secondsSpent"] or 0.0 for row in rows}
+    for labels, seconds in _total("compute", scrape):
+        yield labels, seconds + spent.get(labels, 0.0)
+
+
+def _records(kind: str, scrape: Scrape) -> Labelled:
+    """The tuples at ports of a kind since the start."""
+    for row in scrape.overview["operators"]:
+        for port in row["ports"]:
+            if port["type"] == kind:
+                yield (*scrape.labels_of[row["name"]], port["name"]), port["totalTuples"]
 
 
 def _of_latency(field: str, seen: OperatorMoment) -> object:
@@ -28,6 +71,7 @@ _TIMES_AND_RECORDS = (
         "A long tail is a straggler or skew: compare the partitions.",
         aliases=("Apex `latencyMA`",),
         bounds=LATENCY_BOUNDS_SECONDS,
+        read=_latencies,
     ),
     _of_operator(
         "operator_compute_seconds_total",
@@ -35,6 +79,7 @@ _TIMES_AND_RECORDS = (
         "report it. Of expression steps in one query, an estimated share of its time.",
         "A rate near 1 is an operator that is always busy: partition it.",
         aliases=("Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
+        read=_compute,
     ),
     _of_operator(
         "operator_cpu_seconds_total",
@@ -42,17 +87,20 @@ _TIMES_AND_RECORDS = (
         "expression steps in one query, an estimated share.",
         "Far below the compute time, it waits for something outside, or others have the processor.",
         aliases=("Apex `cpuPercentageMA`",),
+        read=partial(_total, "cpu"),
     ),
     _of_operator(
         "operator_wait_seconds_total",
         "Time in which an operator waited: for the stage before, a slot, or siblings in its container.",
         "Much of it: more slots, or fewer operators a container.",
         aliases=("Flink `idleTimeMsPerSecond`", "Kafka Streams `blocked-time-ns-total`"),
+        read=partial(_total, "wait"),
     ),
     _of_operator(
         "operator_transfer_seconds_total",
         "Time in which an operator's tuples or state moved: launch, shuffle, encode and decode, restore.",
         "Much of it: fuse the operator with those that it reads from, or send fewer columns.",
+        read=partial(_total, "transfer"),
     ),
     Metric(
         "operator_records_in_total",
@@ -60,6 +108,7 @@ _TIMES_AND_RECORDS = (
         "Its rate is the throughput; compare the partitions for skew.",
         labels=_PORT,
         aliases=("Apex `totalTuplesProcessed`", "Flink `numRecordsIn`", "Bytewax `item_inp_count`"),
+        read=partial(_records, "input"),
     ),
     Metric(
         "operator_records_out_total",
@@ -67,6 +116,7 @@ _TIMES_AND_RECORDS = (
         "Compare it with the records in: what an operator drops or multiplies.",
         labels=_PORT,
         aliases=("Apex `totalTuplesEmitted`", "Flink `numRecordsOut`", "Bytewax `item_out_count`"),
+        read=partial(_records, "output"),
     ),
 )
 """Totals by operator and by port, which are folded apart from the rows below."""
@@ -77,7 +127,7 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int | None,
         help="The window that it works on, or its last one.",
         read=lambda seen: seen.current_window,
-        column=TerminalColumn("window", Form.NUMBER, keep=7),
+        column=TerminalColumn("window", str, keep=7),
     ),
     OperatorMetric(
         name="recoveryWindowId",
@@ -90,42 +140,42 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         type=int,
         help="Tuples in, since the start.",
         read=lambda seen: seen.totals.tuples_in,
-        column=TerminalColumn("processed", Form.COUNT, keep=5),
+        column=TerminalColumn("processed", count, keep=5),
     ),
     OperatorMetric(
         name="totalTuplesEmitted",
         type=int,
         help="Tuples out, since the start.",
         read=lambda seen: seen.totals.tuples_out,
-        column=TerminalColumn("emitted", Form.COUNT, keep=2),
+        column=TerminalColumn("emitted", count, keep=2),
     ),
     OperatorMetric(
         name="tuplesProcessedPSMA",
         type=float,
         help="Tuples in per second, averaged.",
         read=lambda seen: seen.rates.tuples_in,
-        column=TerminalColumn("in/s", Form.RATE, keep=9),
+        column=TerminalColumn("in/s", rate, keep=9),
     ),
     OperatorMetric(
         name="tuplesEmittedPSMA",
         type=float,
         help="Tuples out per second, averaged.",
         read=lambda seen: seen.rates.tuples_out,
-        column=TerminalColumn("out/s", Form.RATE, keep=6),
+        column=TerminalColumn("out/s", rate, keep=6),
     ),
     OperatorMetric(
         name="latencyMA",
         type=float | None,
         help="Mean latency of the last 10 windows, in milliseconds.",
         read=partial(_of_latency, "averageMs"),
-        column=TerminalColumn("latency", Form.MILLISECONDS, keep=10),
+        column=TerminalColumn("latency", milliseconds, keep=10),
     ),
     OperatorMetric(
         name="cpuPercentageMA",
         type=float | None,
         help="Processor time per wall time over the last windows, in percent.",
         read=lambda seen: seen.status.cpu_percentage,
-        column=TerminalColumn("cpu", Form.PERCENT, keep=4),
+        column=TerminalColumn("cpu", percent, keep=4),
     ),
     OperatorMetric(
         name="estimated",
@@ -148,30 +198,24 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
     OperatorMetric(
         name="failureCount",
         type=int,
-        help="Failures of it that made a window start again.",
+        help="How often an operator's failure made a window start again.",
         read=lambda seen: seen.status.counts["failureCount"],
-        metric=_of_operator(
-            "operator_failures_total",
-            "How often an operator's failure made a window start again.",
-            "Look for its exception in the driver's log.",
-            aliases=("Apex `failureCount`",),
-        ),
+        exported="operator_failures_total",
+        advice="Look for its exception in the driver's log.",
+        aliases=("Apex `failureCount`",),
         graph=Graph("Failures and dropped windows", "{} failures"),
-        column=TerminalColumn("failures", Form.COUNT, keep=3, warns=True),
+        column=TerminalColumn("failures", count, keep=3, warns=True),
     ),
     OperatorMetric(
         name="errors",
         type=int,
-        help="Tuples that it emitted at error ports or left out, since the start.",
+        help="Tuples that an operator emitted at its error ports, connected or not, or left out.",
         count=lambda window: window.errors,
-        metric=_of_operator(
-            "operator_records_rejected_total",
-            "Tuples that an operator emitted on its error ports, connected or not.",
-            "Alert on any rate; with `error_tuples_kept` some of them are shown.",
-            aliases=("Kafka Streams `dropped-records-total`",),
-        ),
+        exported="operator_records_rejected_total",
+        advice="Alert on any rate; with `error_tuples_kept` some of them are shown.",
+        aliases=("Kafka Streams `dropped-records-total`",),
         graph=Graph("Rejected records"),
-        column=TerminalColumn("errors", Form.COUNT, keep=4, warns=True),
+        column=TerminalColumn("errors", count, keep=4, warns=True),
     ),
     OperatorMetric(
         name="errorTuples",
@@ -188,25 +232,19 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
     OperatorMetric(
         name="droppedWindows",
         type=int,
-        help="Windows that it lost, with `AT_MOST_ONCE`.",
+        help="Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
         count=lambda window: bool(window.dropped),
-        metric=_of_operator(
-            "operator_windows_dropped_total",
-            "Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
-            "Alert on any rate; the reason is in the driver's log.",
-        ),
+        exported="operator_windows_dropped_total",
+        advice="Alert on any rate; the reason is in the driver's log.",
         graph=Graph("Failures and dropped windows", "{} dropped"),
     ),
     OperatorMetric(
         name="windowsBehind",
         type=int,
-        help="Windows that are over by the schedule and that it has not completed.",
+        help="Windows that are over by the schedule and that an operator has not completed.",
         read=lambda seen: seen.moment.behind.get(seen.status.node.id, 0),
-        metric=_of_operator(
-            "operator_windows_behind",
-            "How many windows an operator is behind the newest one that it could work on.",
-            "If it grows, its container hangs: ask for its stack.",
-        ),
+        exported="operator_windows_behind",
+        advice="If it grows, its container hangs: ask for its stack.",
         graph=Graph("Windows behind"),
     ),
     OperatorMetric(
@@ -218,69 +256,54 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
     OperatorMetric(
         name="stateBytes",
         type=int,
-        help="Bytes of state that its last window changed.",
+        help="Bytes of state that an operator's last window changed.",
         last=lambda window: window.state_bytes,
-        metric=_of_operator(
-            "operator_state_bytes",
-            "Size of an operator's state in the last checkpoint.",
-            "If it grows without end, keys are never forgotten.",
-            aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
-        ),
+        exported="operator_state_bytes",
+        advice="If it grows without end, keys are never forgotten.",
+        aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
         graph=Graph("State"),
     ),
     OperatorMetric(
         name="lastStateWritten",
         type=float | None,
-        help="When its state was last written, by STRAM's clock in seconds since 1970; null before that.",
+        help="When an operator's state was last written, in seconds since 1970.",
         read=lambda seen: seen.status.last_state_written,
-        metric=_of_operator(
-            "operator_state_written_timestamp_seconds",
-            "When an operator's state was last written, in seconds since 1970.",
-            "It stands still while the state does not change.",
-            aliases=("Apex `checkpointStartTime`",),
-        ),
+        exported="operator_state_written_timestamp_seconds",
+        advice="It stands still while the state does not change.",
+        aliases=("Apex `checkpointStartTime`",),
         graph=Graph("State written"),
-        column=TerminalColumn("state written", Form.TIME, keep=1, unless_zero=True),
+        column=TerminalColumn("state written", time_of_day, keep=1, unless_zero=True),
     ),
     OperatorMetric(
         name="lastStateSeconds",
         type=float | None,
-        help="How long that took, with the file that its container's operators share.",
+        help="How long an operator's state took when it was last written, with the file it is in.",
         read=lambda seen: seen.status.last_state_seconds,
-        metric=_of_operator(
-            "operator_state_write_seconds",
-            "How long an operator's state took when it was last written.",
-            "If it grows, the disk of the checkpoint is slow, or a window changes much: see "
-            "`operator_state_bytes`.",
-            aliases=("Apex `checkpointTimeMA`",),
-        ),
+        exported="operator_state_write_seconds",
+        advice="If it grows, the disk of the checkpoint is slow, or a window changes much: see "
+        "`operator_state_bytes`.",
+        aliases=("Apex `checkpointTimeMA`",),
         graph=Graph("Time to write state"),
-        column=TerminalColumn("writing", Form.DURATION, keep=1, unless_zero=True),
+        column=TerminalColumn("writing", duration, keep=1, unless_zero=True),
     ),
     OperatorMetric(
         name="heldBytes",
         type=int,
-        help="Bytes of tuples that it keeps in memory for sliding application windows.",
+        help="Bytes of tuples that an operator keeps for sliding application windows.",
         last=lambda window: window.held_bytes,
-        metric=_of_operator(
-            "operator_held_bytes",
-            "What a slider keeps.",
-            "Aggregate before it.",
-        ),
+        exported="operator_held_bytes",
+        advice="Aggregate before it.",
         graph=Graph("State", "slides of {}"),
-        column=TerminalColumn("held", Form.SIZE, unless_zero=True),
+        column=TerminalColumn("held", size, unless_zero=True),
     ),
     OperatorMetric(
         name="queueSizeMA",
         type=float | None,
-        help="Tuples that waited when its turn came, averaged.",
+        help="Tuples that waited for an operator when its turn came, averaged over the last windows.",
         read=lambda seen: seen.status.queue,
-        metric=_of_operator(
-            "operator_queue_records",
-            "Tuples that waited for an operator when its turn came, averaged over the last windows.",
-            "It grows with the input; compare it among partitions.",
-            aliases=("Apex `queueSizeMA`",),
-        ),
+        exported="operator_queue_records",
+        advice="It grows with the input; compare it among partitions.",
+        aliases=("Apex `queueSizeMA`",),
         graph=Graph("Queue"),
     ),
 )

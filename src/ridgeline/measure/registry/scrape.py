@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import cast
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
@@ -15,28 +15,9 @@ from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.events import ProcessUsage
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
-from ridgeline.measure.metric import Metric
+from ridgeline.measure.metric import Labelled, Labels, Value, operator_labels
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.topology import MetricNode, OperatorNode
-
-Labels = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """A histogram's values.
-
-    `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
-    """
-
-    counts: tuple[int, ...]
-    total: float
-
-
-Value: TypeAlias = float | Distribution | None
-"""None: not known."""
-Labelled: TypeAlias = Iterable[tuple[Labels, Value]]
-"""The values of a metric's labels but `application`, and the value."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +59,6 @@ class Scrape:
         """The labels `operator` and `partition` of the plan's operators, as rows name them."""
         rows = self.overview["operators"]
         return {row["name"]: operator_labels(row["name"], row["partition"]) for row in rows}
-
-
-def operator_labels(title: str, partition: int) -> Labels:
-    """The labels `operator` and `partition` of a physical operator."""
-    return title.removesuffix(f"[{partition}]"), str(partition)
-
-
-@dataclass(frozen=True, slots=True)
-class ScrapedMetric(Metric):
-    """A metric with its values: `read` takes them from a scrape once the application is planned."""
-
-    read: Callable[[Scrape], Labelled] = lambda _: ()
 
 
 def one(value: Callable[[Scrape], Value]) -> Callable[[Scrape], Labelled]:

@@ -11,18 +11,16 @@ from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.progress import SourceAnswer
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
-from ridgeline.measure.metric import OPERATOR, VERDICTS
-from ridgeline.measure.registry.scrape import (
+from ridgeline.measure.metric import (
+    OPERATOR,
+    VERDICTS,
     Distribution,
     Labelled,
     Labels,
-    Scrape,
-    ScrapedMetric,
-    one,
+    Metric,
     operator_labels,
-    seconds,
-    state,
 )
+from ridgeline.measure.registry.scrape import Scrape, one, seconds, state
 
 
 def _sources(scrape: Scrape) -> Sequence[SourceAnswer]:
@@ -66,7 +64,7 @@ def _refused(scrape: Scrape) -> Labelled:
 
 
 _SOURCE = ("operator",)
-_of_source = partial(ScrapedMetric, labels=_SOURCE)
+_of_source = partial(Metric, labels=_SOURCE)
 SOURCES = (
     _of_source(
         "source_backlog_records",
@@ -106,7 +104,7 @@ SOURCES = (
         "Absent with a backlog: it never catches up; add partitions or cores.",
         read=_catch_up,
     ),
-    ScrapedMetric(
+    Metric(
         "source_verdict",
         "1 for a source's verdict.",
         "As `verdict`, for one source.",
@@ -116,7 +114,7 @@ SOURCES = (
     ),
 )
 
-_of_queue = partial(ScrapedMetric, labels=("operator", "stream"))
+_of_queue = partial(Metric, labels=("operator", "stream"))
 QUEUES = (
     _of_queue(
         "queue_backlog_records",
@@ -145,7 +143,7 @@ QUEUES = (
 )
 
 HOSTS = (
-    ScrapedMetric(
+    Metric(
         "container_heartbeat_age_seconds",
         "Time since the last heartbeat or report of a container.",
         "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its "
@@ -154,7 +152,7 @@ HOSTS = (
         aliases=("Apex `lastHeartbeat`",),
         read=lambda scrape: scrape.heartbeat_ages,
     ),
-    ScrapedMetric(
+    Metric(
         "worker_memory_bytes",
         "Resident memory of a process that runs containers, as of its last heartbeat.",
         "If it grows while `operator_state_bytes` does not, an operator holds what is no state.",
@@ -162,34 +160,34 @@ HOSTS = (
         aliases=("Apex `memoryMBFree`",),
         read=lambda scrape: [(labels, usage.memory_bytes) for labels, usage in scrape.workers],
     ),
-    ScrapedMetric(
+    Metric(
         "worker_cpu_seconds_total",
         "Processor time of such a process since it began, all of its threads.",
         "A rate above 1 is native code in several threads: give the slot as many cores.",
         labels=("host", "pid"),
         read=lambda scrape: [(labels, usage.cpu_seconds) for labels, usage in scrape.workers],
     ),
-    ScrapedMetric(
+    Metric(
         "clock_skew_seconds",
         "How far a host's clock is behind STRAM's, as estimated; figures are corrected by it.",
         "Above 1 s, mend the host's NTP: timestamps that it gives to records are off by as much.",
         labels=("host",),
         read=_clock_skew,
     ),
-    ScrapedMetric(
+    Metric(
         "clock_clamps_total",
         "Durations between hosts that came out negative and were counted as 0.",
         "A steady rate says that latencies between hosts are only as good as the skew is estimated.",
         read=one(lambda scrape: scrape.overview["latency"]["clamps"]),
     ),
-    ScrapedMetric(
+    Metric(
         "heartbeats_received_total",
         "Heartbeats that STRAM took. Containers send them in windows that take longer than "
         "`heartbeat_interval`.",
         "None in long windows: the driver's port cannot be reached from the executors.",
         read=one(lambda scrape: scrape.info["stats"]["heartbeatsReceived"]),
     ),
-    ScrapedMetric(
+    Metric(
         "messages_refused_total",
         "Messages and connections to STRAM that did not count: `unauthenticated`, `malformed`, `too large`, "
         "`late` or `too many`.",
@@ -197,13 +195,13 @@ HOSTS = (
         labels=("reason",),
         read=_refused,
     ),
-    ScrapedMetric(
+    Metric(
         "heartbeats_unsent_total",
         "Heartbeats that workers could not send, as they report once they are connected again.",
         "The driver's port cannot always be reached: look at the network, and at how busy the driver is.",
         read=one(lambda scrape: scrape.counts.heartbeats_unsent),
     ),
-    ScrapedMetric(
+    Metric(
         "subscribers_dropped_total",
         "Subscribers of the run's events, such as the event log, that raised an error and are not called "
         "any more.",
@@ -254,7 +252,7 @@ _STATISTICS: tuple[tuple[str, Literal["minMs", "maxMs", "avgMs"], str], ...] = (
     ("average", "avgMs", "Its rise from stage to stage shows where records wait."),
 )
 RECORDS = (
-    ScrapedMetric(
+    Metric(
         "record_latency_seconds",
         "Age of records when an operator was done with them: `source` read, `state` updated, `emit` "
         "written, `commit` visible to readers."
@@ -266,7 +264,7 @@ RECORDS = (
         read=_ages,
     ),
     *(
-        ScrapedMetric(
+        Metric(
             f"record_latency_{statistic}_seconds",
             f"The {statistic} age of records over the last minute; absent after a minute without records. "
             "`level`: KIP-613's.",
@@ -277,7 +275,7 @@ RECORDS = (
         )
         for statistic, field, advice in _STATISTICS
     ),
-    ScrapedMetric(
+    Metric(
         "record_latency_negative_records",
         "Records of the last minute whose age was negative.",
         "Mend the clocks of the hosts that write the timestamps; see `clock_skew_seconds`.",
@@ -286,7 +284,7 @@ RECORDS = (
     ),
 )
 
-_of_operator = partial(ScrapedMetric, labels=OPERATOR)
+_of_operator = partial(Metric, labels=OPERATOR)
 WATERMARKS = (
     _of_operator(
         "watermark_timestamp_seconds",

@@ -6,17 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from ridgeline.measure.answers.windows import PathStepAnswer
-from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR
-from ridgeline.measure.registry.scrape import (
-    Distribution,
-    Labelled,
-    Labels,
-    Scrape,
-    ScrapedMetric,
-    one,
-    seconds,
-    summed,
-)
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Distribution, Labelled, Labels, Metric
+from ridgeline.measure.registry.scrape import Scrape, one, seconds, summed
 
 
 def _blame(scrape: Scrape) -> Labelled:
@@ -80,7 +71,7 @@ _SLOTS = {
 }
 """What is counted of slots, and what to do about it."""
 WINDOWS = (
-    ScrapedMetric(
+    Metric(
         "window_latency_seconds",
         "Time of a window from its trigger to its commit. A window is counted when the next one is "
         "committed.",
@@ -89,7 +80,7 @@ WINDOWS = (
         bounds=LATENCY_BOUNDS_SECONDS,
         read=one(lambda scrape: Distribution(scrape.windows.counts, scrape.windows.latency)),
     ),
-    ScrapedMetric(
+    Metric(
         "window_blame_seconds_total",
         "What windows waited for: the steps of their blame chains, which add up to `window_latency_seconds`."
         " Of `operator`, the physical operator's title, empty for what is Spark's or STRAM's.",
@@ -98,64 +89,64 @@ WINDOWS = (
         labels=("what", "operator"),
         read=_blame,
     ),
-    ScrapedMetric(
+    Metric(
         "windows_committed_total",
         "Windows committed.",
         "Alert if its rate is 0 for longer than a few windows.",
         aliases=("Kafka Streams `commit-total`", "Flink `numberOfCompletedCheckpoints`"),
         read=one(lambda scrape: scrape.info["stats"]["windowsCommitted"]),
     ),
-    ScrapedMetric(
+    Metric(
         "windows_retried_total",
         "Attempts at windows that did not count and were made again.",
         "Look for the reason in the driver's log: an operator that raised, or an executor that died.",
         aliases=("Flink `numberOfFailedCheckpoints`",),
         read=one(lambda scrape: scrape.info["stats"]["windowsRetried"]),
     ),
-    ScrapedMetric(
+    Metric(
         "tasks_retried_total",
         "Tasks that Spark began again in windows that were committed.",
         "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
         aliases=("Spark `numFailedTasks`",),
         read=one(lambda scrape: scrape.info["stats"]["tasksRetried"]),
     ),
-    ScrapedMetric(
+    Metric(
         "slots",
         "Slots that host containers now.",
         "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
         "spread again once it has.",
         read=one(lambda scrape: getattr(scrape.counts.sized, "slots", None)),
     ),
-    ScrapedMetric(
+    Metric(
         "slots_wanted",
         "As many slots as containers would have if Spark had the cores that its settings allow.",
         "Compare with `slots`.",
         read=one(lambda scrape: getattr(scrape.counts.sized, "wanted", None)),
     ),
     *(
-        ScrapedMetric(f"slots_{what}_total", text, advice, read=one(partial(_slots, what)))
+        Metric(f"slots_{what}_total", text, advice, read=one(partial(_slots, what)))
         for what, (text, advice) in _SLOTS.items()
     ),
-    ScrapedMetric(
+    Metric(
         "state_compactions_total",
         "Compactions of states that were installed.",
         "None while states change: look for `state_warnings_total`, and for compactions that fail in the "
         "driver's log.",
         read=one(lambda scrape: scrape.counts.compactions),
     ),
-    ScrapedMetric(
+    Metric(
         "state_warnings_total",
         "Faults of state files, of compactions and of `teardown` that were put right without loss.",
         "Alert on any rate; the text is in the driver's log.",
         read=one(lambda scrape: scrape.counts.state_warnings),
     ),
-    ScrapedMetric(
+    Metric(
         "last_commit_timestamp_seconds",
         "When the last window was committed, seconds since 1970.",
         "`time()` less this is how old the newest visible results are.",
         read=one(lambda scrape: None if scrape.last_window is None else scrape.last_window["committedAt"]),
     ),
-    ScrapedMetric(
+    Metric(
         "critical_path_seconds",
         "The last window's critical path: the longest chain of operators, each with its compute and "
         "transfer.",
@@ -164,7 +155,7 @@ WINDOWS = (
         aliases=("Apex `latency`",),
         read=one(lambda scrape: seconds(scrape.overview["criticalPath"]["latencyMs"])),
     ),
-    ScrapedMetric(
+    Metric(
         "critical_path_operator_seconds",
         "An operator's share of the last window's critical path; absent for operators off it. They add up "
         "to `critical_path_seconds`.",
@@ -172,7 +163,7 @@ WINDOWS = (
         labels=OPERATOR,
         read=_path_seconds,
     ),
-    ScrapedMetric(
+    Metric(
         "critical_path_info",
         "The operators on the last window's critical path, by position from 0 on.",
         "If it changes often, several paths are about equally long: see the slack.",
@@ -180,7 +171,7 @@ WINDOWS = (
         aliases=("Apex `criticalPath`",),
         read=lambda scrape: [((str(position), *labels), 1) for position, labels, _ in _path(scrape)],
     ),
-    ScrapedMetric(
+    Metric(
         "operator_slack_seconds",
         "How much slower an operator off the critical path may become before it matters.",
         "Do not spend time on operators with much of it.",

@@ -10,17 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer, SentenceAnswer
+from ridgeline.measure.answers.application import (
+    InfoAnswer,
+    OverviewAnswer,
+    SentenceAnswer,
+    SentencePartAnswer,
+)
 from ridgeline.measure.answers.changes import PromiseAnswer
 from ridgeline.measure.wording.times import age_phrase, window_phrase
 from ridgeline.measure.wording.units import amount, duration, plural, soon
 from ridgeline.measure.wording.waiting import (
+    SHOWN,
     Phrase,
     backlog_phrase,
     bottleneck_phrase,
     joined,
     left_phrase,
+    more,
     one_line,
+    parts_of,
+    shown,
     stuck_phrases,
     windows_late,
 )
@@ -37,7 +46,6 @@ _STATES = {
     "unreachable": "stuck",
 }
 _OVER = {"FINISHED": "finished", "STOPPED": "stopped"}
-_SHOWN = 2
 
 
 def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
@@ -52,26 +60,25 @@ def sentence_of(overview: OverviewAnswer) -> SentenceAnswer:
     """
     info = overview["info"]
     if "id" not in info:
-        return _answer("starting", Phrase().say("starting: nothing is planned yet"), [])
-    state = info["state"]
+        return _answer("starting", ["starting: nothing is planned yet"], [])
+    state, committed = info["state"], shown(plural(info["stats"]["windowsCommitted"], "window"), "time")
     if state == "FAILED":
-        return _answer("failed", *_failed(info))
+        reason: list[Phrase] = [[shown(one_line(info["reason"]), "graph")]] if info["reason"].strip() else []
+        return _answer("failed", ["failed"], [*reason, ["it had committed ", committed]])
     if state in _OVER:
-        windows = plural(info["stats"]["windowsCommitted"], "window")
-        head = Phrase().say(f"{_OVER[state]} after ").show(windows, "time")
         left = left_phrase(overview) if state == "STOPPED" else []
         clauses = [*left, *_promises(overview, over=True), *age_phrase(overview, over=True)]
+        head: Phrase = [f"{_OVER[state]} after ", committed]
         return _answer("ended", head, [*clauses, *window_phrase(overview, over=True)])
     clauses = _promises(overview)
     if state == "PAUSED":
-        what = "no window begins until it is continued"
         clauses = [
-            Phrase().say(what),
+            ["no window begins until it is continued"],
             *backlog_phrase(overview["progress"], overview["at"], paused=True),
             *clauses,
             *age_phrase(overview),
         ]
-        return _answer("behind", Phrase().say("paused"), clauses)
+        return _answer("behind", ["paused"], clauses)
     if overview["windowId"] is None:
         return _first_window(overview, info)
     return _running(overview, clauses, broken=bool(clauses))
@@ -89,8 +96,10 @@ def _running(overview: OverviewAnswer, promises: list[Phrase], *, broken: bool) 
         verdict = state if _STATES.get(verdict) == "ok" else verdict
     elif broken and state == "ok":
         state = "behind"
-    because = [Phrase().show(one_line(text), "graph") for text in overview["progress"].get("because", ())]
     full = bottleneck_phrase(overview["progress"])
+    because: list[Phrase] = [
+        [shown(one_line(text), "graph")] for text in overview["progress"].get("because", ())
+    ]
     clauses = [
         *stuck,
         *because,
@@ -103,58 +112,48 @@ def _running(overview: OverviewAnswer, promises: list[Phrase], *, broken: bool) 
         *([] if full else window_phrase(overview)),
     ]
     heads = {"unknown": "running", "settling": "starting"}
-    return _answer(state, Phrase().show(heads.get(verdict, verdict), "graph"), clauses)
+    return _answer(state, [shown(heads.get(verdict, verdict), "graph")], clauses)
 
 
 def _answer(state: str, head: Phrase, clauses: Sequence[Phrase]) -> SentenceAnswer:
-    whole = head if not clauses else head.say(": ").add(joined(list(clauses), "; "))
-    return {"text": whole.text, "state": state, "parts": whole.parts}
-
-
-def _failed(info: InfoAnswer) -> tuple[Phrase, list[Phrase]]:
-    """Why it failed, and after how many windows."""
-    windows = (
-        Phrase().say("it had committed ").show(plural(info["stats"]["windowsCommitted"], "window"), "time")
-    )
-    reason = [Phrase().show(one_line(info["reason"]), "graph")] if info["reason"].strip() else []
-    return Phrase().say("failed"), [*reason, windows]
+    parts = parts_of([*head, ": ", *joined(clauses, "; ")] if clauses else head)
+    return {"text": "".join(part["text"] for part in parts), "state": state, "parts": parts}
 
 
 def _first_window(overview: OverviewAnswer, info: InfoAnswer) -> SentenceAnswer:
     """How far the first window is."""
     progress = overview["progress"]
     stuck = stuck_phrases(overview)
-    clause = Phrase().say("no window is committed yet")
+    clause: Phrase = ["no window is committed yet"]
     if progress["running"] and progress["elapsedSeconds"] is not None:
-        clause = Phrase().say("the first window runs for ").show(soon(progress["elapsedSeconds"]), "graph")
+        clause = ["the first window runs for ", shown(soon(progress["elapsedSeconds"]), "graph")]
         fraction = progress["window"]["fractionDone"]
         if fraction is not None:
-            clause.say(", ").show(f"{fraction:.0%}", "graph").say(" of it done")
+            clause += [", ", shown(f"{fraction:.0%}", "graph"), " of it done"]
     retried = info["stats"]["windowsRetried"]
     if retried:
-        clause.say(", after ").show(f"{plural(retried, 'attempt')} that failed", "time")
-    return _answer("stuck" if stuck else "starting", Phrase().say("starting"), [clause, *stuck])
+        clause += [", after ", shown(f"{plural(retried, 'attempt')} that failed", "time")]
+    return _answer("stuck" if stuck else "starting", ["starting"], [clause, *stuck])
 
 
 def _promises(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
     """The promises that are broken: since when, what was measured, and what is promised."""
     broken = [row for row in overview["promises"] if row["kept"] is False]
-    phrases = [_broken(row, overview["at"], over=over) for row in broken[:_SHOWN]]
-    if len(broken) > _SHOWN:
-        more = plural(len(broken) - _SHOWN, "more promise")
-        phrases.append(Phrase().show(more, "promises").say(" broken"))
-    return phrases
+    phrases = [_broken(row, overview["at"], over=over) for row in broken[:SHOWN]]
+    return phrases + more(broken, "promise", "promises", " broken")
 
 
 def _broken(row: PromiseAnswer, now: float, *, over: bool) -> Phrase:
-    about = {"promise": row["promise"]}
-    phrase = Phrase().say("promise ").show(one_line(row["promise"]), "promises", **about)
+    def show(text: str) -> SentencePartAnswer:
+        return shown(text, "promises", promise=row["promise"])
+
+    phrase: Phrase = ["promise ", show(one_line(row["promise"]))]
     if over:
-        return phrase.say(" was broken at the end")
-    phrase.say(" is broken for ").show(duration(max(0.0, now - row["since"])), "promises", **about)
+        return [*phrase, " was broken at the end"]
+    phrase += [" is broken for ", show(duration(max(0.0, now - row["since"])))]
     if row["figure"] is not None:
-        phrase.say(" (").show(amount(row["figure"], row["unit"]), "promises", **about).say(" instead of ")
-        phrase.show(amount(row["limit"], row["unit"]), "promises", **about).say(")")
+        found, limit = (show(amount(one, row["unit"])) for one in (row["figure"], row["limit"]))
+        phrase += [" (", found, " instead of ", limit, ")"]
     return phrase
 
 
@@ -167,4 +166,4 @@ def _idle(overview: OverviewAnswer) -> list[Phrase]:
     if window is not None and window["tuplesIn"]:
         return []
     ever = any(row["totalTuplesEmitted"] for row in inputs)
-    return [Phrase().show("no data arrives now" if ever else "no data has arrived yet", "sources")]
+    return [[shown("no data arrives now" if ever else "no data has arrived yet", "sources")]]

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, PathStepAnswer
-from ridgeline.measure.wording.units import about, duration, plural
-from ridgeline.measure.wording.waiting import Phrase, one_line
+from ridgeline.measure.wording.units import about, duration
+from ridgeline.measure.wording.waiting import SHOWN, Phrase, joined, more, one_line, shown
 
 STEPS = {
     "offsets": "Spark's offsets",
@@ -37,7 +37,6 @@ _OWN = {"compute", "transfer", "queue"}
 SEEN_AT = ("publish", "commit", "emit")
 """Where results can be seen: the first of these at which an output has ages counts."""
 _NUMBER = re.compile(r"\[\d+\]$")
-_SHOWN = 2
 _LEAST_MS = 0.1
 _LEAST_SHARE = 0.005
 
@@ -60,15 +59,14 @@ def age_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
     if not ages:
         return []
     newest = overview["recordAge"].get("fromNewestRecord")
-    phrase = Phrase().show("99%", "sinks").say(f" of records {'were' if over else 'are'} ")
-    phrase.say("less than " if newest else "younger than ")
-    for number, (name, milliseconds) in enumerate(ages[:_SHOWN]):
-        phrase.say(" and " if number else "")
-        phrase.show(duration(max(milliseconds, _LEAST_MS) / 1000), "sinks", sink=name)
-        phrase.say(" behind the newest" if newest else "").say(f" at {one_line(name)}")
-    if len(ages) > _SHOWN:
-        phrase.say(", ").show(plural(len(ages) - _SHOWN, "more sink"), "sinks").say(" not later")
-    return [phrase]
+    behind = " behind the newest" if newest else ""
+    sinks: list[Phrase] = [
+        [shown(duration(max(ms, _LEAST_MS) / 1000), "sinks", sink=name), f"{behind} at {one_line(name)}"]
+        for name, ms in ages[:SHOWN]
+    ]
+    are, than = "were" if over else "are", "less than" if newest else "younger than"
+    phrase: Phrase = [shown("99%", "sinks"), f" of records {are} {than} ", *joined(sinks, " and ")]
+    return [joined([phrase, *more(ages, "sink", "sinks", " not later")], ", ")]
 
 
 def sink_ages(overview: OverviewAnswer) -> list[tuple[str, float]]:
@@ -118,18 +116,17 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     takes = "results take" if "windows" in path else "a window takes"
     if over:
         takes = f"the last {'results' if 'windows' in path else 'window'} took"
-    phrase = Phrase().say(f"{takes} ").show(duration(whole / 1000), "time", **window)
-    phrase.say(", ")
+    phrase: Phrase = [f"{takes} ", shown(duration(whole / 1000), "time", **window), ", "]
     if other[1] > took:
-        phrase.show(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
-        phrase.say(f" of it {STEPS.get(other[0], other[0])}")
+        share = shown(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
+        phrase += [share, f" of it {STEPS.get(other[0], other[0])}"]
         if took / whole < _LEAST_SHARE:
             return [phrase]
-        phrase.say(" and ")
+        phrase.append(" and ")
     name = step_owner(overview, step)
-    share = about(f"{min(1.0, took / whole):.0%}", step.get("estimated"))
-    phrase.show(share, "graph", operator=name, **window)
-    return [phrase.say(f" {'' if other[1] > took else 'of it '}{one_line(step['operator'])}")]
+    part = about(f"{min(1.0, took / whole):.0%}", step.get("estimated"))
+    of = "" if other[1] > took else "of it "
+    return [[*phrase, shown(part, "graph", operator=name, **window), f" {of}{one_line(step['operator'])}"]]
 
 
 def beside_path(blame: Sequence[BlameStepAnswer]) -> dict[str, float]:

@@ -36,6 +36,15 @@ def rate(number: float | None) -> str:
     return f"{number:.1f}" if 0 < number < 10 else count(number)  # noqa: PLR2004  two digits do
 
 
+def percent(number: float | None) -> str:
+    """A share that is given in percent.
+
+    >>> percent(42.4), percent(None)
+    ('42%', '-')
+    """
+    return UNKNOWN if number is None else f"{number:.0f}%"
+
+
 def size(value: float | None) -> str:
     """Bytes as people read them.
 

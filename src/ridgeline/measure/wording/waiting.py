@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from ridgeline.api.support.masking import printable
 from ridgeline.measure.answers.application import OverviewAnswer, SentencePartAnswer
@@ -12,53 +13,41 @@ from ridgeline.measure.wording.units import count, duration, plural, rate, soon,
 
 _LONGEST = 160
 
+Phrase: TypeAlias = list[str | SentencePartAnswer]
+"""Pieces of a text, in their order: words that are made of no figure, and what a view of the page shows."""
 
-class Phrase:
-    """Pieces of a text, in their order.
 
-    Example:
-        >>> phrase = Phrase().say("a window takes ").show("97 ms", "time", window="12")
-        >>> phrase.text, phrase.parts[1]["about"]
-        ('a window takes 97 ms', {'view': 'time', 'window': '12'})
+def shown(text: str, view: str, **parameters: str) -> SentencePartAnswer:
+    """A piece that a view of the page shows, with the parameters of its address."""
+    return {"text": text, "about": {"view": view, **parameters}}
+
+
+def parts_of(phrase: Phrase) -> list[SentencePartAnswer]:
+    """The pieces as they are answered: words that follow each other are one.
+
+    >>> parts_of(["a window takes ", shown("97 ms", "time", window="12")])[1]["about"]
+    {'view': 'time', 'window': '12'}
     """
-
-    def __init__(self) -> None:
-        self.parts: list[SentencePartAnswer] = []
-
-    @property
-    def text(self) -> str:
-        """The whole text."""
-        return "".join(part["text"] for part in self.parts)
-
-    def say(self, text: str) -> Phrase:
-        """Add words that are made of no figure."""
-        if self.parts and self.parts[-1]["about"] is None:
-            self.parts[-1] = {"text": self.parts[-1]["text"] + text, "about": None}
-        elif text:
-            self.parts.append({"text": text, "about": None})
-        return self
-
-    def show(self, text: str, view: str, **parameters: str) -> Phrase:
-        """Add a piece that a view of the page shows, with the parameters of its address."""
-        self.parts.append({"text": text, "about": {"view": view, **parameters}})
-        return self
-
-    def add(self, other: Phrase) -> Phrase:
-        """Add all pieces of another text."""
-        for part in other.parts:
-            if part["about"] is None:
-                self.say(part["text"])
-            else:
-                self.parts.append(part)
-        return self
+    found: list[SentencePartAnswer] = []
+    for piece in phrase:
+        if isinstance(piece, dict):
+            found.append(piece)
+        elif found and found[-1]["about"] is None:
+            found[-1] = {"text": found[-1]["text"] + piece, "about": None}
+        elif piece:
+            found.append({"text": piece, "about": None})
+    return found
 
 
-def joined(phrases: list[Phrase], between: str) -> Phrase:
+def joined(phrases: Sequence[Phrase], between: str) -> Phrase:
     """One text of several, with the same words between them."""
-    whole = Phrase()
-    for number, phrase in enumerate(phrases):
-        whole.say(between if number else "").add(phrase)
-    return whole
+    return [piece for number, one in enumerate(phrases) for piece in (between if number else "", *one)]
+
+
+def more(known: Sequence[object], noun: str, view: str, after: str) -> list[Phrase]:
+    """How many there are beside those that a sentence names; nothing without any."""
+    left = len(known) - SHOWN
+    return [[shown(plural(left, f"more {noun}"), view), after]] if left > 0 else []
 
 
 def one_line(text: str) -> str:
@@ -75,11 +64,18 @@ BASES = {"estimated": "about ", "schedule": "about ", "lower bound": "at least "
 """The prefixes of numbers that are not exact, by their basis."""
 LATE_WINDOWS = 2
 """Windows that may be due and not begun without being late."""
+SHOWN = 2
+"""Of several of a kind, so many are named in a sentence."""
 _LATE_SECONDS = 1.0
 _OLD_SECONDS = 5.0
 _LEAST_WORK_SECONDS = 0.001
 _MORE = 1.02  # of what is done; by less than this nothing more arrives
-_SHOWN = 2
+_CALM: Mapping[str, Sequence[Phrase]] = {
+    "keeping up": [],
+    "paced": [["what is left is not due yet"]],
+    "settling": [["it is too early to say whether it keeps up"]],
+}
+"""What is said of sources of which no backlog is, by the verdict."""
 
 
 def known_as(basis: str) -> str:
@@ -95,9 +91,8 @@ def windows_late(overview: OverviewAnswer) -> list[Phrase]:
         return []
     # Of several regions the narrowest window is known, not that of the region which is late.
     least = "at least " if "queues" in overview["progress"] else ""
-    phrase = Phrase().say("windows begin ").show(f"{least}{duration(seconds)}", "time")
-    phrase.say(" after their time (")
-    return [phrase.show(plural(behind, "window"), "time").say(" behind)")]
+    late, windows = shown(f"{least}{duration(seconds)}", "time"), shown(plural(behind, "window"), "time")
+    return [["windows begin ", late, " after their time (", windows, " behind)"]]
 
 
 def backlog_phrase(
@@ -108,25 +103,23 @@ def backlog_phrase(
     `at`: STRAM's clock, None if it is not known. `late`: as `windows_late`. `paused`: nothing is taken, so
     it has no end and no trend.
     """
-    application = progress["application"]
+    application, because = progress["application"], progress.get("because")
     verdict = application["verdict"]
-    if verdict in {"keeping up", "paced"} or (verdict == "settling" and not paused):
-        return _dated(_paced(verdict), application, at)
+    if verdict in _CALM and not (paused and verdict == "settling"):
+        return _dated(_CALM[verdict], application, at)
     if verdict == "unknown":
         waits = not application["backlogRecords"] and application["backlogSeconds"] is None
-        return [Phrase().say("how much waits at the sources is not known")] if waits else _waits(progress)
-    phrases = [] if progress.get("because") and not paused else [*_waits(progress), *_oldest(application)]
+        return [["how much waits at the sources is not known"]] if waits else _waits(progress)
+    phrases = [] if because and not paused else [*_waits(progress), *_oldest(application)]
     if paused:
         return _dated(phrases, application, at)
-    if verdict == "catching up" and application["caughtUpAt"] is not None:
-        end = application["caughtUpAt"]
+    if verdict == "catching up" and (end := application["caughtUpAt"]) is not None:
         when = f"at {time_of_day(end)}" if at is None else f"in {soon(end - at)}"
-        phrases.append(Phrase().say("caught up ").show(when, "sources"))
+        phrases.append(["caught up ", shown(when, "sources")])
     if phrases and verdict in {"holding", "falling behind"}:
         phrases += _rates(progress, verdict)
-    elif verdict == "falling behind" and not progress.get("because"):
-        phrases = [Phrase().say("nothing waits at the sources, but ")]
-        phrases[0].add(late[0] if late else Phrase().say("windows begin late"))
+    elif verdict == "falling behind" and not because:
+        phrases = [["nothing waits at the sources, but ", *(late[0] if late else ["windows begin late"])]]
     return _dated(phrases, application, at)
 
 
@@ -135,38 +128,28 @@ def bottleneck_phrase(progress: ProgressAnswer) -> list[Phrase]:
     found = progress["application"].get("bottleneck")
     if found is None:
         return []
-    name = found["operator"]
-    phrase = Phrase().show(one_line(name), "graph", operator=name)
-    if found["busy"] >= FULL:
-        phrase.say(" is full: it does ")
-    else:
-        phrase.say(f" has {found['busy']:.0%} of a slot that is full: it does ")
-    wanted = found["wantedPerSecond"]
-    more = wanted is not None and wanted > found["perSecond"] * _MORE
-    of = f" of {rate(wanted)}" if more else ""
-    phrase.show(f"{rate(found['perSecond'])}{of} tuples/s", "graph", operator=name)
-    if more and found["enough"] is not None and found["enough"] > found["partitions"]:
-        phrase.say(f", {found['enough']} partitions would keep up")
+    name, wanted, enough = found["operator"], found["wantedPerSecond"], found["enough"]
+    full = "is full" if found["busy"] >= FULL else f"has {found['busy']:.0%} of a slot that is full"
+    arrives = wanted is not None and wanted > found["perSecond"] * _MORE
+    of = f" of {rate(wanted)}" if arrives else ""
+    does = shown(f"{rate(found['perSecond'])}{of} tuples/s", "graph", operator=name)
+    phrase: Phrase = [shown(one_line(name), "graph", operator=name), f" {full}: it does ", does]
+    if arrives and enough is not None and enough > found["partitions"]:
+        phrase.append(f", {enough} partitions would keep up")
     return [phrase]
 
 
-def _dated(phrases: list[Phrase], application: BacklogAnswer, at: float | None) -> list[Phrase]:
+def _dated(phrases: Sequence[Phrase], application: BacklogAnswer, at: float | None) -> list[Phrase]:
     """Phrases about sources as one, with the age of what the sources said if it is old."""
     as_of = application.get("asOf")
     if at is not None and as_of is not None and at - as_of > _OLD_SECONDS:
-        phrases.append(Phrase().say("as of ").show(soon(at - as_of), "sources").say(" ago"))
+        phrases = [*phrases, ["as of ", shown(soon(at - as_of), "sources"), " ago"]]
     return [joined(phrases, ", ")] if phrases else []
 
 
 def left_phrase(overview: OverviewAnswer) -> list[Phrase]:
     """The rest at sources and in queues of an application that has ended; nothing if it took everything."""
-    waits = _waits(overview["progress"])
-    return [Phrase().say("at its end ").add(waits[0])] if waits else []
-
-
-def _paced(verdict: str) -> list[Phrase]:
-    words = {"paced": "what is left is not due yet", "settling": "it is too early to say whether it keeps up"}
-    return [Phrase().say(words[verdict])] if verdict in words else []
+    return [["at its end ", *one] for one in _waits(overview["progress"])]
 
 
 def _waits(progress: ProgressAnswer) -> list[Phrase]:
@@ -187,23 +170,17 @@ def _waits(progress: ProgressAnswer) -> list[Phrase]:
         worst = None
     named = {} if worst is None else {"source": worst["operator"]}
     if records:
-        noun = "record waits" if records == 1 else "records wait"
-        phrase = Phrase().show(f"{basis}{count(records)} {noun.split(maxsplit=1)[0]}", "sources", **named)
-        phrase.say(f" {noun.split()[1]}")
+        noun, verb = ("record", "waits") if records == 1 else ("records", "wait")
+        what, does = f"{count(records)} {noun}", verb
     elif seconds and seconds >= _LEAST_WORK_SECONDS:
-        phrase = Phrase().show(f"{basis}{duration(seconds)}", "sources", **named).say(" of work waits")
+        what, does = duration(seconds), "of work waits"
     elif worst is not None and worst["backlog"]["value"]:
-        unit = worst["unit"] or "units"
-        phrase = Phrase().show(
-            f"{basis}{count(worst['backlog']['value'])} {one_line(unit)}", "sources", **named
-        )
-        phrase.say(" wait")
+        what, does = f"{count(worst['backlog']['value'])} {one_line(worst['unit'] or 'units')}", "wait"
     else:
         return []
-    if worst is not None:
-        most = ", most of it at " if len(waiting) > 1 else " at "
-        phrase.say(f"{most}{one_line(worst['operator'])}")
-    return [phrase]
+    most = "most of it at" if len(waiting) > 1 else ""
+    where = "" if worst is None else f"{', ' if most else ' '}{most or 'at'} {one_line(worst['operator'])}"
+    return [[shown(f"{basis}{what}", "sources", **named), f" {does}{where}"]]
 
 
 def _has_records(row: SourceAnswer) -> bool:
@@ -222,7 +199,7 @@ def _oldest(application: BacklogAnswer) -> list[Phrase]:
     if not oldest["value"] or application["basis"] == "schedule":
         return []
     least = "at least " if oldest["basis"] == "lower bound" else ""
-    return [Phrase().say("the oldest for ").show(f"{least}{duration(oldest['value'])}", "sources")]
+    return [["the oldest for ", shown(f"{least}{duration(oldest['value'])}", "sources")]]
 
 
 def _rates(progress: ProgressAnswer, verdict: str) -> list[Phrase]:
@@ -230,57 +207,52 @@ def _rates(progress: ProgressAnswer, verdict: str) -> list[Phrase]:
     worst = max((row for row in progress["sources"] if row["verdict"] == verdict), key=_longest, default=None)
     if worst is None or worst["arrivalPerSecond"] is None or worst["drainPerSecond"] is None:
         return []
-    unit, name = one_line(worst["unit"] or "units"), worst["operator"]
-    phrase = Phrase().show(f"{rate(worst['arrivalPerSecond'])} {unit}/s", "sources", source=name)
-    phrase.say(" arrive and ").show(rate(worst["drainPerSecond"]), "sources", source=name)
-    return [phrase.say(" are worked off")]
+    arrives = f"{rate(worst['arrivalPerSecond'])} {one_line(worst['unit'] or 'units')}/s"
+    arriving, drain = (
+        shown(text, "sources", source=worst["operator"]) for text in (arrives, rate(worst["drainPerSecond"]))
+    )
+    return [[arriving, " arrive and ", drain, " are worked off"]]
 
 
 def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:
     """Why the application is stuck: sources, the store, outputs, the operators that run."""
     progress = overview["progress"]
     application = progress["application"]
-    phrases = []
+    phrases: list[Phrase] = []
     if application["verdict"] == "unreachable":
         silent = [row for row in progress["sources"] if row.get("problem")]
-        for row in silent[:_SHOWN]:
-            phrase = (
-                Phrase().say("source ").show(one_line(row["operator"]), "sources", source=row["operator"])
+        for row in silent[:SHOWN]:
+            name, problem = (
+                shown(one_line(text or ""), "sources", source=row["operator"])
+                for text in (row["operator"], row["problem"])
             )
-            phrase.say(" does not answer (")
-            phrase.show(one_line(row["problem"] or ""), "sources", source=row["operator"])
-            phrases.append(phrase.say(")"))
-        if len(silent) > _SHOWN:
-            phrases.append(Phrase().show(plural(len(silent) - _SHOWN, "more source"), "sources").say(" too"))
+            phrases.append(["source ", name, " does not answer (", problem, ")"])
+        phrases += more(silent, "source", "sources", " too")
     if application["verdict"] == "stuck" and not progress.get("because"):
         phrases.append(_does_not_move(overview))
-    stores = application.get("stuckStores", ())
-    phrases += [Phrase().show(one_line(why), "slots") for why in stores[:_SHOWN]]
-    outputs = application.get("stuckOutputs", ())
-    phrases += [Phrase().show(one_line(why), "sinks") for why in outputs[:_SHOWN]]
-    if len(outputs) > _SHOWN:
-        phrases.append(Phrase().show(plural(len(outputs) - _SHOWN, "more output"), "sinks").say(" stuck"))
-    return phrases
+    stores, outputs = application.get("stuckStores", ()), application.get("stuckOutputs", ())
+    phrases += [[shown(one_line(why), "slots")] for why in stores[:SHOWN]]
+    phrases += [[shown(one_line(why), "sinks")] for why in outputs[:SHOWN]]
+    return phrases + more(outputs, "output", "sinks", " stuck")
 
 
 def _does_not_move(overview: OverviewAnswer) -> Phrase:
     """For how long nothing has moved in the window under way, and in which operators it is."""
     progress = overview["progress"]
-    phrase = Phrase().say("nothing is committed, and nothing moves")
+    phrase: Phrase = ["nothing is committed, and nothing moves"]
     running = [row["operator"] for row in progress["operators"] if row["state"] == "running"]
     if progress["running"] and progress["elapsedSeconds"] is not None:
-        phrase.say("; the window under way runs for ").show(soon(progress["elapsedSeconds"]), "graph")
-        for number, name in enumerate(running[:_SHOWN]):
-            phrase.say(" and " if number else ", in ").show(one_line(name), "graph", operator=name)
-        if len(running) > _SHOWN:
-            phrase.say(" and ").show(plural(len(running) - _SHOWN, "more operator"), "graph")
+        phrase += ["; the window under way runs for ", shown(soon(progress["elapsedSeconds"]), "graph")]
+        named: list[Phrase] = [[shown(one_line(name), "graph", operator=name)] for name in running[:SHOWN]]
+        if running:
+            phrase += [", in ", *joined([*named, *more(running, "operator", "graph", "")], " and ")]
     for container in progress["containers"]:
         if container["silent"]:
             age = container["lastHeartbeatAgeSeconds"]
             slot = _slot(overview, container["id"])
-            phrase.say("; ").show(f"container {container['id']}", "slots", **slot).say(" is silent")
+            phrase += ["; ", shown(f"container {container['id']}", "slots", **slot), " is silent"]
             if age is not None:
-                phrase.say(" for ").show(soon(age), "slots", **slot)
+                phrase += [" for ", shown(soon(age), "slots", **slot)]
             break
     return phrase
 

@@ -6,25 +6,17 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.measure.answers.operators import MetricAnswer, OperatorAnswer
-from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.answers.operators import MetricAnswer
+from ridgeline.measure.metric import Distribution, Kind, Labels, Metric
 from ridgeline.measure.metrics import BY_NAME, METRICS
-from ridgeline.measure.registry.operators import OPERATOR_METRICS
-from ridgeline.measure.registry.scrape import (
-    Distribution,
-    Labels,
-    Scrape,
-    ScrapedMetric,
-    Value,
-    operator_labels,
-)
+from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import MetricNode
 from ridgeline.observe import identity
 from ridgeline.observe.watch import Watch
@@ -40,8 +32,8 @@ OwnSample = tuple[Labels, float]
 Sample = tuple[Labels, float | Distribution]
 """The values of a metric's labels, `application` first, and the value."""
 
-_OF_OPERATORS = [(row.metric, row.name) for row in OPERATOR_METRICS if row.metric is not None]
-"""Metrics whose value is a field of an operator's answer, and the field."""
+_NEVER_FALLS = "operator_compute_seconds_total"
+"""Has the time of attempts under way: one that is made again takes it back, and a counter must not be."""
 
 
 class Readings:
@@ -51,8 +43,8 @@ class Readings:
         self._watch = watch
         self._version = identity.version()
         self._lock = threading.Lock()
-        self._compute: dict[str, dict[Labels, float]] = {}
-        """The compute time of each region's operators, as it was read last."""
+        self._before: dict[Labels, float] = {}
+        """The values of `_NEVER_FALLS` that were read last, with all labels."""
 
     def read(self) -> list[tuple[Metric, list[Sample]]]:
         """All metrics of the registry in its order, with their samples as of now.
@@ -67,59 +59,21 @@ class Readings:
             application = next((info["name"] for info in infos if "id" in info), "")
             for region, scrape in scrapes:
                 first = (application, region) if region else (application,)
-                for name, labels, value in self._samples(region, scrape):
-                    if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
-                        found[name].append(((*first, *labels), value))
+                found["build_info"].append(((*first, self._version), 1))
+                for metric in METRICS if scrape.planned else ():
+                    found[metric.name] += [
+                        ((*first, *labels), value)
+                        for labels, value in metric.read(scrape)
+                        if value is not None and (isinstance(value, Distribution) or math.isfinite(value))
+                    ]
+            rising: Any = found[_NEVER_FALLS]
+            self._before = {labels: max(value, self._before.get(labels, 0.0)) for labels, value in rising}
+            found[_NEVER_FALLS] = list(self._before.items())
             own = _own_of(scrapes, application)
         metrics = [(BY_NAME[name], samples) for name, samples in found.items()]
         if len(scrapes) > 1:
             metrics = [(_by_region(metric), samples) for metric, samples in metrics]
         return [*metrics, *own]
-
-    def _samples(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, Value]]:
-        """All values by metric, labels without the application's name."""
-        yield "build_info", (self._version,), 1
-        if not scrape.planned:
-            return
-        for metric in METRICS:
-            if isinstance(metric, ScrapedMetric):
-                for labels, value in metric.read(scrape):
-                    yield metric.name, labels, value
-        yield from self._latencies(region, scrape)
-        for row in scrape.overview["operators"]:
-            yield from _operator(row, scrape)
-
-    def _latencies(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
-        """Latencies and times of operators since the start. Counters never fall."""
-        progress = scrape.overview["progress"]
-        running = progress["running"]
-        spent = {row["operator"]: row["secondsSpent"] or 0.0 for row in progress["operators"]}
-        seen: dict[Labels, float] = {}
-        before = self._compute.get(region, {})
-        for node, total in scrape.latencies:
-            labels = operator_labels(node.title, node.partition)
-            # What an attempt that is made again had taken is taken back; a counter must not be.
-            seen[labels] = max(
-                total.compute + (spent.get(node.title, 0.0) if running else 0.0), before.get(labels, 0.0)
-            )
-            yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
-            yield "operator_compute_seconds_total", labels, seen[labels]
-            yield "operator_cpu_seconds_total", labels, total.cpu
-            yield "operator_wait_seconds_total", labels, total.wait
-            yield "operator_transfer_seconds_total", labels, total.transfer
-        self._compute[region] = seen
-
-
-def _operator(row: OperatorAnswer, scrape: Scrape) -> Iterator[tuple[str, Labels, float | None]]:
-    """The metrics that are made of an operator's row."""
-    labels = scrape.labels_of[row["name"]]
-    for port in row["ports"]:
-        kind = "in" if port["type"] == "input" else "out"
-        total = port["totalTuples"]
-        yield f"operator_records_{kind}_total", (*labels, port["name"]), total
-    values: Mapping[str, Any] = row
-    for metric, field in _OF_OPERATORS:
-        yield metric.name, labels, values[field]
 
 
 def _own_of(scrapes: Sequence[tuple[str, Scrape]], application: str) -> list[tuple[Metric, list[Sample]]]:
