@@ -4,32 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ridgeline.api.application import KEEP
-from ridgeline.api.attributes import Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Fault
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import StatsListener
-from ridgeline.plan.graph import Graph
+from ridgeline.plan.graph import Graph, Stream
+from ridgeline.plan.graphs import topological_order
 from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import PortRef, Region
+
+if TYPE_CHECKING:
+    from ridgeline.plan.placement.colocation import Layout
+
+
+class End(NamedTuple):
+    """One end of a stream: a port of an operator of the application."""
+
+    operator: DraftOperator
+    port: str
+
+    def __str__(self) -> str:
+        return self.operator.port(self.port)
 
 
 @dataclass(slots=True, eq=False)
 class DraftOperator:
     """An operator under validation; `operator` is a copy of the author's instance.
 
-    `touched`: its connected ports. `entered`: the streams of the connected input ports. `doubtful`:
-    attributes with faulty values. `given`: attributes that the author or the command line set. `ports`: the
-    attributes of all ports; `unifiers`: those of unifiers, by output port. `exempt`: ports that need no
-    stream, since a module's port stands for them.
+    `touched`: its connected ports. `entered`: the connected input ports, each with where its tuples come
+    from; None if a fault hides that. `doubtful`: attributes with faulty values. `given`: attributes that the
+    author or the command line set. `ports`: the attributes of all ports; `unifiers`: those of unifiers, by
+    output port. `exempt`: ports that need no stream, since a module's port stands for them.
     """
 
-    index: int
     name: str
     operator: Operator
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +49,7 @@ class DraftOperator:
     ports: dict[str, dict[str, Any]] = field(default_factory=dict)
     unifiers: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
-    entered: dict[str, DraftStream] = field(default_factory=dict)
+    entered: dict[str, End | None] = field(default_factory=dict)
     exempt: Collection[str] = ()
     sound: bool = True
     """Its properties have no fault."""
@@ -66,6 +77,11 @@ class DraftOperator:
         return isinstance(self.operator, InputOperator)
 
     @property
+    def connected(self) -> list[str]:
+        """Its connected input ports, as declared."""
+        return [name for name in self.declared.inputs if name in self.touched]
+
+    @property
     def followed(self) -> list[str]:
         """The connected input ports at which every partition follows one partition upstream."""
         return parallel_ports(self.operator, self.ports, self.touched)
@@ -78,42 +94,6 @@ class DraftOperator:
     def port(self, name: str) -> str:
         """A port as errors name it."""
         return f"{self.name}.{name}"
-
-
-@dataclass(slots=True, eq=False)
-class End:
-    """One end of a stream: a port of an operator of the application.
-
-    `through`: the ports of modules between the source and this sink, (module, port) each. `locality`: of the
-    sink. `persisted`: it only writes the stream down. `decoupled`: it reads it from a durable queue.
-    """
-
-    operator: DraftOperator
-    port: str
-    through: tuple[tuple[str, str], ...] = ()
-    locality: Locality | None = None
-    persisted: bool = False
-    decoupled: bool = False
-
-    @property
-    def ref(self) -> PortRef:
-        """It by name."""
-        return PortRef(self.operator.name, self.port)
-
-    def __str__(self) -> str:
-        return self.operator.port(self.port)
-
-
-@dataclass(slots=True, eq=False)
-class DraftStream:
-    """A stream; ends that are faulty are left out. Its queue has rows for `keep`."""
-
-    name: str
-    source: End | None
-    sinks: list[End]
-    schema: Schema | None = None
-    keep: float | str = KEEP
-    queue: str = ""
 
 
 @dataclass(slots=True)
@@ -134,10 +114,10 @@ class Draft:
     graph: Graph
     window_seconds: float = 0.0
     attributes: dict[str, Any] = field(default_factory=dict)
-    operators: list[DraftOperator] = field(default_factory=list)
-    streams: list[DraftStream] = field(default_factory=list)
     owners: dict[str, DraftOperator] = field(default_factory=dict)
     """The operators by name."""
+    streams: dict[str, Stream] = field(default_factory=dict)
+    """Those of the graph with sound values, and those of dead letters. Several may lead to one port there."""
     affinity: list[PlacementRule] = field(default_factory=list)
     given_up: list[tuple[PlacementRule, str]] = field(default_factory=list)
     """Relaxed rules that cannot be kept, each with the reason."""
@@ -145,22 +125,48 @@ class Draft:
     """By operator, which may listen to itself."""
     regions: tuple[Region, ...] = ()
     """The parts that decoupled streams make; none if all is one."""
+    layout: Layout | None = None
+    """Which operators share containers; None if faults hide it."""
 
     @property
     def application(self) -> str:
         """The name of the application."""
         return self.graph.name
 
-    def edges(self) -> Iterator[tuple[DraftStream, End, End]]:
+    @property
+    def operators(self) -> Collection[DraftOperator]:
+        """The operators, in the order of adding."""
+        return self.owners.values()
+
+    def end(self, ref: PortRef) -> End:
+        """A port that is named."""
+        return End(self.owners[ref.operator], ref.port)
+
+    def put(self, stream: Stream) -> None:
+        """Add a stream, whose ends are connected then."""
+        self.streams[stream.name] = stream
+        source = None if stream.source is None else self.end(stream.source)
+        if source is not None:
+            source.operator.touched.add(source.port)
+        for operator, port in map(self.end, stream.sinks):
+            operator.touched.add(port)
+            operator.entered.setdefault(port, source)
+
+    def edges(self) -> Iterator[tuple[Stream, End, End]]:
         """Every (stream, source, sink) with two valid ends."""
-        for stream in self.streams:
+        for stream in self.streams.values():
             if stream.source is not None:
                 for sink in stream.sinks:
-                    yield stream, stream.source, sink
+                    yield stream, self.end(stream.source), self.end(sink)
 
-    def pairs(self) -> list[tuple[int, int]]:
-        """The edges as pairs of operator numbers."""
-        return [(source.operator.index, sink.operator.index) for _, source, sink in self.edges()]
+    def pairs(self) -> list[tuple[str, str]]:
+        """The edges as pairs of names."""
+        return [(source.operator.name, sink.operator.name) for _, source, sink in self.edges()]
+
+    def ordered(self) -> list[DraftOperator]:
+        """The operators in topological order. Those on or behind a cycle come last, as they were added."""
+        order = topological_order(self.owners, self.pairs())
+        return [self.owners[name] for name in dict.fromkeys((*order, *self.owners))]
 
 
 def with_origins(faults: Sequence[Fault], origins: Mapping[str, str]) -> list[Fault]:
@@ -183,3 +189,10 @@ def with_origins(faults: Sequence[Fault], origins: Mapping[str, str]) -> list[Fa
 
 def _is_in(where: str, part: str) -> bool:
     return where == part or where.startswith((f"{part}.", f"{part} "))
+
+
+def free_name(name: str, used: Collection[str]) -> str:
+    """A name, with lines behind it until it is none of those that are used."""
+    while name in used:
+        name += "_"
+    return name

@@ -1,4 +1,4 @@
-"""Directed graphs over the numbers 0 to `count` - 1: orders, cycles, strong components.
+"""Directed graphs over named nodes, in the order in which they are given: orders, cycles, strong components.
 
 Small graphs: simple before fast.
 """
@@ -7,63 +7,62 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
 
-Edges = Iterable[tuple[int, int]]
+T = TypeVar("T", bound=Hashable)
 
 
-class Sets:
+class Sets(Generic[T]):
     """Sets of nodes that grow together."""
 
-    def __init__(self, nodes: Iterable[int]) -> None:
+    def __init__(self, nodes: Iterable[T]) -> None:
         self._above = {node: node for node in nodes}
 
-    def of(self, node: int) -> int:
+    def of(self, node: T) -> T:
         """The node that stands for the set of a node."""
         while self._above[node] != node:
             self._above[node] = self._above[self._above[node]]
             node = self._above[node]
         return node
 
-    def join(self, one: int, other: int) -> None:
+    def join(self, one: T, other: T) -> None:
         """Make one set of those of two nodes; what stood for the second one's stands for it."""
         self._above[self.of(one)] = self.of(other)
 
-    def together(self, one: int, other: int) -> bool:
-        """Whether two nodes are in one set; not if the first is in none."""
-        return one in self._above and self.of(one) == self.of(other)
 
-
-def successors(count: int, edges: Edges) -> list[list[int]]:
-    """The successors of each node, ascending, each once."""
-    following: list[set[int]] = [set() for _ in range(count)]
+def successors(nodes: Iterable[T], edges: Iterable[tuple[T, T]]) -> dict[T, list[T]]:
+    """The successors of each node, in the order of nodes, each once."""
+    order = {node: number for number, node in enumerate(nodes)}
+    following: dict[T, set[T]] = {node: set() for node in order}
     for source, sink in edges:
         following[source].add(sink)
-    return [sorted(nodes) for nodes in following]
+    return {node: sorted(sinks, key=order.__getitem__) for node, sinks in following.items()}
 
 
-def topological_order(count: int, edges: Edges) -> list[int]:
-    """Nodes after all their predecessors, the lowest number first; without nodes on or behind a cycle."""
-    following = successors(count, edges)
-    waiting_for = [0] * count
-    for nodes in following:
-        for node in nodes:
+def topological_order(nodes: Iterable[T], edges: Iterable[tuple[T, T]]) -> list[T]:
+    """Nodes after all their predecessors, the first one first; without nodes on or behind a cycle."""
+    following = successors(nodes, edges)
+    names, number = list(following), {node: number for number, node in enumerate(following)}
+    waiting_for = dict.fromkeys(following, 0)
+    for sinks in following.values():
+        for node in sinks:
             waiting_for[node] += 1
-    ready = [node for node in range(count) if not waiting_for[node]]
+    ready = [number[node] for node, count in waiting_for.items() if not count]
     order = []
     while ready:
-        node = heapq.heappop(ready)
+        node = names[heapq.heappop(ready)]
         order.append(node)
         for sink in following[node]:
             waiting_for[sink] -= 1
             if not waiting_for[sink]:
-                heapq.heappush(ready, sink)
+                heapq.heappush(ready, number[sink])
     return order
 
 
-def reachable(start: int, following: list[list[int]]) -> set[int]:
+def reachable(start: T, following: Mapping[T, Iterable[T]]) -> set[T]:
     """All nodes reachable from `start`; itself only if it is on a cycle."""
-    seen: set[int] = set()
+    seen: set[T] = set()
     todo = deque(following[start])
     while todo:
         node = todo.popleft()
@@ -73,26 +72,22 @@ def reachable(start: int, following: list[list[int]]) -> set[int]:
     return seen
 
 
-def strong_components(count: int, edges: Edges) -> list[list[int]]:
-    """Nodes that reach each other, each component ascending, components by their lowest node."""
-    following = successors(count, edges)
-    behind = [reachable(node, following) for node in range(count)]
-    components: list[list[int]] = []
-    taken: set[int] = set()
-    for node in range(count):
-        if node not in taken:
-            component = [
-                node,
-                *(other for other in sorted(behind[node]) if other != node and node in behind[other]),
-            ]
-            taken.update(component)
-            components.append(component)
-    return components
+def strong_components(nodes: Iterable[T], edges: Iterable[tuple[T, T]]) -> list[list[T]]:
+    """Nodes that reach each other, in the order of nodes; so are components, by their first node."""
+    following = successors(nodes, edges)
+    behind = {node: reachable(node, following) for node in following}
+    components: dict[T, list[T]] = {}
+    homes: dict[T, T] = {}
+    for node in following:
+        first = homes.setdefault(node, node)
+        components.setdefault(first, []).append(node)
+        homes |= {other: first for other in behind[node] if node in behind[other]}
+    return list(components.values())
 
 
-def find_path(start: int, goal: int, following: list[list[int]]) -> list[int]:
+def find_path(start: T, goal: T, following: Mapping[T, Iterable[T]]) -> list[T]:
     """A shortest path of at least one edge from `start` to `goal`, both included; empty if there is none."""
-    before: dict[int, int] = {}
+    before: dict[T, T] = {}
     todo = deque([start])
     while todo:
         node = todo.popleft()
@@ -108,14 +103,12 @@ def find_path(start: int, goal: int, following: list[list[int]]) -> list[int]:
     return []
 
 
-def find_cycles(count: int, edges: Edges) -> list[list[int]]:
-    """For each strong component with a cycle: a shortest one through its lowest node.
+def find_cycles(nodes: Iterable[T], edges: Iterable[tuple[T, T]]) -> list[list[T]]:
+    """For each strong component with a cycle: a shortest one through its first node.
 
     A cycle begins and ends with that node.
     """
-    edges = list(edges)
-    following = successors(count, edges)
-    cycles = [
-        find_path(component[0], component[0], following) for component in strong_components(count, edges)
-    ]
+    nodes, edges = list(nodes), list(edges)
+    following = successors(nodes, edges)
+    cycles = [find_path(one[0], one[0], following) for one in strong_components(nodes, edges)]
     return [cycle for cycle in cycles if cycle]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import Fault, listed
@@ -53,6 +53,13 @@ class PlacementRule:
         if self.hosts or not self.apart:
             return []
         return list(combinations(dict.fromkeys(self.operators), 2))
+
+    @property
+    def joined(self) -> list[tuple[str, str]]:
+        """The pairs of different operators that share a container."""
+        if self.apart or not self.locality.together:
+            return []
+        return list(pairwise(dict.fromkeys(self.operators)))
 
     @property
     def near(self) -> bool:

@@ -24,7 +24,7 @@ from ridgeline.plan.validate.application import (
     read_listeners,
 )
 from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes
-from ridgeline.plan.validate.graph import check_cycles, check_loops, check_modes, ordered, resolve_schemas
+from ridgeline.plan.validate.graph import check_cycles, check_loops, check_modes, resolve_schemas
 from ridgeline.plan.validate.operators import check_metrics, read_operators
 from ridgeline.plan.validate.order import check_order
 from ridgeline.plan.validate.partitions import check_unused, divide_operators, settle_placement
@@ -146,22 +146,22 @@ def _check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None
 
 def _logical_plan(draft: Draft) -> LogicalPlan:
     """The logical plan of a draft without faults."""
-    operators = tuple(map(_logical_operator, ordered(draft)))
-    streams = []
-    for stream in draft.streams:
-        if stream.source is not None and stream.schema is not None:  # as in every valid draft
-            sinks = stream.sinks
-            streams.append(
-                LogicalStream(
-                    stream.name,
-                    stream.source.ref,
-                    tuple(end.ref for end in sinks),
-                    stream.schema,
-                    localities=tuple(end.locality for end in sinks),
-                    persisted=tuple(end.ref for end in sinks if end.persisted),
-                    decoupled=tuple(end.ref for end in sinks if end.decoupled),
-                )
-            )
+    operators = tuple(map(_logical_operator, draft.ordered()))
+    streams = [
+        LogicalStream(
+            stream.name,
+            stream.source,
+            tuple(stream.sinks),
+            draft.owners[stream.source.operator].outputs[stream.source.port],
+            localities=tuple(sink.locality for sink in stream.sinks.values()),
+            persisted=tuple(end for end, sink in stream.sinks.items() if sink.persisted),
+            decoupled=tuple(end for end, sink in stream.sinks.items() if sink.decoupled),
+        )
+        for stream in draft.streams.values()
+        if stream.source is not None  # as in every valid draft
+    ]
+    layout = draft.layout
+    assert layout is not None  # noqa: S101  there is no fault that would hide it
     return LogicalPlan(
         draft.application,
         draft.window_seconds,
@@ -177,6 +177,7 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.regions,
         draft.graph.region,
         draft.graph.first_id,
+        layout=layout,
     )
 
 

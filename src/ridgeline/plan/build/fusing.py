@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
 
-from ridgeline.api.errors import ValidationError
 from ridgeline.plan.execution import Container, ExecutionPlan, Stage
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
-from ridgeline.plan.placement.colocation import Edge, Node, find_groups, joins_of, one_to_one
+from ridgeline.plan.placement.colocation import Layout
 from ridgeline.plan.placement_rule import limits_of
 
 _NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
@@ -26,16 +25,9 @@ def build_execution(
     A partition is fused into the container of an upstream partition if three things hold. It gets all tuples
     of that stream from there. The stream is not NODE_LOCAL or RACK_LOCAL. Everything else that it waits for
     is in that container too, or in an earlier stage. `apart`: the operators that each need not be fused with.
-    Raises ValidationError if localities contradict each other.
     """
-    parts = _sorted(logical, physical)
-    nodes = [Node(one.name, one.is_input, len(parts.partitions[one.name])) for one in logical.operators]
-    edges = _edges(logical)
-    groups = find_groups(nodes, edges, joins_of(logical.affinity, nodes))
-    if groups.faults:
-        raise ValidationError(logical.application, groups.faults)
-    planner = _Planner(parts, nodes, edges, _strangers(logical, apart))
-    for group in groups.groups:
+    planner = _Planner(_sorted(logical, physical), logical.layout, _strangers(logical, apart))
+    for group in logical.layout.groups:
         planner.place(group)
     return planner.plan(logical.first_id)
 
@@ -108,57 +100,44 @@ class _Box:
 class _Planner:
     """Places one group of operators after the other, in topological order. `strangers`: kept apart."""
 
-    def __init__(
-        self,
-        parts: _Parts,
-        nodes: Sequence[Node],
-        edges: Sequence[Edge],
-        strangers: Mapping[str, Collection[str]],
-    ) -> None:
-        self.parts, self.nodes, self.edges, self.strangers = parts, nodes, edges, strangers
+    def __init__(self, parts: _Parts, layout: Layout, strangers: Mapping[str, Collection[str]]) -> None:
+        self.parts, self.layout, self.strangers = parts, layout, strangers
         self.home: dict[int, _Box] = {}
         self.boxes: list[_Box] = []
 
-    def place(self, group: Sequence[int]) -> None:
+    def place(self, group: Sequence[str]) -> None:
         """Put the partitions of a group, and the unifiers before and behind them, into containers."""
         parts = self.parts
-        operators = [parts.partitions[self.nodes[node].name] for node in group]
+        operators = [parts.partitions[name] for name in group]
         for partition, ids in enumerate(zip(*operators, strict=True)):
             unit = [
                 one for own in ids for one in (*parts.finals.get(own, ()), own, *parts.sliders.get(own, ()))
             ]
             waits = [self.home[one] for own in unit for one in parts.before.get(own, ()) if one not in unit]
             self.fill(self.fusable(group, partition, waits) or self.new(waits), unit)
-        for node in group:
-            for unifier in parts.merging.get(self.nodes[node].name, ()):
+        for name in group:
+            for unifier in parts.merging.get(name, ()):
                 self.fill(self.new([self.home[source] for source in parts.before[unifier]]), [unifier])
 
-    def fusable(self, group: Sequence[int], partition: int, waits: Sequence[_Box]) -> _Box | None:
+    def fusable(self, group: Sequence[str], partition: int, waits: Sequence[_Box]) -> _Box | None:
         """The upstream container that a partition of a group may run in; None if there is none.
 
         There is never more than one: all others are in earlier stages.
         """
-        entering = self.entering(group)
-        apart = {id(self.home[one]) for edge in entering if edge.apart for one in self.sources_of(edge)}
+        partitions = self.parts.partitions
+        entering = [edge for edge in self.layout.edges if edge.sink in group and edge.source not in group]
+        apart = {id(self.home[one]) for edge in entering if edge.apart for one in partitions[edge.source]}
         for edge in entering:
-            if not edge.apart and one_to_one(self.nodes, edge):
-                box = self.home[self.sources_of(edge)[partition]]
+            if not edge.apart and self.layout.one_to_one(edge):
+                box = self.home[partitions[edge.source][partition]]
                 if id(box) not in apart and box.is_last_of(waits) and not self.refused(group, box):
                     return box
         return None
 
-    def entering(self, group: Sequence[int]) -> list[Edge]:
-        """The streams from other groups."""
-        return [edge for edge in self.edges if edge.sink in group and edge.source not in group]
-
-    def sources_of(self, edge: Edge) -> Sequence[int]:
-        """The partitions that a stream comes from."""
-        return self.parts.partitions[self.nodes[edge.source].name]
-
-    def refused(self, group: Sequence[int], box: _Box) -> bool:
+    def refused(self, group: Sequence[str], box: _Box) -> bool:
         """True if a rule wants an operator of a group apart from one that is in a container."""
         there = {self.parts.names.get(one, "") for one in box.operators}
-        return any(not there.isdisjoint(self.strangers.get(self.nodes[node].name, ())) for node in group)
+        return any(not there.isdisjoint(self.strangers.get(name, ())) for name in group)
 
     def new(self, waits: Sequence[_Box]) -> _Box:
         """Create an empty container, in the first stage after those that it waits for."""
@@ -181,15 +160,3 @@ class _Planner:
         ]
         by_stage = groupby(containers, lambda box: box.stage)
         return ExecutionPlan(tuple(Stage(index, tuple(boxes)) for index, boxes in by_stage))
-
-
-def _edges(logical: LogicalPlan) -> list[Edge]:
-    """The streams of the logical plan as edges between operator numbers."""
-    index = {operator.name: number for number, operator in enumerate(logical.operators)}
-    edges = []
-    for stream in logical.streams:
-        for sink, locality in zip(stream.sinks, stream.localities, strict=True):
-            source, target = index[stream.source.operator], index[sink.operator]
-            parallel = sink.port in logical.operators[target].followed
-            edges.append(Edge(stream.name, source, target, sink.port, parallel, locality))
-    return edges

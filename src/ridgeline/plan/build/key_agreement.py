@@ -195,15 +195,15 @@ def check_sharing(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
             continue
-        edges = [(source, sink) for _, source, sink in draft.edges() if source.operator is operator]
         followers = [
             str(sink)
-            for _, sink in edges
-            if sink.port in sink.operator.followed and not sink.operator.operator.leaves_with_streams
+            for _, source, sink in draft.edges()
+            if source.operator is operator
+            and sink.port in sink.operator.followed
+            and not sink.operator.operator.leaves_with_streams
         ]  # of what only looks at tuples no partition needs all of a key
         outputs = [port for port in operator.declared.every_output if port in operator.touched]
-        inputs = [port for port in operator.declared.inputs if port in operator.touched]
-        why = why_alone(operator.operator, operator.attributes, inputs, outputs, followers)
+        why = why_alone(operator.operator, operator.attributes, operator.connected, outputs, followers)
         if why:
             what = f"its partitioner lets partitions share keys, but {why}"
             faults.add(operator.name, what, "give each key to one partition: leave `shared` out")

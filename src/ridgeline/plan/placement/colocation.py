@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,14 +25,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A stream to one sink, by the numbers of its operators; `port` is the sink's.
-
-    `way`: how tuples are divided (for errors).
-    """
+    """A stream to one sink; `port` is the sink's. `way`: how tuples are divided (for errors)."""
 
     stream: str
-    source: int
-    sink: int
+    source: str
+    sink: str
     port: str
     parallel: bool
     locality: Locality | None
@@ -47,80 +45,70 @@ class Edge:
         """True if the ends must be in separate containers."""
         return self.locality is not None and not self.locality.together
 
+    @property
+    def title(self) -> str:
+        """The stream as errors name what puts operators together."""
+        return f"stream `{self.stream}` ({self.locality})"
+
+    def is_inside(self, names: Collection[str]) -> bool:
+        """True if both ends are among these operators."""
+        return self.source in names and self.sink in names
+
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """Two operators, by number, that an affinity rule puts into one container. `title`: the rule in full."""
+class Layout:
+    """Which operators share containers: groups of them, in topological order."""
 
-    first: int
-    second: int
-    rule: str
-    title: str
+    nodes: Mapping[str, Node]
+    edges: Sequence[Edge]
+    groups: Sequence[Sequence[str]]
 
+    def one_to_one(self, edge: Edge) -> bool:
+        """True if each partition of the sink gets its tuples on this edge from one of the source."""
+        counts = {self.nodes[edge.source].partitions, self.nodes[edge.sink].partitions}
+        return len(counts) == 1 and (edge.parallel or counts == {1})
 
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Groups of operators that share containers, in topological order; the faults of impossible groups."""
-
-    groups: tuple[tuple[int, ...], ...]
-    faults: tuple[Fault, ...]
-
-
-def one_to_one(nodes: Sequence[Node], edge: Edge) -> bool:
-    """True if each partition of the sink gets its tuples on this edge from one partition of the source."""
-    counts = {nodes[edge.source].partitions, nodes[edge.sink].partitions}
-    return len(counts) == 1 and (edge.parallel or counts == {1})
+    def is_known(self, edge: Edge) -> bool:
+        """True unless a fault hides a number of partitions: it is reported instead."""
+        return None not in (self.nodes[edge.source].partitions, self.nodes[edge.sink].partitions)
 
 
-def find_groups(nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join] = ()) -> Groups:
+def laid_out(
+    nodes: Mapping[str, Node], edges: Sequence[Edge], rules: Sequence[PlacementRule] = ()
+) -> tuple[Layout, list[Fault]]:
     """Group operators along streams with a locality, and by rules; those between two of a group belong to it.
 
-    The graph must have no cycle.
+    The graph must have no cycle. Also returns the faults of impossible groups.
     """
-    group, faults = _demanded(nodes, edges, joins)
-    members = _closed(group, edges)
+    layout, faults, demanded = Layout(nodes, edges, ()), list[Fault](), Sets(nodes)
+    for edge in filter(lambda one: one.together, edges):
+        if layout.one_to_one(edge):
+            demanded.join(edge.sink, edge.source)
+        elif layout.is_known(edge):
+            faults.append(_not_one_to_one(nodes, edge))
+    for first, second in (pair for rule in rules for pair in rule.joined):
+        demanded.join(second, first)
+    group = {name: demanded.of(name) for name in nodes}
+    sizes = Counter(group.values())
+    between = [(group[one.source], group[one.sink]) for one in edges]
+    between = [pair for pair in between if pair[0] != pair[1]]
+    # those on streams from a group back to itself belong to it
+    components = strong_components([name for name in nodes if name in sizes], between)
+    number = {name: index for index, component in enumerate(components) for name in component}
+    members: list[list[str]] = [[] for _ in components]
+    for name in nodes:
+        members[number[group[name]]].append(name)
     for component in members:
         if len(component) > 1:
-            wanted = {node for node in component if group.count(group[node]) > 1}
-            fault = _conflict(nodes, edges, joins, set(component), wanted)
-            if fault is not None:
-                faults.append(fault)
-    home = {node: index for index, component in enumerate(members) for node in component}
-    between = [(home[edge.source], home[edge.sink]) for edge in edges if home[edge.source] != home[edge.sink]]
-    order = topological_order(len(members), between)
-    return Groups(tuple(tuple(members[index]) for index in order), tuple(faults))
+            wanted = [name for name in component if sizes[group[name]] > 1]
+            fault = _conflict(layout, rules, component, wanted)
+            faults += [] if fault is None else [fault]
+    left = [(number[one], number[other]) for one, other in between]
+    order = topological_order(range(len(members)), [pair for pair in left if pair[0] != pair[1]])
+    return Layout(nodes, edges, tuple(tuple(members[index]) for index in order)), faults
 
 
-def _demanded(
-    nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join]
-) -> tuple[list[int], list[Fault]]:
-    """For each operator the group that a locality or a rule puts it into; localities that cannot be kept."""
-    group = Sets(range(len(nodes)))
-    faults = []
-    for edge in filter(lambda one: one.together, edges):
-        if one_to_one(nodes, edge):
-            group.join(edge.sink, edge.source)
-        elif None not in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
-            faults.append(_not_one_to_one(nodes, edge))
-    for join in joins:
-        group.join(join.second, join.first)
-    return [group.of(number) for number in range(len(nodes))], faults
-
-
-def _closed(group: list[int], edges: Sequence[Edge]) -> list[list[int]]:
-    """The operators of each group, with those on streams from a group back to itself."""
-    contracted = [
-        (group[edge.source], group[edge.sink]) for edge in edges if group[edge.source] != group[edge.sink]
-    ]
-    components = strong_components(len(group), contracted)
-    number = {member: index for index, component in enumerate(components) for member in component}
-    members: list[list[int]] = [[] for _ in components]
-    for node, own in enumerate(group):
-        members[number[own]].append(node)
-    return [component for component in members if component]
-
-
-def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
+def _not_one_to_one(nodes: Mapping[str, Node], edge: Edge) -> Fault:
     """The fault of a locality between partitions that are not one to one, with its reason."""
     source, sink = nodes[edge.source], nodes[edge.sink]
     what = f"locality {edge.locality} wants `{source.name}` and `{sink.name}` in one container, but "
@@ -135,63 +123,60 @@ def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
 
 
 def _conflict(
-    nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join], members: set[int], wanted: set[int]
+    layout: Layout, rules: Sequence[PlacementRule], members: Sequence[str], wanted: Sequence[str]
 ) -> Fault | None:
     """Why a group cannot be one container; None if it can.
 
     `wanted`: the operators that a locality or a rule names; the others are between them.
     """
-    inside = [edge for edge in edges if edge.source in members and edge.sink in members]
-    entering = [edge for edge in edges if edge.sink in members and edge.source not in members]
-    why = _conflict_inside(nodes, inside)
+    why = _conflict_inside(layout, [edge for edge in layout.edges if edge.is_inside(members)])
     if why == "":
-        why = _conflict_of_inputs(nodes, members, entering)
+        why = _conflict_of_inputs(layout, members)
     if not why:
         return None
-    named = [edge for edge in edges if edge.together and edge.source in wanted and edge.sink in wanted]
-    rules = [join for join in joins if join.first in wanted]
+    named = [edge for edge in layout.edges if edge.together and edge.is_inside(wanted)]
+    joining = [rule for rule in rules if any(first in wanted for first, _ in rule.joined)]
     causes = [f"locality {named[0].locality}"] if named else []
-    causes += dict.fromkeys(f"rule {join.title}" for join in rules)
-    together = listed([nodes[node].name for node in sorted(wanted)])
+    causes += [f"rule {rule.title}" for rule in joining]
     streams = list(dict.fromkeys(edge.stream for edge in named))
     of = "one of the streams" if len(streams) > 1 else "stream"
     return Fault(
-        named[0].stream if named else rules[0].rule,
-        f"{' and '.join(causes)} wants {together} in one container, but {why}",
+        named[0].stream if named else joining[0].name,
+        f"{' and '.join(causes)} wants {listed(wanted)} in one container, but {why}",
         f"leave the locality of {of} {listed(streams)} out",
     )
 
 
-def _conflict_inside(nodes: Sequence[Node], inside: Sequence[Edge]) -> str | None:
+def _conflict_inside(layout: Layout, inside: Sequence[Edge]) -> str | None:
     """Which stream within a group keeps it from being one container; "" for none, None if it is not known."""
     for edge in inside:
         if edge.apart:
             return f"stream `{edge.stream}` between them is {edge.locality}"
-        if not one_to_one(nodes, edge) and not edge.together:
-            if None in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
-                return None  # a fault hides a number of partitions: it is reported instead
-            return f"it would wait for itself: `{_detour(nodes, inside, edge)}` leaves it and comes back"
+        if not layout.one_to_one(edge) and not edge.together:
+            if not layout.is_known(edge):
+                return None
+            return f"it would wait for itself: `{_detour(layout, inside, edge)}` leaves it and comes back"
     return ""
 
 
-def _conflict_of_inputs(nodes: Sequence[Node], members: set[int], entering: Sequence[Edge]) -> str:
+def _conflict_of_inputs(layout: Layout, members: Sequence[str]) -> str:
     """Which input operators keep a group from being one container; "" for none."""
-    roots = [nodes[node].name for node in sorted(members) if nodes[node].is_input]
+    roots = [name for name in members if layout.nodes[name].is_input]
     if len(roots) > 1:
         return f"a container holds one input operator, not {listed(roots)}"
+    entering = [edge for edge in layout.edges if edge.sink in members and edge.source not in members]
     if roots and entering:
         first = entering[0]
-        port = f"{nodes[first.sink].name}.{first.port}"
         return (
             "a container with an input operator cannot wait for others, "
-            f"and `{port}` gets tuples of `{nodes[first.source].name}`"
+            f"and `{first.sink}.{first.port}` gets tuples of `{first.source}`"
         )
     return ""
 
 
-def _detour(nodes: Sequence[Node], inside: Sequence[Edge], broken: Edge) -> str:
+def _detour(layout: Layout, inside: Sequence[Edge], broken: Edge) -> str:
     """The path through the group over an edge that cannot be within one container."""
-    following = successors(len(nodes), [(edge.source, edge.sink) for edge in inside])
+    following = successors(layout.nodes, [(edge.source, edge.sink) for edge in inside])
     ends = {edge.source: edge.sink for edge in inside if edge.together}
     way = [broken.source, broken.sink]
     for start, goal in ends.items():
@@ -200,148 +185,103 @@ def _detour(nodes: Sequence[Node], inside: Sequence[Edge], broken: Edge) -> str:
         if before and after:
             way = before + after
             break
-    return " -> ".join(nodes[node].name for node in way)
+    return " -> ".join(way)
+
+
+def with_rules(layout: Layout, rules: Sequence[PlacementRule]) -> tuple[Layout, Fault | None]:
+    """A layout with these rules, and the contradiction of the last one with another or with a locality.
+
+    The rules before it, and the streams, must not contradict each other. All numbers of partitions are known.
+    """
+    last, nodes = rules[-1], layout.nodes
+    counts = {name: nodes[name].partitions for name in last.operators}
+    if not last.apart and last.locality.together:
+        many = [name for name in last.spread if counts[name] != 1]
+        if many:
+            what = f"{last.title} wants the partitions of {listed(many)} in one container"
+            return layout, Fault(last.name, what, "give the operator one partition, or the rule NODE_LOCAL")
+        if len(set(counts.values())) > 1:
+            found = ", ".join(f"`{name}` has {count}" for name, count in counts.items())
+            what = f"{last.title} wants partition with partition, but {found}"
+            remedy = "give them the same number of partitions, or the rule NODE_LOCAL"
+            return layout, Fault(last.name, what, remedy)
+    layout, faults = laid_out(nodes, layout.edges, rules)
+    if faults:
+        remedy = "leave the rule out, or a locality; or `relax=True`"
+        return layout, Fault(last.name, faults[0].what, remedy)
+    return layout, next(_contradictions(layout, rules), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tie:
     """Two operators whose partitions are together: each with its like, or all of them (`every`)."""
 
-    first: int
-    second: int
+    first: str
+    second: str
     label: str
     every: bool
 
 
-def joins_of(rules: Sequence[PlacementRule], nodes: Sequence[Node]) -> list[Join]:
-    """The pairs of operators that rules put into one container."""
-    numbers = {node.name: number for number, node in enumerate(nodes)}
-    return [
-        Join(numbers[first], numbers[second], rule.name, rule.title)
-        for rule in rules
-        if not rule.apart and rule.locality.together
-        for first, second in pairwise(dict.fromkeys(rule.operators))
-    ]
-
-
-def find_contradiction(
-    nodes: Sequence[Node], edges: Sequence[Edge], rules: Sequence[PlacementRule]
-) -> Fault | None:
-    """The contradiction of the last rule with another one, or with the locality of a stream; None if none.
-
-    The rules before it, and the streams, must not contradict each other. All numbers of partitions are known.
-    """
-    last = rules[-1]
-    by_name = {node.name: node for node in nodes}
-    counts = {name: by_name[name].partitions for name in last.operators}
-    if not last.apart and last.locality.together:
-        many = [name for name in last.spread if counts[name] != 1]
-        if many:
-            what = f"{last.title} wants the partitions of {listed(many)} in one container"
-            return Fault(last.name, what, "give the operator one partition, or the rule NODE_LOCAL")
-        if len(set(counts.values())) > 1:
-            found = ", ".join(f"`{name}` has {count}" for name, count in counts.items())
-            what = f"{last.title} wants partition with partition, but {found}"
-            return Fault(last.name, what, "give them the same number of partitions, or the rule NODE_LOCAL")
-    groups = find_groups(nodes, edges, joins_of(rules, nodes))
-    if groups.faults:
-        return Fault(last.name, groups.faults[0].what, "leave the rule out, or a locality; or `relax=True`")
-    return next(_contradictions(nodes, edges, rules, groups), None)
-
-
-def _contradictions(
-    nodes: Sequence[Node], edges: Sequence[Edge], rules: Sequence[PlacementRule], groups: Groups
-) -> Iterator[Fault]:
+def _contradictions(layout: Layout, rules: Sequence[PlacementRule]) -> Iterator[Fault]:
     """A fault for each rule that wants apart what is together, and for operators without a host."""
-    numbers = {node.name: number for number, node in enumerate(nodes)}
-    ties = {
-        Locality.CONTAINER_LOCAL: _ties(nodes, edges, rules, groups, ()),
-        Locality.NODE_LOCAL: _ties(nodes, edges, rules, groups, (Locality.NODE_LOCAL,)),
-        Locality.RACK_LOCAL: _ties(nodes, edges, rules, groups, (Locality.NODE_LOCAL, Locality.RACK_LOCAL)),
-    }
-    homes = {locality: _components(nodes, some) for locality, some in ties.items()}
-    for rule in rules:
-        if not rule.apart:
-            continue
+    host, rack = Locality.NODE_LOCAL, Locality.RACK_LOCAL
+    levels = {Locality.CONTAINER_LOCAL: [], host: [host], rack: [host, rack]}
+    ties = {level: _ties(layout, rules, within) for level, within in levels.items()}
+    homes = {level: _homes(layout, some) for level, some in ties.items()}
+    for rule in filter(lambda one: one.apart, rules):
         level = Locality.CONTAINER_LOCAL if rule.locality.together else rule.locality
         home = homes[level]
-        for first, second in rule.pairs:
-            one, other = numbers[first], numbers[second]
-            if not set(home[one]).isdisjoint(home[other]):
-                yield _contradiction(nodes, rules, rule, ties[level], (one, other))
-        for name in rule.spread:
-            number = numbers[name]
-            if len(set(home[number])) < len(home[number]):
-                yield _contradiction(nodes, rules, rule, ties[level], (number, number))
+        for first, second in (*rule.pairs, *((name, name) for name in rule.spread)):
+            shared = set(home[first]) & set(home[second])
+            if len(set(home[first])) < len(home[first]) if first == second else shared:
+                yield _contradiction(layout, rules, rule, ties[level], (first, second))
     if any(rule.hosts for rule in rules):
-        by_name = {
-            level: {node.name: homes[level][number] for number, node in enumerate(nodes)}
-            for level in (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
-        }
-        yield from find_homeless(rules, by_name)
+        yield from find_homeless(rules, {level: homes[level] for level in (host, rack)})
 
 
-def _ties(
-    nodes: Sequence[Node],
-    edges: Sequence[Edge],
-    rules: Sequence[PlacementRule],
-    groups: Groups,
-    localities: Sequence[Locality],
-) -> list[_Tie]:
+def _ties(layout: Layout, rules: Sequence[PlacementRule], within: Collection[Locality]) -> list[_Tie]:
     """The operators that are together in containers, or by these localities."""
-    numbers = {node.name: number for number, node in enumerate(nodes)}
     found = []
-    for group in groups.groups:
-        inside = [edge for edge in edges if edge.together and {edge.source, edge.sink} <= set(group)]
-        labels = [f"stream `{edge.stream}` ({edge.locality})" for edge in inside]
-        labels += [join.title for join in joins_of(rules, nodes) if {join.first, join.second} <= set(group)]
+    for group in layout.groups:
+        labels = [edge.title for edge in layout.edges if edge.together and edge.is_inside(group)]
+        labels += [rule.title for rule in rules if any({*pair} <= {*group} for pair in rule.joined)]
         label = " and ".join(dict.fromkeys(labels))
         found += [_Tie(first, second, label, every=False) for first, second in pairwise(group)]
-    for edge in edges:
-        if edge.locality in localities:
-            label = f"stream `{edge.stream}` ({edge.locality})"
-            found.append(_Tie(edge.source, edge.sink, label, every=not one_to_one(nodes, edge)))
+    for edge in layout.edges:
+        if edge.locality in within:
+            found.append(_Tie(edge.source, edge.sink, edge.title, every=not layout.one_to_one(edge)))
     for rule in rules:
-        if rule.near and rule.locality in localities:
-            members = [numbers[name] for name in rule.operators]
-            found += [_Tie(first, second, rule.title, every=True) for first, second in pairwise(members)]
+        if rule.near and rule.locality in within:
+            found += [_Tie(*pair, rule.title, every=True) for pair in pairwise(rule.operators)]
     return found
 
 
-def _components(nodes: Sequence[Node], ties: Sequence[_Tie]) -> list[list[int]]:
-    """For each operator and partition the number of the component that it is in."""
-    starts, total = [], 0
-    for node in nodes:
-        starts.append(total)
-        total += node.partitions or 1
-    sets = Sets(range(total))
+def _homes(layout: Layout, ties: Iterable[_Tie]) -> dict[str, list[int]]:
+    """For each operator and partition the number of what shares a place with it."""
+    parts = {
+        name: [(name, part) for part in range(one.partitions or 1)] for name, one in layout.nodes.items()
+    }
+    every = [part for own in parts.values() for part in own]
+    sets, number = Sets(every), {part: place for place, part in enumerate(every)}
     for tie in ties:
-        firsts = range(starts[tie.first], starts[tie.first] + (nodes[tie.first].partitions or 1))
-        seconds = range(starts[tie.second], starts[tie.second] + (nodes[tie.second].partitions or 1))
-        if tie.every:
-            pairs = [(firsts[0], one) for one in (*firsts, *seconds)]
-        else:
-            pairs = list(zip(firsts, seconds, strict=False))
-        for one, other in pairs:
+        firsts, seconds = parts[tie.first], parts[tie.second]
+        pairs = zip(firsts, seconds, strict=False)
+        for one, other in ((firsts[0], one) for one in firsts + seconds) if tie.every else pairs:
             sets.join(one, other)
-    return [
-        [sets.of(starts[number] + partition) for partition in range(node.partitions or 1)]
-        for number, node in enumerate(nodes)
-    ]
+    return {name: [number[sets.of(part)] for part in own] for name, own in parts.items()}
 
 
 def _contradiction(
-    nodes: Sequence[Node],
+    layout: Layout,
     rules: Sequence[PlacementRule],
     rule: PlacementRule,
     ties: Sequence[_Tie],
-    ends: tuple[int, int],
+    ends: tuple[str, str],
 ) -> Fault:
     """The fault of a rule for operators that are tied together, with what ties them."""
     both = [(tie.first, tie.second) for tie in ties] + [(tie.second, tie.first) for tie in ties]
-    way = find_path(*ends, successors(len(nodes), both))
+    way = find_path(*ends, successors(layout.nodes, both))
     labels = [tie.label for step in pairwise(way) for tie in ties if {tie.first, tie.second} == set(step)]
-    names = listed(list(dict.fromkeys(nodes[end].name for end in ends)))
-    where = rule.name if rules[-1] is rule else rules[-1].name
-    what = f"{rule.title} wants {names} apart, but {' and '.join(dict.fromkeys(labels))} "
-    return Fault(where, f"{what}puts them together", "leave one of them out, or give a rule `relax=True`")
+    what = f"{rule.title} wants {listed(list(dict.fromkeys(ends)))} apart, but "
+    what += f"{' and '.join(dict.fromkeys(labels))} puts them together"
+    return Fault(rules[-1].name, what, "leave one of them out, or give a rule `relax=True`")

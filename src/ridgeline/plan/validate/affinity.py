@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
@@ -11,7 +10,6 @@ from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.support.patterns import Pattern
 from ridgeline.plan.draft import Draft, Faults
-from ridgeline.plan.placement.colocation import Edge, Node, find_contradiction, find_groups
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.validate.attributes import member_of
 
@@ -95,7 +93,7 @@ def _hosts(faults: Faults, where: str, rule: AffinityRule, locality: object) -> 
 
 def _named(draft: Draft, faults: Faults, where: str, prefix: str, rule: AffinityRule) -> list[str]:
     """The operators that a rule lists."""
-    known = [operator.name for operator in draft.operators]
+    known = [*draft.owners]
     modules = [*draft.graph.parts]
     names: list[str] = []
     listed_names = rule.operators if isinstance(rule.operators, (list, tuple)) else [rule.operators]
@@ -120,21 +118,5 @@ def _matched(draft: Draft, faults: Faults, where: str, prefix: str, rule: Affini
     except ValueError as error:
         faults.add(where, f"`pattern`: {error}", "mend it, or list the operators")
         return []
-    names = [operator.name for operator in draft.operators if operator.name.startswith(prefix)]
+    names = [name for name in draft.owners if name.startswith(prefix)]
     return [name for name in names if pattern.matches(name.removeprefix(prefix))]
-
-
-def settle_rules(draft: Draft, faults: Faults, nodes: Sequence[Node], edges: Sequence[Edge]) -> None:
-    """Settle the rules of the draft: strict ones that contradict are faults, relaxed ones are given up."""
-    if any(node.partitions is None for node in nodes) or find_groups(nodes, edges).faults:
-        return
-    kept: list[PlacementRule] = []
-    for rule in sorted(draft.affinity, key=lambda rule: rule.relax and not rule.declared):
-        found = find_contradiction(nodes, edges, [*kept, rule])
-        if found is None:
-            kept.append(rule)
-        elif rule.relax and not rule.declared:
-            draft.given_up.append((rule, found.what))
-        else:
-            faults.found.append(found)
-    draft.affinity = kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.columns.schema import Schema
@@ -10,41 +10,33 @@ from ridgeline.api.errors import SchemaError, listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
 from ridgeline.measure.wording.units import plural
-from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
-from ridgeline.plan.graph import Part
-from ridgeline.plan.graphs import find_cycles, reachable, successors, topological_order
+from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.graphs import find_cycles, reachable, successors
 from ridgeline.plan.logical import LogicalPlan, module_of
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.ports import declared_schema
 
 
 def check_cycles(draft: Draft, faults: Faults) -> None:
     """Add a fault for each cycle, with the names of its operators."""
-    for cycle in find_cycles(len(draft.operators), draft.pairs()):
-        names = [draft.operators[index].name for index in cycle]
+    for names in find_cycles(draft.owners, draft.pairs()):
         what = f"the operators form a cycle: `{' -> '.join(names)}`"
         faults.add(names[0], what, "lead one of the streams between them through a `Delay`, or remove it")
-
-
-def ordered(draft: Draft) -> list[DraftOperator]:
-    """The operators in topological order. Those on or behind a cycle come last, in the order of adding."""
-    order = topological_order(len(draft.operators), draft.pairs())
-    rest = [operator.index for operator in draft.operators if operator.index not in set(order)]
-    return [draft.operators[index] for index in (*order, *rest)]
 
 
 def resolve_schemas(draft: Draft, faults: Faults) -> None:
     """Resolve the schemas of all ports, then compare both ends of each stream.
 
-    A port declared as `Any` takes its stream's schema. Changes `inputs`, `outputs` and the streams' `schema`.
+    A port declared as `Any` takes its stream's schema. Changes `inputs` and `outputs`.
     """
-    for operator in ordered(draft):
+    for operator in draft.ordered():
         open_inputs = []
         for name in operator.declared.inputs:
             sound, schema = declared_schema(faults, operator.port(name), operator.operator, name)
             if sound and schema is None:
                 open_inputs.append(name)
-                stream = operator.entered.get(name)
-                schema = stream.schema if stream else None
+                source = operator.entered.get(name)
+                schema = source.operator.outputs.get(source.port) if source else None
             if schema is not None:
                 operator.inputs[name] = schema
         for name in operator.declared.every_output:
@@ -55,23 +47,23 @@ def resolve_schemas(draft: Draft, faults: Faults) -> None:
                 schema = _passed_on(faults, operator, name, open_inputs)
             if schema is not None:
                 operator.outputs[name] = schema
-        for stream in draft.streams:
-            if stream.source is not None and stream.source.operator is operator:
-                stream.schema = operator.outputs.get(stream.source.port)
-    for stream, source, sink in draft.edges():
-        _compare(faults, draft.graph.parts, stream, source, sink)
+    for stream in draft.streams.values():
+        if stream.source is not None:
+            for sink in stream.sinks:
+                _compare(draft, faults, stream.name, stream.source, sink)
 
 
-def _compare(faults: Faults, parts: Mapping[str, Part], stream: DraftStream, source: End, sink: End) -> None:
+def _compare(draft: Draft, faults: Faults, stream: str, source: PortRef, sink: PortRef) -> None:
     """Add a fault for the first port, on the way from source to sink, that does not take what comes."""
-    given, giver = stream.schema, str(source)
+    given, giver = draft.owners[source.operator].outputs.get(source.port), str(source)
+    parts = draft.graph.parts
     through = [(parts[name], port) for name, port in sink.through if name in parts]
     way = [(f"{part.name}.{port}", part.schemas.get(port)) for part, port in through]
-    for taker, taken in [*way, (str(sink), sink.operator.inputs.get(sink.port))]:
+    for taker, taken in [*way, (str(sink), draft.owners[sink.operator].inputs.get(sink.port))]:
         difference = given.difference(taken) if given is not None and taken is not None else None
         if given is not None and taken is not None and difference is not None:
             schemas = f"`{giver}` gives {given.describe()}, `{taker}` takes {taken.describe()}"
-            what = f"schema mismatch on stream `{stream.name}`: {schemas}: {difference}"
+            what = f"schema mismatch on stream `{stream}`: {schemas}: {difference}"
             remedy = "declare the same columns on both ports, or convert the tuples in an operator between"
             faults.add(taker, what, f"{remedy} them")
             return
@@ -121,25 +113,27 @@ def _passed_on(faults: Faults, operator: DraftOperator, name: str, open_inputs: 
 
 def check_modes(draft: Draft, faults: Faults) -> None:
     """Refuse an AT_MOST_ONCE operator before another mode: what it drops, the others cannot get."""
-    following = successors(len(draft.operators), draft.pairs())
+    following = successors(draft.owners, draft.pairs())
 
-    def at_most_once(index: int) -> bool:
-        return draft.operators[index].attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
+    def at_most_once(name: str) -> bool:
+        return draft.owners[name].attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
 
-    for operator in draft.operators:
-        index = operator.index
+    for name, operator in draft.owners.items():
         if not operator.attributes["keep_state"]:
             where = operator.port("keep_state")
-            if not at_most_once(index):
+            if not at_most_once(name):
                 faults.add(where, "its state is part of exact results", "make it AT_MOST_ONCE too")
             if operator.is_input and getattr(operator.operator, "begin", None) != "latest":
                 faults.add(where, "after an outage it would read again", 'give the input `begin="latest"`')
-        if at_most_once(index) and not all(map(at_most_once, following[index])):
-            others = [other for other in sorted(reachable(index, following)) if not at_most_once(other)]
-            others = [other for other in others if "processing_mode" not in draft.operators[other].doubtful]
+        if at_most_once(name) and not all(map(at_most_once, following[name])):
+            behind = reachable(name, following)
+            others = [
+                one.name
+                for one in draft.operators
+                if one.name in behind and not at_most_once(one.name) and "processing_mode" not in one.doubtful
+            ]
             if others:
-                names = listed([draft.operators[other].name for other in others])
-                what = f"it is AT_MOST_ONCE, but upstream of operators that are not: {names}"
+                what = f"it is AT_MOST_ONCE, but upstream of operators that are not: {listed(others)}"
                 remedy = "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE"
                 faults.add(operator.port("processing_mode"), what, remedy)
 
@@ -171,24 +165,17 @@ def check_loops(draft: Draft, faults: Faults) -> None:
 
 def loop_notes(logical: LogicalPlan) -> Iterator[tuple[str, str]]:
     """The operators with what is to be known of delays: each delay that is in no loop, then of all loops."""
-    index = {operator.name: number for number, operator in enumerate(logical.operators)}
-    edges = [
-        (index[stream.source.operator], index[sink.operator])
-        for stream in logical.streams
-        for sink in stream.sinks
-    ]
-    following = successors(len(index), edges)
+    edges = [(stream.source.operator, sink.operator) for stream in logical.streams for sink in stream.sinks]
+    following = successors([one.name for one in logical.operators], edges)
     heads = {
-        module_of(one.name): number
-        for number, one in enumerate(logical.operators)
-        if isinstance(one.operator, DelayHead)
+        module_of(one.name): one.name for one in logical.operators if isinstance(one.operator, DelayHead)
     }
     for delay, head in heads.items():
         behind = {head}
         for _ in heads:  # a loop may go through several delays
             behind |= {node for one in behind for node in reachable(one, following)}
-            behind |= {one for other, one in heads.items() if index[f"{other}.{TAIL}"] in behind}
-        if index[f"{delay}.{TAIL}"] not in behind:
+            behind |= {one for other, one in heads.items() if f"{other}.{TAIL}" in behind}
+        if f"{delay}.{TAIL}" not in behind:
             yield delay, "it is in no loop: its stream comes one window later, nothing else"
     if heads:
         first = next(iter(heads))

@@ -74,13 +74,12 @@ def read_operators(draft: Draft, faults: Faults) -> None:
     for node in draft.graph.nodes.values():
         operator = draft.owners[node.name] = _read(draft, faults, node)
         operator.exempt = {end.port for end in draft.graph.exempt if end.operator == node.name}
-        draft.operators.append(operator)
 
 
 def _read(draft: Draft, faults: Faults, node: Node) -> DraftOperator:
     """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is."""
     where = node.name
-    operator = DraftOperator(len(draft.operators), where, copy.copy(node.operator))
+    operator = DraftOperator(where, copy.copy(node.operator))
     operator.unread = node.remedies.get("output", "")
     values = vars(operator.operator)
     if "_schemas" not in values:

@@ -19,15 +19,15 @@ def check_order(draft: Draft, faults: Faults) -> None:
     """Refuse ports whose order is lost, declared orders that are none, and promises of unknown columns."""
     for operator in draft.operators:
         _check_promises(faults, operator)
-        reported: set[tuple[int, str]] = set()
+        reported: set[tuple[str, str]] = set()
         for name, port in operator.declared.inputs.items():
             order = _order_of(draft, faults, operator, name)
             if order is None or name not in operator.entered:
                 continue
             where = operator.name if port.order is None else operator.port(name)
-            for index, what, remedy in _losses(operator, name, order):
-                if (index, what) not in reported:  # another port may have the same operators before it
-                    reported.add((index, what))
+            for at, what, remedy in _losses(operator, name, order):
+                if (at, what) not in reported:  # another port may have the same operators before it
+                    reported.add((at, what))
                     faults.add(where, f"{_NEEDS}, but {what}", remedy)
 
 
@@ -58,16 +58,16 @@ def _check_promises(faults: Faults, operator: DraftOperator) -> None:
                 faults.add(operator.port(name), f"{what} {schema.describe()}", remedy)
 
 
-def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[int, str, str]]:
-    """Where the order of a port's tuples is lost: (number of the operator, what is wrong, remedy) each."""
+def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[str, str, str]]:
+    """Where the order of a port's tuples is lost: (name of the operator, what is wrong, remedy) each."""
     todo = [(operator, port, port not in operator.followed)] if order is Order.KEPT else []
-    seen: set[tuple[int, bool]] = set()
+    seen: set[tuple[str, bool]] = set()
     while todo:
         at, entered, merged = todo.pop()
-        source = at.entered[entered].source
-        if source is None or (source.operator.index, merged) in seen:
+        source = at.entered[entered]
+        if source is None or (source.operator.name, merged) in seen:
             continue
-        seen.add((source.operator.index, merged))
+        seen.add((source.operator.name, merged))
         lost = list(_round_robin(source.operator, operator))
         yield from lost
         if merged and not lost:
@@ -77,16 +77,16 @@ def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[
     yield from _round_robin(operator, operator)
 
 
-def _round_robin(at: DraftOperator, operator: DraftOperator) -> Iterator[tuple[int, str, str]]:
+def _round_robin(at: DraftOperator, operator: DraftOperator) -> Iterator[tuple[str, str, str]]:
     ports = sorted({port for part in at.divided for port in part.round_robin})
     if ports and (at.partitions or 1) > 1:
         which = "it" if at is operator else f"`{at.name}` before it"
         keyed = f"declare `{ports[0]} = InputPort(..., key=...)` in `{at.kind}`"
         remedy = f"{keyed}, or give `{at.name}` one partition"
-        yield at.index, f"{which} is divided round robin among {at.partitions} partitions", remedy
+        yield at.name, f"{which} is divided round robin among {at.partitions} partitions", remedy
 
 
-def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[tuple[int, str, str]]:
+def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[tuple[str, str, str]]:
     """Say why the partitions of an operator, which are merged, may each have tuples of one key."""
     at, count = source.operator, source.operator.partitions or 1
     if count == 1 or at.followed:
@@ -97,19 +97,19 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
         if not promised:
             what = f"each of the {count} partitions of `{at.name}` before it may emit tuples of one key"
             remedy = f"give `{at.name}` one partition, promise that a key comes from one partition, "
-            yield at.index, what, f"{remedy}`{source.port} = OutputPort(..., divided_by=...)`, {sort}"
+            yield at.name, what, f"{remedy}`{source.port} = OutputPort(..., divided_by=...)`, {sort}"
         elif not determines(mine, promised):
             what = f"`{at.name}` before it is divided by {listed(list(promised))}, not by {shown_key(mine)}"
-            yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
+            yield at.name, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
         return
     divided = [name for name in at.declared.inputs if any(name in part.keys for part in at.divided)]
     if not divided and at.divided:
         what = f"each of the {count} partitions of `{at.name}` before it gets all tuples"
-        yield at.index, what, f"give `{at.name}` one partition, {sort}"
+        yield at.name, what, f"give `{at.name}` one partition, {sort}"
     for name in divided:
         if not determines(mine, theirs := _key(at, name)):
             what = f"`{at.name}` before it is divided by {shown_key(theirs)}, not by {shown_key(mine)}"
-            yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
+            yield at.name, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
 
 
 def _key(operator: DraftOperator, port: str) -> object:

@@ -13,15 +13,14 @@ from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.build.partitioning import PartitioningError, define_partitions
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.graphs import topological_order
-from ridgeline.plan.placement.colocation import Edge, Node, find_groups
-from ridgeline.plan.validate.affinity import settle_rules
-from ridgeline.plan.validate.graph import ordered
+from ridgeline.plan.placement.colocation import Edge, Node, laid_out, with_rules
+from ridgeline.plan.placement_rule import PlacementRule
 
 
 def divide_operators(draft: Draft, faults: Faults) -> None:
     """Count and define the partitions of each operator of the draft."""
-    for operator in ordered(draft):
-        connected = [name for name in operator.declared.inputs if name in operator.touched]
+    for operator in draft.ordered():
+        connected = operator.connected
         operator.partitions = count = _count(faults, operator)
         if count is None:
             continue
@@ -65,16 +64,13 @@ def _count(faults: Faults, operator: DraftOperator) -> int | None:
     """The number of partitions upstream for parallel ports, else the attribute; None if a fault hides it."""
     if "partition_parallel" in operator.doubtful:
         return None
-    streams = {port: operator.entered.get(port) for port in operator.followed}
-    if not streams:
+    followed = operator.followed
+    if not followed:
         return None if "partitions" in operator.doubtful else int(operator.attributes["partitions"])
-    sources = {
-        port: stream.source.operator
-        for port, stream in streams.items()
-        if stream is not None and stream.source is not None
-    }
+    ends = ((port, operator.entered.get(port)) for port in followed)
+    sources = {port: end.operator for port, end in ends if end is not None}
     counts = {source.partitions for source in sources.values()}
-    if None in counts or len(sources) < len(streams):
+    if None in counts or len(sources) < len(followed):
         return None
     found = [f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items()]
     if len(counts) > 1:
@@ -109,7 +105,7 @@ def _useless(operator: DraftOperator, *, silent: bool) -> Iterator[tuple[str, st
         yield "partition_parallel", "an input operator follows nothing"
     if values["partitioner"] and operator.is_input and not _chosen(operator):
         yield "partitioner", "an input operator has no tuples to divide"
-    connected = [name for name in operator.declared.inputs if name in operator.touched]
+    connected = operator.connected
     followed = [] if "partition_parallel" in operator.doubtful else operator.followed
     if values["partitioner"] and connected and connected == followed:
         yield "partitioner", "all its ports follow the partitions upstream"
@@ -134,17 +130,38 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
 
     Does nothing while there is a cycle.
     """
-    pairs = draft.pairs()
-    if len(topological_order(len(draft.operators), pairs)) < len(draft.operators):
+    if len(topological_order(draft.owners, draft.pairs())) < len(draft.owners):
         return
-    nodes = [Node(operator.name, operator.is_input, operator.partitions) for operator in draft.operators]
-    edges = []
-    for stream, source, sink in draft.edges():
-        operator, port, locality = sink.operator, sink.port, sink.locality
-        parallel, way = port in operator.followed, _way(operator, port)
-        edges.append(Edge(stream.name, source.operator.index, operator.index, port, parallel, locality, way))
-    faults.found.extend(find_groups(nodes, edges).faults)
-    settle_rules(draft, faults, nodes, edges)
+    nodes = {one.name: Node(one.name, one.is_input, one.partitions) for one in draft.ordered()}
+    edges = [
+        Edge(
+            stream.name,
+            stream.source.operator,
+            end.operator,
+            end.port,
+            end.port in draft.owners[end.operator].followed,
+            sink.locality,
+            _way(draft.owners[end.operator], end.port),
+        )
+        for stream in draft.streams.values()
+        if stream.source is not None
+        for end, sink in stream.sinks.items()
+    ]
+    layout, found = laid_out(nodes, edges)
+    faults.found.extend(found)
+    if found or any(node.partitions is None for node in nodes.values()):
+        return
+    kept: list[PlacementRule] = []
+    for rule in sorted(draft.affinity, key=lambda rule: rule.relax and not rule.declared):
+        wanted, fault = with_rules(layout, [*kept, rule])
+        if fault is None:
+            kept.append(rule)
+            layout = wanted
+        elif rule.relax and not rule.declared:
+            draft.given_up.append((rule, fault.what))
+        else:
+            faults.found.append(fault)
+    draft.affinity, draft.layout = kept, layout
 
 
 def _way(operator: DraftOperator, port: str) -> str:
@@ -196,9 +213,9 @@ def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[s
     what = f"{kept}, but no connected port of `{operator.kind}` has a key"
     what += ", so tuples of one key come to several of them"
     remedy = f"declare `{first} = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
-    stream = operator.entered.get(first)
-    if followed and stream is not None and stream.source is not None:
-        upstream = stream.source.operator.name
+    source = operator.entered.get(first)
+    if followed and source is not None:
+        upstream = source.operator.name
         remedy = f"declare `{first} = InputPort(..., key=..., parallel=True)` if each key comes from one"
         remedy += f" partition of `{upstream}` only, else without `parallel`"
     faults.add(operator.name, what, remedy)
@@ -206,13 +223,9 @@ def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[s
 
 def _scattered(operator: DraftOperator) -> str | None:
     """Why tuples of one key come from several upstream partitions; None if that is not known."""
-    at, followed = operator, ["it"]
-    while followed:
-        followed = at.followed
-        stream = at.entered.get(followed[0]) if followed else None
-        if stream is None or stream.source is None:
-            break
-        at = stream.source.operator
+    at = operator
+    while (followed := at.followed) and (source := at.entered.get(followed[0])) is not None:
+        at = source.operator
     if isinstance(at.operator, SparkSource):
         return f"they follow those of `{at.name}`, among which Spark divides its rows anew in each window"
     if any(part.round_robin for part in at.divided):

@@ -3,57 +3,37 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
+from ridgeline.api.application import KEEP
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import listed, shorten
 from ridgeline.api.support.duration import FORMS, parse_duration
-from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
-from ridgeline.plan.graph import Graph, Stream
+from ridgeline.plan.draft import Draft, DraftOperator, Faults, free_name
+from ridgeline.plan.graph import Graph, Sink, Stream
 from ridgeline.plan.graphs import reachable, successors
-from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.attributes import member_of, read_port
 
 
 def read_streams(draft: Draft, faults: Faults) -> None:
-    """Add all streams to the draft, with their valid ends."""
+    """Add all streams to the draft, with valid localities and a valid `keep`."""
     for given in draft.graph.streams.values():
-        _read(draft, faults, given)
+        keep = given.keep
+        try:
+            parse_duration(keep)
+        except ValueError:
+            faults.add(given.name, f"`keep` is {shorten(keep)}", f"give {FORMS}")
+            keep = KEEP
+        places: dict[str, Locality | None] = {"None": None}
+        for sink in given.sinks.values():  # one fault for all sinks that have the same
+            if (text := repr(sink.locality)) not in places:
+                places[text] = member_of(faults, given.name, "locality", Locality, sink.locality)
+        sinks = {end: replace(one, locality=places[repr(one.locality)]) for end, one in given.sinks.items()}
+        draft.put(replace(given, sinks=sinks, keep=keep))
     _check_sharing(faults, draft.graph)
-
-
-def _read(draft: Draft, faults: Faults, given: Stream) -> None:
-    """Add a stream to the draft, and the faults of it."""
-    stream = DraftStream(given.name, None, [], queue=given.queue)
-    draft.streams.append(stream)
-    try:
-        parse_duration(given.keep)
-        stream.keep = given.keep
-    except ValueError:
-        faults.add(given.name, f"`keep` is {shorten(given.keep)}", f"give {FORMS}")
-    if given.source is not None:
-        stream.source = _touched(draft, given.source)
-    localities: dict[str, Locality | None] = {}
-    for one, sink in given.sinks.items():
-        if (text := repr(sink.locality)) not in localities:
-            own = sink.locality
-            localities[text] = (
-                None if own is None else member_of(faults, given.name, "locality", Locality, own)
-            )
-        end = _touched(draft, one)
-        end.locality, end.persisted, end.decoupled = localities[text], sink.persisted, sink.decoupled
-        stream.sinks.append(end)
-        end.operator.entered.setdefault(end.port, stream)
-
-
-def _touched(draft: Draft, end: PortRef) -> End:
-    """An end of a stream by its operator, which is connected there."""
-    owner = draft.owners[end.operator]
-    owner.touched.add(end.port)
-    return End(owner, end.port, end.through)
 
 
 def _check_sharing(faults: Faults, graph: Graph) -> None:
@@ -102,39 +82,31 @@ def connect_dead_letters(draft: Draft, faults: Faults) -> None:
     """
     end = draft.graph.dead_letters
     if end is not None:
-        coming_in = [End(draft.owners[one.operator], one.port) for one in draft.graph.letters_of_others]
-        _connect(draft, faults, draft.owners[end.operator], end.port, coming_in)
+        _connect(draft, faults, end)
     for operator in draft.operators:
         if NAME in operator.touched and NAME not in operator.declared.outputs:
             _settle(draft, faults, operator)
 
 
-def _connect(
-    draft: Draft, faults: Faults, taker: DraftOperator, port: str, coming_in: Collection[End]
-) -> None:
-    """Add the streams that end at this port; faults if there are none, or if they cannot end there.
-
-    `coming_in`: the ports by which dead letters of other regions come in.
-    """
-    taker.touched.add(port)
-    after = {taker.index, *reachable(taker.index, successors(len(draft.operators), draft.pairs()))}
-    leaving = [one for one in draft.operators if one.index not in after and _leaves_out(one)]
-    count = len(coming_in) + len(leaving)
-    letters = [(end.operator.name, end) for end in coming_in]
-    letters += [(f"{one.name}_{NAME}", End(one, NAME)) for one in leaving if NAME not in one.touched]
-    for name, end in letters:
-        end.operator.touched.add(end.port)
-        stream = DraftStream(name, end, [End(taker, port)])
-        draft.streams.append(stream)
-        taker.entered.setdefault(port, stream)
-    if count and port not in taker.entered:
-        what = "streams take the dead letters of every operator elsewhere, so nothing is left for it"
-        faults.add(taker.port(port), what, "leave out `dead_letters`, or one of these streams")
+def _connect(draft: Draft, faults: Faults, end: PortRef) -> None:
+    """Add the streams that end at this port; faults if there are none, or if they cannot end there."""
+    taker = draft.owners[end.operator]
+    taker.touched.add(end.port)
+    after = {taker.name, *reachable(taker.name, successors(draft.owners, draft.pairs()))}
+    leaving = [one for one in draft.operators if one.name not in after and _leaves_out(one)]
+    letters = [(one.operator, one) for one in draft.graph.letters_of_others]
+    count = len(letters) + len(leaving)
+    letters += [(f"{one.name}_{NAME}", PortRef(one.name, NAME)) for one in leaving if NAME not in one.touched]
+    for name, source in letters:
+        draft.put(Stream(free_name(name, draft.streams), source, {end: Sink()}))
     if not count:
         faults.add(NAME, "no operator leaves tuples out, so there are no dead letters", _REMEDY)
-    elif parallel_ports(taker.operator, taker.ports, [port]):
+    elif end.port not in taker.entered:
+        what = "streams take the dead letters of every operator elsewhere, so nothing is left for it"
+        faults.add(str(end), what, "leave out `dead_letters`, or one of these streams")
+    if count and end.port in taker.followed:
         what = "its partitions follow those of one operator, but it takes the dead letters of several"
-        faults.add(taker.port(port), what, "leave `partition_parallel` out")
+        faults.add(str(end), what, "leave `partition_parallel` out")
 
 
 def _leaves_out(operator: DraftOperator) -> bool:

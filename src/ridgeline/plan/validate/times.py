@@ -70,8 +70,8 @@ def _check_record_time(faults: Faults, operator: DraftOperator, name: str, *, ti
 def _check_need(faults: Faults, operator: DraftOperator) -> None:
     """Refuse an operator that needs times at a port which no watermark reaches."""
     need = operator.operator.needs_times()
-    for name, stream in operator.entered.items() if need else ():
-        if stream.source is None or _has_watermark([stream.source.operator]):
+    for name, source in operator.entered.items() if need else ():
+        if source is None or _has_watermark([source.operator]):
             continue
         schema = operator.inputs.get(name)
         columns = [] if schema is None or schema.pickled else schema.arrow
@@ -94,11 +94,11 @@ def _has_watermark(reached: list[DraftOperator]) -> bool:
             return True  # its `lateness` is no duration, which is a fault already
         if not at.is_input and not at.entered:
             return True  # it is not connected, which is a fault already
-        for stream in at.entered.values():
-            if stream.source is None:
+        for source in at.entered.values():
+            if source is None:
                 return True
-            if stream.source.operator not in reached:
-                reached.append(stream.source.operator)
+            if source.operator not in reached:
+                reached.append(source.operator)
     return False
 
 
