@@ -144,6 +144,8 @@ def _promises(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
 
 
 def _broken(row: PromiseAnswer, now: float, *, over: bool) -> Phrase:
+    """One promise that is broken."""
+
     def show(text: str) -> SentencePartAnswer:
         return shown(text, "promises", promise=row["promise"])
 
