@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from rich.text import Text
 
 from ridgeline.cli import tables
 from ridgeline.cli.views.lists import (
@@ -180,8 +179,8 @@ def test_where_the_time_of_windows_goes():
 
 def test_of_very_many_rows_the_last_are_counted(monkeypatch):
     monkeypatch.setattr(tables, "_MOST_ROWS", 10)
-    columns = {"operator": [Text(f"count_{row}") for row in range(1_040)]}
-    lines = drawn(tables.fitted(columns, 40), width=40)
+    rows = [{"operator": f"count_{row}"} for row in range(1_040)]
+    lines = drawn(tables.drawn([tables.words("operator", "operator")], rows, 40), width=40)
     assert [line.strip() for line in lines[-2:]] == ["count_9", "… 1,030 more"]
 
 

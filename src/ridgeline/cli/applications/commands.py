@@ -16,7 +16,7 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
-from ridgeline.cli.tables import folded
+from ridgeline.cli.tables import Column, folded, words
 from ridgeline.measure.wording.units import duration
 
 if TYPE_CHECKING:
@@ -109,21 +109,14 @@ def _row(
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     """A table with a line for each application."""
-    cells = (
-        (
-            row["name"],
-            Text(row["state"], _STYLES.get(row["state"], "")),
-            row["sentence"],
-            row["host"],
-            row["address"],
-            "" if row["ageSeconds"] is None else duration(row["ageSeconds"]),
-            row["epoch"] or "",
-        )
-        for row in rows
+    columns = (
+        words("name", "name"),
+        words("state", "state", style=lambda state: _STYLES.get(state, "")),
+        *(words(name, name) for name in ("sentence", "host", "address")),
+        Column("age", "ageSeconds", duration, unknown=""),
+        Column("epoch", lambda row: row["epoch"] or "", unknown=""),
     )
-    return folded(
-        ("name", "state", "sentence", "host", "address", "age", "epoch"), cells, right=("age", "epoch")
-    )
+    return folded(columns, rows)
 
 
 def stop(

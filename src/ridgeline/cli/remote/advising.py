@@ -13,7 +13,7 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Named
-from ridgeline.cli.tables import folded
+from ridgeline.cli.tables import folded, words
 
 _ASK_AGAIN_SECONDS = 0.5
 _PATIENCE_SECONDS = 30.0
@@ -132,6 +132,14 @@ def _waits(answer: Any) -> bool:
     return any(one["tuples"] < _ENOUGH_TUPLES for one in answer["operators"])
 
 
+_HEAVY = (
+    words("key", "key"),
+    words("share", "share", "{:.2%}".format),
+    words("±", "error", "{:.2%}".format),
+    words("partitions", lambda key: ", ".join(map(str, key["partitions"]))),
+)
+
+
 def key_parts(answer: Any) -> Iterator[Table | Text]:
     """For each operator how full its partitions are, and a table of its heavy keys."""
     if not answer["operators"]:
@@ -149,11 +157,7 @@ def key_parts(answer: Any) -> Iterator[Table | Text]:
                 f"the fullest partition has {one['imbalance']:.2f} times the mean: {shares}"
             )
         )
-        rows = [
-            (key["key"], f"{key['share']:.2%}", f"{key['error']:.2%}", ", ".join(map(str, key["partitions"])))
-            for key in one["heavy"]
-        ]
-        if rows:
-            yield folded(("key", "share", "±", "partitions"), rows)
+        if one["heavy"]:
+            yield folded(_HEAVY, one["heavy"])
         if one["fixed"]:
             yield Text(printable(f"nobody may divide it otherwise: {one['fixed']}"))

@@ -17,7 +17,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.client import TIMEOUT_SECONDS, Client
-from ridgeline.cli.tables import folded
+from ridgeline.cli.tables import folded, noted, words
 from ridgeline.measure.wording.units import time_of_day
 
 WAIT_SECONDS = 5
@@ -170,19 +170,18 @@ def _outcome(row: Any) -> str:
     return f"change {row['id']} waits {what}: {row['what']}"
 
 
+_CHANGES = (
+    words("id", "id"),
+    words("state", "state"),
+    noted("window", "window"),
+    words("asked", "at", time_of_day),
+    words("who", "who"),
+    words("what", "what"),
+    words("note", "note"),
+)
+
+
 def changes_parts(rows: Sequence[Any], _width: int) -> Iterable[Table | Text]:
     """A table with a line for each change; then why those that were refused were."""
-    cells = [
-        (
-            row["id"],
-            row["state"],
-            "" if row["window"] is None else row["window"],
-            time_of_day(row["at"]),
-            row["who"],
-            row["what"],
-            row["note"],
-        )
-        for row in rows
-    ]
     refused = [Text(f"{row['id']} was refused: {row['reason']}") for row in rows if row["reason"]]
-    return [folded(("id", "state", "window", "asked", "who", "what", "note"), cells), *refused]
+    return [folded(_CHANGES, rows), *refused]

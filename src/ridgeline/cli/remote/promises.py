@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from rich.text import Text
 
+from ridgeline.api.policy import side
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Nearest
-from ridgeline.cli.tables import folded
-from ridgeline.measure.wording.units import time_of_day
+from ridgeline.cli.tables import folded, noted, words
+from ridgeline.measure.wording.units import duration, time_of_day
 
 if TYPE_CHECKING:
     from ridgeline.measure.deciding.figures import PromiseState
@@ -87,36 +88,37 @@ def _of_running(remote: Nearest) -> tuple[str, float, Sequence[PromiseState]]:
     return info["name"], info["windowSeconds"], found
 
 
+_KEPT = {True: Text("kept", "green"), False: Text("BROKEN", "bold red"), None: Text("unknown", "dim")}
+_PROMISES = (
+    words("promise", "promise"),
+    words("", lambda row: _KEPT[row["kept"]]),
+    words("since", "since", time_of_day),
+    words("figure", lambda row: "" if row["figure"] is None else f"{row['figure']:.3g} {row['unit']}"),
+    words("promised", lambda row: f"{side(row['kind'])} {row['limit']:g} {row['unit']}"),
+    noted("budget", "budgetLeft", "{:.0%}".format),
+    words("broken", "brokenSeconds", duration),
+    words("times", "timesBroken"),
+)
+_DECISIONS = (
+    words("id", "id"),
+    words("state", "state"),
+    words("at", "at", time_of_day),
+    words("by", "by"),
+    words("what", "what"),
+)
+
+
 def promise_parts(rows: Sequence[Any], _width: int) -> list[Table | Text]:
     """A line for each promise; then why, where a reason is known."""
-    from ridgeline.api.policy import side
-    from ridgeline.measure.wording.units import duration, time_of_day
-
-    words = {True: Text("kept", "green"), False: Text("BROKEN", "bold red"), None: Text("unknown", "dim")}
-    cells = (
-        (
-            row["promise"],
-            words[row["kept"]],
-            time_of_day(row["since"]),
-            "" if row["figure"] is None else f"{row['figure']:.3g} {row['unit']}",
-            f"{side(row['kind'])} {row['limit']:g} {row['unit']}",
-            "" if row["budgetLeft"] is None else f"{row['budgetLeft']:.0%}",
-            duration(row["brokenSeconds"]),
-            row["timesBroken"],
-        )
-        for row in rows
-    )
     why = [Text(printable(f"{row['promise']}: {row['reason']}")) for row in rows if row["reason"]]
-    columns = ("promise", "", "since", "figure", "promised", "budget", "broken", "times")
-    return [folded(columns, cells), *why]
+    return [folded(_PROMISES, rows), *why]
 
 
 def decision_parts(rows: Sequence[Any], _width: int) -> list[Table | Text]:
     """A table with a line for each decision; then why, and what came of it."""
-    cells = ((row["id"], row["state"], time_of_day(row["at"]), row["by"], row["what"]) for row in rows)
     notes: list[Text] = []
     for row in rows:
         undone = f"takes decision {row['undoes']} back; " if row["undoes"] is not None else ""
         lines = [f"{row['id']}: {undone}{row['note']}", row["found"] or row["expected"]]
         notes.append(Text(printable("; ".join(line for line in lines if line))))
-    return [folded(("id", "state", "at", "by", "what"), cells), *notes]
+    return [folded(_DECISIONS, rows), *notes]

@@ -12,7 +12,7 @@ from rich.text import Text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.remote.options import Named
-from ridgeline.cli.tables import folded
+from ridgeline.cli.tables import Column, folded
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -105,17 +105,15 @@ def parts(result: Any, lost: int) -> list[Table | Text]:
     found: list[Table | Text] = [Text(head, style="dim")]
     if lost > 0:
         found.append(Text(f"{lost:,} results before it are lost: they were not read in time"))
-    columns, rows = result["columns"], result["rows"]
-    numbers = [
-        name for name in columns if all(isinstance(row[name], (int, float, type(None))) for row in rows)
-    ]
-    return [*found, folded(columns, ((_cell(row[name]) for name in columns) for row in rows), right=numbers)]
+    columns = []
+    for name in result["columns"]:
+        is_number = all(isinstance(row[name], (int, float, type(None))) for row in result["rows"])
+        columns.append(Column(name, name, _cell, left=not is_number, unknown=""))
+    return [*found, folded(columns, result["rows"])]
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "" if value is None else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _seconds(text: str) -> float:

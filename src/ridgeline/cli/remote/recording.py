@@ -15,7 +15,7 @@ from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import argument, command, option
 from ridgeline.cli.remote.options import Named, Operator
-from ridgeline.cli.tables import folded
+from ridgeline.cli.tables import folded, words
 
 Port = Annotated[
     str | None,
@@ -109,23 +109,27 @@ def _changed(answer: Any, what: str) -> Text:
     return Text(f"{answer['result']}: {what} window {answer['window']}")
 
 
+_RECORDINGS = (
+    words("id", "id"),
+    words("operator", "operator"),
+    words("ports", "ports", ", ".join),
+    words("state", "state"),
+    words("from", "firstWindow"),
+    words("before", "endWindow"),
+    *(words(name, name) for name in ("windows", "tuples", "bytes", "reason")),
+)
+
+
 def _recordings(rows: Iterable[Any], _width: int) -> Table:
     """A table with a line for each recording."""
-    members = ("state", "firstWindow", "endWindow", "windows", "tuples", "bytes", "reason")
-    return folded(
-        ("id", "operator", "ports", "state", "from", "before", "windows", "tuples", "bytes", "reason"),
-        (
-            (row["id"], row["operator"], ", ".join(row["ports"]), *(row[name] for name in members))
-            for row in rows
-        ),
-    )
+    return folded(_RECORDINGS, rows)
 
 
 def _tuples(ports: dict[str, list[dict[str, Any]]]) -> Iterable[Text | Table]:
     for port, rows in ports.items():
         yield Text(f"{port}: {len(rows)} tuples shown" if rows else f"{port}: no tuples", "bold")
         if rows:
-            yield folded([*rows[0]], (row.values() for row in rows))
+            yield folded([words(name, name, unknown="None") for name in rows[0]], rows)
 
 
 record = typer.Typer(help="Record tuples of its ports, and show them.", no_args_is_help=True)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.tables import Columns, fitted
+from ridgeline.cli.tables import Column, drawn, warned, words
 from ridgeline.cli.views.lists import window_time_table
 from ridgeline.cli.views.path import average_path, slack_text
 from ridgeline.cli.views.running import sentence_text, sources_table
@@ -105,7 +105,6 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
         yield sources
 
 
-_DISPENSABLE = ("partitions", "per window", "dropped windows", "errors", "in")
 WIDEST = 100
 """Columns that the figures at a run's end take at most."""
 
@@ -261,29 +260,36 @@ def promises(run: RunSummaryAnswer) -> Iterator[RenderableType]:
         )
 
 
+_TOTALS = (
+    Column("partitions", "partitions", lambda number: count(number) if number else "gone", keep=1),
+    Column("in", "tuplesIn", count, keep=5),
+    Column("out", "tuplesOut", count),
+)
+_FAULTS = (
+    Column("errors", "errors", count, warned, keep=4, optional=True),
+    Column("dropped windows", "windowsDropped", count, warned, keep=3, optional=True),
+)
+
+
 def totals_table(rows: Sequence[OperatorTotalsAnswer], width: int) -> Table:
     """Operators with their tuples and compute time. Errors and drops only where there are any.
 
     Those that a change has removed come last.
     """
-    columns: Columns = {
-        "operator": [Text(row["operator"]) for row in rows],
-        "partitions": [Text(count(row["partitions"]) if row["partitions"] else "gone") for row in rows],
-        "in": [Text(count(row["tuplesIn"])) for row in rows],
-        "out": [Text(count(row["tuplesOut"])) for row in rows],
-        "time": [Text(about(duration(row["seconds"]), row.get("estimated"))) for row in rows],
-        "per window": [
-            Text(about(duration(row["seconds"] / max(1, row["windows"])), row.get("estimated")))
-            for row in rows
-        ],
-    }
-    if len(rows) > 1:
-        slow = max(range(len(rows)), key=lambda row: rows[row]["seconds"])
-        columns["time"][slow].stylize("bold")
-    for name, values in (
-        ("errors", [row["errors"] for row in rows]),
-        ("dropped windows", [row["windowsDropped"] for row in rows]),
-    ):
-        if any(values):
-            columns[name] = [Text(count(value), "yellow" if value else "dim") for value in values]
-    return fitted(columns, width, _DISPENSABLE)
+    slowest = max((row["seconds"] for row in rows), default=0.0) if len(rows) > 1 else None
+
+    def spent(row: OperatorTotalsAnswer) -> Text:
+        text = about(duration(row["seconds"]), row.get("estimated"))
+        return Text(text, "bold" if row["seconds"] == slowest else "")
+
+    def per_window(row: OperatorTotalsAnswer) -> float:
+        return row["seconds"] / max(1, row["windows"])
+
+    columns = (
+        words("operator", "operator"),
+        *_TOTALS,
+        Column("time", spent),
+        Column("per window", per_window, duration, keep=2, estimates=True),
+        *_FAULTS,
+    )
+    return drawn(columns, rows, width)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.tables import Columns, fitted, flow
+from ridgeline.cli.tables import Column, drawn, flow, noted, warned, words
 from ridgeline.cli.views.running import queues_table, sentence_line
 from ridgeline.measure.answers.application import InfoAnswer
 from ridgeline.measure.answers.operators import PortRefAnswer
-from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
+from ridgeline.measure.answers.regions import RegionsAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, WindowSummaryAnswer
 from ridgeline.measure.registry.operator_metric import TerminalColumn
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.measure.wording.units import (
-    UNKNOWN,
-    about,
     count,
     duration,
     milliseconds,
@@ -50,9 +50,6 @@ STATES: Mapping[str, str] = {
 }
 
 Rows = Sequence[Mapping[str, Any]]
-_OPERATOR_COLUMNS = [(row.name, row.column) for row in OPERATOR_METRICS if row.column is not None]
-_LATENCY_COLUMNS = [("windowsBehind", TerminalColumn("behind", count, unless_zero=True))]
-
 
 _INFO: Mapping[str, Callable[[Any], str]] = {
     "startTime": time_of_day,
@@ -78,161 +75,95 @@ def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
     return lines
 
 
-def operators_list(operators: Rows, width: int) -> Table:
-    """Physical operators: where they run and what they do."""
-    columns: Columns = {
-        "id": [Text(str(operator["id"])) for operator in operators],
-        "operator": [Text(operator["operator"], "bold") for operator in operators],
-        "status": [Text(operator["status"], STATES.get(operator["status"], "")) for operator in operators],
-        "container": [Text(str(operator["container"])) for operator in operators],
-        "host": [Text(operator["host"] or UNKNOWN) for operator in operators],
-        **_metric_columns(operators, _OPERATOR_COLUMNS),
-    }
-    keep = {"host": 1, "container": 8, **{column.title: column.keep for _, column in _OPERATOR_COLUMNS}}
-    return fitted(columns, width, sorted(keep, key=keep.__getitem__), left=("operator", "status", "host"))
+def _state(state: str) -> str:
+    return STATES.get(state, "")
 
 
-def _metric_columns(operators: Rows, shown: Sequence[tuple[str, TerminalColumn]]) -> Columns:
-    """Columns of the table of metrics. `shown`: field of the answer, column."""
-    return {
-        column.title: [
-            Text(
-                about(column.show(value), column.show in _TIMES and row.get("estimated"))
-                if value is not None
-                else UNKNOWN,
-                ("yellow" if value else "dim") if column.warns else "",
-            )
-            for row, value in zip(operators, values, strict=True)
-        ]
-        for name, column in shown
-        for values in ([operator.get(name) for operator in operators],)
-        if any(values) or not column.unless_zero
-    }
+def _ago(seconds: float) -> str:
+    return f"{duration(seconds)} ago"
 
 
-def containers_table(containers: Rows, width: int) -> Table:
-    """Containers: where they run, and which operators."""
-    columns: Columns = {
-        "id": [Text(str(container["id"])) for container in containers],
-        "state": [Text(container["state"], STATES.get(container["state"], "")) for container in containers],
-        "host": [Text(container["host"] or UNKNOWN) for container in containers],
-        "pid": [Text(_number(container["pid"])) for container in containers],
-        "stage": [Text(_number(container["stage"])) for container in containers],
-        "last heartbeat": [Text(_ago(container["heartbeatAgeSeconds"])) for container in containers],
-        "sent": [Text(size(container["bytesOut"])) for container in containers],
-        "operators": [Text(", ".join(container["operators"].values())) for container in containers],
-    }
-    if any(container.get("memoryBytes") is not None for container in containers):
-        columns["memory"] = [Text(size(container.get("memoryBytes"))) for container in containers]
-    dispensable = ("memory", "sent", "stage", "pid", "host")
-    return fitted(columns, width, dispensable, left=("state", "host", "operators"))
-
-
-def windows_table(windows: Rows, width: int) -> Table:
-    """Committed windows, the newest last."""
-    columns: Columns = {
-        "window": [Text(count(window["windowId"]), "bold") for window in windows],
-        "committed": [Text(time_of_day(window["committedAt"])) for window in windows],
-        "latency": [Text(milliseconds(window["latencyMs"])) for window in windows],
-        "late": [Text(milliseconds(window["lateMs"])) for window in windows],
-        "path": [Text(milliseconds(window["criticalPathMs"])) for window in windows],
-        "in": [Text(count(window["tuplesIn"])) for window in windows],
-        "out": [Text(count(window["tuplesOut"])) for window in windows],
-        "attempts": [
-            Text(count(window["attempts"]), "yellow" if window["attempts"] > 1 else "dim")
-            for window in windows
-        ],
-        "critical path": [Text(" > ".join(window["path"])) for window in windows],
-    }
-    plans = [window.get("planVersion") for window in windows]
-    if len(set(plans)) > 1:
-        columns["plan"] = [Text(_number(plan)) for plan in plans]
-    return fitted(columns, width, ("attempts", "late", "committed"), left=("critical path",))
-
-
-def latency_table(operators: Rows, width: int) -> Table:
-    """Latencies of all physical operators in a window, and over all windows."""
-    columns: Columns = {"operator": [Text(operator["operator"], "bold") for operator in operators]}
-    for title, name in (
-        ("latency", "latencyMs"),
-        ("compute", "computeMs"),
-        ("cpu", "cpuMs"),
-        ("wait", "waitMs"),
-        ("transfer", "transferMs"),
-        ("average", "averageMs"),
-    ):
-        columns[title] = [
-            Text(about(milliseconds(operator.get(name)), name not in _MEASURED and operator.get("estimated")))
-            for operator in operators
-        ]
-    for title, name in (("p50", "p50Ms"), ("p99", "p99Ms")):
-        columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
-    columns |= _metric_columns(operators, _LATENCY_COLUMNS)
-    return fitted(columns, width, ("average", "p50", "transfer", "wait", "cpu", "compute"))
-
-
-def _number(number: int | None) -> str:
-    return UNKNOWN if number is None else str(number)
-
-
-def _ago(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else f"{duration(seconds)} ago"
-
-
-_MEASURED = ("waitMs", "transferMs")
-"""The times of an operator that are no shares of the time of a query."""
 _TIMES = (milliseconds, percent)
 """The columns that are made of an operator's times show them so."""
 
 
-def logical_plan(plan: LogicalPlanAnswer, width: int) -> list[RenderableType]:
-    """Operators with class and connected ports, then streams."""
-    operators, streams = plan["operators"], plan["streams"]
-    columns: Columns = {
-        "operator": [Text(operator["name"], "bold") for operator in operators],
-        "class": [Text(operator["class"].rpartition(".")[2]) for operator in operators],
-        "inputs": [Text(_ports(operator, "input")) for operator in operators],
-        "outputs": [Text(_ports(operator, "output")) for operator in operators],
-        "partitions": [Text(str(operator["attributes"].get("partitions") or 1)) for operator in operators],
-    }
-    flows: Columns = {
-        "stream": [Text(stream["name"], "bold") for stream in streams],
-        "from": [Text(_end(stream["source"])) for stream in streams],
-        "to": [Text(", ".join(map(_end, stream["sinks"]))) for stream in streams],
-        "locality": [Text(stream.get("locality") or "") for stream in streams],
-    }
-    if not any(stream.get("locality") for stream in streams):
-        del flows["locality"]
-    left = ("operator", "class", "inputs", "outputs", "stream", "from", "to", "locality")
-    return [
-        fitted(columns, width, ("class", "partitions"), left=left),
-        Text(),
-        fitted(flows, width, ("locality",), left=left),
-    ]
+def _of_metric(name: str, shown: TerminalColumn) -> Column:
+    """The column of a row of the table of metrics."""
+    return Column(
+        shown.title,
+        name,
+        shown.show,
+        warned if shown.warns else "",
+        keep=shown.keep,
+        optional=shown.unless_zero,
+        estimates=shown.show in _TIMES,
+    )
 
 
-def physical_plan(plan: PhysicalPlanAnswer, width: int) -> list[RenderableType]:
-    """Physical operators with container and stage, then who reads from whom."""
-    operators = plan["operators"]
-    titles = {operator["id"]: operator["operator"] for operator in operators}
-    columns: Columns = {
-        "id": [Text(str(operator["id"])) for operator in operators],
-        "operator": [Text(operator["operator"], "bold") for operator in operators],
-        "class": [Text(operator["className"].rpartition(".")[2]) for operator in operators],
-        "kind": [Text("unifier" if operator["unifierClass"] else operator["kind"]) for operator in operators],
-        "stage": [Text(str(operator["stage"])) for operator in operators],
-        "container": [Text(str(operator["container"])) for operator in operators],
-    }
-    streams = plan["streams"]
-    flows: Columns = {
-        "stream": [Text(stream["logicalName"], "bold") for stream in streams],
-        "from": [Text(_physical_end(stream["source"], titles)) for stream in streams],
-        "to": [
-            Text(", ".join(_physical_end(sink, titles) for sink in stream["sinks"])) for stream in streams
-        ],
-    }
-    left = ("operator", "class", "kind", "stream", "from", "to")
-    return [fitted(columns, width, ("class", "kind"), left=left), Text(), fitted(flows, width, left=left)]
+_HOST = words("host", lambda row: row["host"] or None, keep=1)
+_OPERATORS = (
+    Column("id", "id"),
+    words("operator", "operator", style="bold"),
+    words("status", "status", style=_state),
+    Column("container", "container", keep=8),
+    _HOST,
+    *(_of_metric(row.name, row.column) for row in OPERATOR_METRICS if row.column is not None),
+)
+_CONTAINERS = (
+    Column("id", "id"),
+    words("state", "state", style=_state),
+    replace(_HOST, keep=5),
+    Column("pid", "pid", keep=4),
+    Column("stage", "stage", keep=3),
+    Column("last heartbeat", "heartbeatAgeSeconds", _ago),
+    Column("sent", "bytesOut", size, keep=2),
+    words("operators", lambda row: ", ".join(row["operators"].values())),
+    Column("memory", "memoryBytes", size, keep=1, optional=True),
+)
+_WINDOWS = (
+    Column("window", "windowId", count, "bold"),
+    Column("committed", "committedAt", time_of_day, keep=3),
+    Column("latency", "latencyMs", milliseconds),
+    Column("late", "lateMs", milliseconds, keep=2),
+    Column("path", "criticalPathMs", milliseconds),
+    Column("in", "tuplesIn", count),
+    Column("out", "tuplesOut", count),
+    Column("attempts", "attempts", count, lambda attempts: warned(attempts > 1), keep=1),
+    words("critical path", "path", " > ".join),
+)
+_LATENCIES = (
+    words("operator", "operator", style="bold"),
+    Column("latency", "latencyMs", milliseconds, estimates=True),
+    Column("compute", "computeMs", milliseconds, keep=6, estimates=True),
+    Column("cpu", "cpuMs", milliseconds, keep=5, estimates=True),
+    Column("wait", "waitMs", milliseconds, keep=4),
+    Column("transfer", "transferMs", milliseconds, keep=3),
+    Column("average", "averageMs", milliseconds, keep=1, estimates=True),
+    Column("p50", "p50Ms", percentile, keep=2),
+    Column("p99", "p99Ms", percentile),
+    Column("behind", "windowsBehind", count, optional=True),
+)
+
+
+def operators_list(operators: Rows, width: int) -> Table:
+    """Physical operators: where they run and what they do."""
+    return drawn(_OPERATORS, operators, width)
+
+
+def containers_table(containers: Rows, width: int) -> Table:
+    """Containers: where they run, and which operators."""
+    return drawn(_CONTAINERS, containers, width)
+
+
+def windows_table(windows: Rows, width: int) -> Table:
+    """Committed windows, the newest last."""
+    several = len({window.get("planVersion") for window in windows}) > 1
+    return drawn((*_WINDOWS, Column("plan", "planVersion")) if several else _WINDOWS, windows, width)
+
+
+def latency_table(operators: Rows, width: int) -> Table:
+    """Latencies of all physical operators in a window, and over all windows."""
+    return drawn(_LATENCIES, operators, width)
 
 
 def _ports(operator: LogicalPlanOperatorAnswer, kind: str) -> str:
@@ -245,29 +176,50 @@ def _end(end: LogicalPortRefAnswer) -> str:
     return f"{end['operatorName']}.{end['portName']}"
 
 
-def _physical_end(end: PortRefAnswer, titles: Mapping[int, str]) -> str:
-    return f"{titles.get(end['operatorId'], end['operatorId'])}.{end['portName']}"
+_LOGICAL = (
+    words("operator", "name", style="bold"),
+    words("class", lambda row: row["class"].rpartition(".")[2], keep=1),
+    words("inputs", partial(_ports, kind="input")),
+    words("outputs", partial(_ports, kind="output")),
+    Column("partitions", lambda row: row["attributes"].get("partitions") or 1, keep=2),
+)
+_STREAMS = (
+    words("stream", "name", style="bold"),
+    words("from", "source", _end),
+    words("to", "sinks", lambda ends: ", ".join(map(_end, ends))),
+    noted("locality", "locality", keep=1, optional=True),
+)
+_PHYSICAL = (
+    Column("id", "id"),
+    words("operator", "operator", style="bold"),
+    words("class", lambda row: row["className"].rpartition(".")[2], keep=1),
+    words("kind", lambda row: "unifier" if row["unifierClass"] else row["kind"], keep=2),
+    Column("stage", "stage"),
+    Column("container", "container"),
+)
+
+
+def logical_plan(plan: LogicalPlanAnswer, width: int) -> list[RenderableType]:
+    """Operators with class and connected ports, then streams."""
+    return [drawn(_LOGICAL, plan["operators"], width), Text(), drawn(_STREAMS, plan["streams"], width)]
+
+
+def physical_plan(plan: PhysicalPlanAnswer, width: int) -> list[RenderableType]:
+    """Physical operators with container and stage, then who reads from whom."""
+    titles = {operator["id"]: operator["operator"] for operator in plan["operators"]}
+
+    def end(one: PortRefAnswer) -> str:
+        return f"{titles.get(one['operatorId'], one['operatorId'])}.{one['portName']}"
+
+    streams = (
+        words("stream", "logicalName", style="bold"),
+        words("from", "source", end),
+        words("to", "sinks", lambda ends: ", ".join(map(end, ends))),
+    )
+    return [drawn(_PHYSICAL, plan["operators"], width), Text(), drawn(streams, plan["streams"], width)]
 
 
 _NAMED = 2
-
-
-def watermarks_table(rows: Sequence[WatermarkAnswer], width: int) -> Table:
-    """The rows of `/watermarks`."""
-    columns: Columns = {
-        "operator": [Text(row["operator"], "bold") for row in rows],
-        "watermark": [_watermark(row) for row in rows],
-        "behind": [_behind(row["lagSeconds"]) for row in rows],
-        "held back by": [_titles(row["heldBackBy"]) for row in rows],
-    }
-    if any(row["idleInputs"] for row in rows):
-        columns["idle"] = [_titles(row["idleInputs"]) for row in rows]
-    columns["late"] = [_records(row["lateRecords"]) for row in rows]
-    if any(row["recordsAhead"] for row in rows):
-        columns["ahead"] = [_records(row["recordsAhead"]) for row in rows]
-    return fitted(
-        columns, width, ("idle", "held back by"), left=("operator", "watermark", "held back by", "idle")
-    )
 
 
 def _watermark(row: WatermarkAnswer) -> Text:
@@ -278,20 +230,26 @@ def _watermark(row: WatermarkAnswer) -> Text:
     return Text(time.removesuffix(".000"), "dim" if row["state"] == "idle" else "")
 
 
-def _behind(seconds: float | None) -> Text:
-    if seconds is None:
-        return Text("")
-    return Text(duration(seconds) if seconds >= 0 else f"-{duration(-seconds)}")
-
-
-def _titles(titles: Sequence[str]) -> Text:
+def _titles(titles: Sequence[str]) -> str:
     """`source[0], source[1] and 3 more`."""
     more = len(titles) - _NAMED
-    return Text(", ".join(titles[:_NAMED]) + (f" and {more} more" if more > 0 else ""))
+    return ", ".join(titles[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _records(records: int) -> Text:
-    return Text(count(records), "yellow" if records else "dim")
+_WATERMARKS = (
+    words("operator", "operator", style="bold"),
+    words("watermark", _watermark),
+    Column("behind", "lagSeconds", duration, unknown=""),
+    words("held back by", "heldBackBy", _titles, keep=2),
+    words("idle", "idleInputs", _titles, keep=1, optional=True),
+    Column("late", "lateRecords", count, warned),
+    Column("ahead", "recordsAhead", count, warned, optional=True),
+)
+
+
+def watermarks_table(rows: Sequence[WatermarkAnswer], width: int) -> Table:
+    """The rows of `/watermarks`."""
+    return drawn(_WATERMARKS, rows, width)
 
 
 SMALL = 0.01
@@ -329,15 +287,14 @@ def blame_table(blame: Sequence[BlameStepAnswer], width: int) -> Table:
 def _shares(rows: Sequence[tuple[str, str, float]], width: int) -> Table:
     """What, whose and how many milliseconds, as a table with the sum of all below."""
     whole = sum(ms for _, _, ms in rows)
-    columns: Columns = {
-        "what": [*(Text(what) for what, _, _ in rows), Text("window", "bold")],
-        "operator": [*(Text(operator) for _, operator, _ in rows), Text("")],
-        "time": [*(Text(milliseconds(ms)) for _, _, ms in rows), Text(milliseconds(whole), "bold")],
-        "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, _, ms in rows), Text("")],
-    }
-    if not any(operator for _, operator, _ in rows):
-        del columns["operator"]
-    return fitted(columns, width, ("share",), left=("what", "operator"))
+    columns = (
+        words("what", lambda row: Text(row[0], "" if row[3] else "bold")),
+        words("operator", lambda row: row[1], optional=True),
+        Column("time", lambda row: Text(milliseconds(row[2]), "" if row[3] else "bold")),
+        Column("share", lambda row: row[3], style="dim", keep=1),
+    )
+    parts = [(*row, f"{row[2] / (whole or 1.0):.0%}") for row in rows]
+    return drawn(columns, [*parts, ("window", "", whole, "")], width)
 
 
 def regions_parts(answer: RegionsAnswer, width: int) -> list[RenderableType]:
@@ -351,17 +308,14 @@ def regions_parts(answer: RegionsAnswer, width: int) -> list[RenderableType]:
         if region["error"]
     ]
     parts: list[RenderableType] = [sentence_line(answer["sentence"])] if answer["sentence"] else []
-    return [*parts, regions_table(answer["regions"], width), *errors, queues_table(queues, width)]
+    return [*parts, drawn(_REGIONS, answer["regions"], width), *errors, queues_table(queues, width)]
 
 
-def regions_table(regions: Sequence[RegionAnswer], width: int) -> Table:
-    """A row for each region."""
-    columns: Columns = {
-        "region": [Text(one["name"], "bold") for one in regions],
-        "state": [Text(one["state"], STATES.get(one["state"], "")) for one in regions],
-        "width": [Text(duration(one["windowSeconds"])) for one in regions],
-        "committed": [Text(count(one["committedWindow"])) for one in regions],
-        "latency": [Text(milliseconds(one["latencyMs"])) for one in regions],
-        "operators": [Text(", ".join(one["operators"])) for one in regions],
-    }
-    return fitted(columns, width, ("width", "latency"), left=("region", "state", "operators"))
+_REGIONS = (
+    words("region", "name", style="bold"),
+    words("state", "state", style=_state),
+    Column("width", "windowSeconds", duration, keep=1),
+    Column("committed", "committedWindow", count),
+    Column("latency", "latencyMs", milliseconds, keep=2),
+    words("operators", "operators", ", ".join),
+)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.cli.tables import Columns, fitted, flow
+from ridgeline.cli.tables import Column, drawn, flow, words
 from ridgeline.measure.answers.operators import MetricAnswer, MetricsAnswer
 from ridgeline.measure.wording.units import UNKNOWN
 
@@ -28,23 +28,40 @@ def matching(answer: MetricsAnswer, pattern: str | None) -> MetricsAnswer:
     return {"metrics": rows}
 
 
+def number(value: float | None) -> str:
+    """A number as people read it: whole ones in full, others to six digits.
+
+    >>> number(1234567), number(0.1 + 0.2), number(5.0)
+    ('1,234,567', '0.3', '5')
+    """
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"  # noqa: PLR2004  a float is exact up to there
+
+
+def _partitions(row: MetricAnswer) -> str:
+    values: Sequence[float | None] = row["partitions"]
+    return " ".join(map(number, values)) if len(values) > 1 else ""
+
+
+_METRICS = (
+    words("metric", lambda row: f"{row['operator']}.{row['metric']}", style="bold"),
+    Column("value", "value", number),
+    Column("total", lambda row: number(row["total"]) if row["kind"] == "counter" else ""),
+    words("unit", "unit", keep=5),
+    Column("window", "windowId", keep=4),
+    Column("partitions", _partitions, keep=3),
+    words("by", "aggregate", style="dim", keep=2),
+    words("help", lambda row: " ".join(row["help"].split()), style="dim", keep=1),
+)
+
+
 def metrics_parts(answer: MetricsAnswer, width: int) -> list[RenderableType]:
     """A row for each metric."""
     rows = answer["metrics"]
     if not rows:
         return [Text(_NONE)]
-    columns: Columns = {
-        "metric": [Text(f"{row['operator']}.{row['metric']}", "bold") for row in rows],
-        "value": [Text(number(row["value"])) for row in rows],
-        "total": [Text(number(row["total"]) if row["kind"] == "counter" else "") for row in rows],
-        "unit": [Text(row["unit"]) for row in rows],
-        "window": [Text(UNKNOWN if row["windowId"] is None else str(row["windowId"])) for row in rows],
-        "partitions": [Text(_partitions(row)) for row in rows],
-        "by": [Text(row["aggregate"], "dim") for row in rows],
-        "help": [Text(" ".join(row["help"].split()), "dim") for row in rows],
-    }
-    dispensable = ("help", "by", "partitions", "window", "unit")
-    parts: list[RenderableType] = [fitted(columns, width, dispensable, left=("metric", "unit", "by", "help"))]
+    parts: list[RenderableType] = [drawn(_METRICS, rows, width)]
     parts += [
         Text(f"{row['operator']}.{row['metric']}: {row['problem']}", "yellow")
         for row in rows
@@ -72,19 +89,3 @@ def metrics_lines(answer: MetricsAnswer, width: int) -> list[Text]:
         if lines.plain.count("\n") < _SHORT_LINES:
             return [lines]
     return []
-
-
-def number(value: float | None) -> str:
-    """A number as people read it: whole ones in full, others to six digits.
-
-    >>> number(1234567), number(0.1 + 0.2), number(5.0)
-    ('1,234,567', '0.3', '5')
-    """
-    if value is None:
-        return UNKNOWN
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"  # noqa: PLR2004  a float is exact up to there
-
-
-def _partitions(row: MetricAnswer) -> str:
-    values: Sequence[float | None] = row["partitions"]
-    return " ".join(map(number, values)) if len(values) > 1 else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.tables import Columns, fitted
+from ridgeline.cli.tables import Column, drawn, noted, words
 from ridgeline.measure.answers.application import SentenceAnswer
 from ridgeline.measure.answers.progress import (
     EstimateAnswer,
@@ -60,15 +61,11 @@ def sentence_line(sentence: str) -> Text:
     return Text.assemble((verdict, STYLES.get(verdict, "dim")), f"{colon}{rest}")
 
 
-def end(caught_up_at: float | None, at: float | None) -> str:
-    """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if unknown."""
-    if caught_up_at is None:
-        return ""
-    return (
-        f"at {time_of_day(caught_up_at)}"
-        if at is None
-        else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
-    )
+def end(caught_up_at: float, at: float | None) -> str:
+    """When a backlog will be worked off: `in 40 s (14:03:12)`."""
+    if at is None:
+        return f"at {time_of_day(caught_up_at)}"
+    return f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
 
 
 def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[RenderableType]:
@@ -81,45 +78,46 @@ def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[
 
 def sinks_table(sinks: Sequence[SinkBacklogAnswer], width: int, at: float | None) -> Table:
     """A row for each output operator, with what waits before it in all sources and queues."""
-    columns: Columns = {
-        "before sink": [Text(one["operator"], "bold") for one in sinks],
-        "region": [Text(one.get("region", "")) for one in sinks],
-        "waits": [Text(count(one["backlogRecords"])) for one in sinks],
-        "in time": [Text(_seconds(one["backlogSeconds"])) for one in sinks],
-        "caught up": [Text(end(one["caughtUpAt"], at) or UNKNOWN) for one in sinks],
-        "verdict": [Text(one["verdict"], STYLES.get(one["verdict"], "dim")) for one in sinks],
-    }
-    return fitted(columns, width, ("in time", "caught up"), left=("before sink", "region", "verdict"))
+    columns = (
+        words("before sink", "operator", style="bold"),
+        noted("region", "region"),
+        Column("waits", "backlogRecords", count),
+        Column("in time", "backlogSeconds", duration, keep=1),
+        Column("caught up", "caughtUpAt", partial(end, at=at), keep=2),
+        _VERDICT,
+    )
+    return drawn(columns, sinks, width)
+
+
+def _verdict(verdict: str) -> str:
+    return STYLES.get(verdict, "dim")
+
+
+def _room(queue: QueueAnswer) -> Text | str | None:
+    """How long there will be room at the present rate."""
+    if queue["full"]:
+        return Text("full", "bold red")
+    return None if queue["fullInSeconds"] is None else soon(queue["fullInSeconds"])
+
+
+_VERDICT = words("verdict", "verdict", style=_verdict)
+_QUEUES = (
+    words("queue", "stream", style="bold"),
+    words("from", "writerRegion", keep=4),
+    words("to", "readerRegion"),
+    Column("tuples", "backlogRecords", count),
+    Column("bytes", "backlogBytes", size, keep=3),
+    Column("oldest", "backlogSeconds", duration),
+    Column("written/s", "writtenPerSecond", rate, keep=1),
+    Column("read/s", "readPerSecond", rate, keep=2),
+    Column("room for", _room),
+    _VERDICT,
+)
 
 
 def queues_table(queues: Sequence[QueueAnswer], width: int) -> Table:
     """A row for each reader of a queue."""
-    columns: Columns = {
-        "queue": [Text(one["stream"], "bold") for one in queues],
-        "from": [Text(one["writerRegion"]) for one in queues],
-        "to": [Text(one["readerRegion"]) for one in queues],
-        "tuples": [Text(count(one["backlogRecords"])) for one in queues],
-        "bytes": [Text(size(one["backlogBytes"])) for one in queues],
-        "oldest": [Text(duration(one["backlogSeconds"])) for one in queues],
-        "written/s": [Text(rate(one["writtenPerSecond"])) for one in queues],
-        "read/s": [Text(rate(one["readPerSecond"])) for one in queues],
-        "room for": [_room(one) for one in queues],
-        "verdict": [Text(one["verdict"], STYLES.get(one["verdict"], "dim")) for one in queues],
-    }
-    return fitted(
-        columns, width, ("written/s", "read/s", "bytes", "from"), left=("queue", "from", "to", "verdict")
-    )
-
-
-def _room(queue: QueueAnswer) -> Text:
-    """How long there will be room at the present rate."""
-    if queue["full"]:
-        return Text("full", "bold red")
-    left = queue["fullInSeconds"]
-    return Text(UNKNOWN if left is None else soon(left))
-
-
-_DISPENSABLE = ("arrive/s", "done/s", "in time", "caught up")
+    return drawn(_QUEUES, queues, width)
 
 
 def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Table | None:
@@ -129,19 +127,17 @@ def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Tab
         for source in progress["sources"]
         if source["verdict"] != "unknown" or source["backlog"]["value"] is not None
     ]
-    if not sources:
-        return None
-    columns: Columns = {
-        "source": [Text(source["operator"]) for source in sources],
-        "waits": [Text(_backlog(source)) for source in sources],
-        "in time": [Text(_seconds(source["backlogSeconds"])) for source in sources],
-        "oldest": [Text(_oldest(source["oldest"])) for source in sources],
-        "done/s": [Text(rate(source["drainPerSecond"])) for source in sources],
-        "arrive/s": [Text(rate(source["arrivalPerSecond"])) for source in sources],
-        "caught up": [Text(end(source["caughtUpAt"], at) or UNKNOWN) for source in sources],
-        "verdict": [Text(source["verdict"], STYLES.get(source["verdict"], "dim")) for source in sources],
-    }
-    return fitted(columns, width, _DISPENSABLE, left=("source", "verdict"))
+    columns = (
+        words("source", "operator"),
+        Column("waits", _backlog),
+        Column("in time", "backlogSeconds", duration, keep=3),
+        Column("oldest", lambda source: _oldest(source["oldest"])),
+        Column("done/s", "drainPerSecond", rate, keep=2),
+        Column("arrive/s", "arrivalPerSecond", rate, keep=1),
+        Column("caught up", "caughtUpAt", partial(end, at=at), keep=4),
+        _VERDICT,
+    )
+    return drawn(columns, sources, width) if sources else None
 
 
 def _backlog(source: SourceAnswer) -> str:
@@ -158,10 +154,6 @@ def _oldest(oldest: EstimateAnswer) -> str:
     """The age of the oldest record that waits."""
     least = "> " if oldest["basis"] == "lower bound" else ""
     return UNKNOWN if oldest["value"] is None else f"{least}{duration(oldest['value'])}"
-
-
-def _seconds(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else duration(seconds)
 
 
 LONG_SECONDS = 2.0

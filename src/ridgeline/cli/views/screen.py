@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from rich.console import RenderableType
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.tables import Columns, fitted, flow
+from ridgeline.cli.tables import Column, drawn, flow, warned, words
 from ridgeline.cli.views.lines import hottest_line
 from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
@@ -24,7 +25,6 @@ from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.times import logical_name
 from ridgeline.measure.wording.units import count, duration, milliseconds, percentile, plural, rate
 
-_OF_AGES = ("min", "p99.9", "p90", "negative", "oldest", "records", "p50", "max")
 _LATER, _LATER_MS = 1.2, 100.0
 
 
@@ -77,30 +77,25 @@ def _seen_later(committed: Mapping[str, Any], published: Mapping[str, Any] | Non
     return f"; published: avg {milliseconds(published['avgMs'])}, p99 {milliseconds(published['p99Ms'])}"
 
 
+_AGES = (
+    words("operator", "operator"),
+    words("at", "at"),
+    Column("min", "minMs", milliseconds, keep=1),
+    Column("avg", "avgMs", milliseconds),
+    Column("p50", "p50Ms", milliseconds, keep=7),
+    Column("p90", "p90Ms", milliseconds, keep=3),
+    Column("p99", "p99Ms", milliseconds),
+    Column("p99.9", "p999Ms", milliseconds, keep=2),
+    Column("max", "maxMs", milliseconds, keep=8),
+    Column("oldest", "oldestMs", milliseconds, keep=5),
+    Column("records", "count", count, keep=6),
+    Column("negative", "negative", count, warned, keep=4, optional=True),
+)
+
+
 def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
     """All figures of some entries of `/recordAge`."""
-    ordered = sorted(entries, key=lambda entry: place_order(entry["at"]))
-    columns: Columns = {
-        "operator": [Text(entry["operator"]) for entry in ordered],
-        "at": [Text(entry["at"]) for entry in ordered],
-    }
-    for title, name in (
-        ("min", "minMs"),
-        ("avg", "avgMs"),
-        ("p50", "p50Ms"),
-        ("p90", "p90Ms"),
-        ("p99", "p99Ms"),
-        ("p99.9", "p999Ms"),
-        ("max", "maxMs"),
-        ("oldest", "oldestMs"),
-    ):
-        columns[title] = [Text(milliseconds(entry.get(name))) for entry in ordered]
-    columns["records"] = [Text(count(entry["count"])) for entry in ordered]
-    if any(entry["negative"] for entry in ordered):
-        columns["negative"] = [
-            Text(count(entry["negative"]), "yellow" if entry["negative"] else "dim") for entry in ordered
-        ]
-    return fitted(columns, width, _OF_AGES, left=("operator", "at"))
+    return drawn(_AGES, sorted(entries, key=lambda entry: place_order(entry["at"])), width)
 
 
 def _merged(title: str, place: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -123,7 +118,6 @@ def _merged(title: str, place: str, group: Sequence[Mapping[str, Any]]) -> dict[
 
 BAR_WIDTH = 20
 _PARTS = (("compute", "█", "green"), ("wait", "░", "yellow"), ("transfer", "▒", "blue"))
-_OF_OPERATORS = ("partitions", "p50", "out/s", "bar", "in/s", "p99")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,23 +157,21 @@ def operators_figures(
         slowest = sorted(range(len(rows)), key=lambda row: -(rows[row].latency_ms or 0.0))[:limit]
         rows = [rows[row] for row in sorted(slowest)]
     longest = max((row.latency_ms or 0.0 for row in rows), default=0.0)
-    columns: Columns = {
-        "operator": [
-            Text(row.title, "bold" if longest and row.latency_ms == longest else "") for row in rows
-        ],
-        "partitions": [Text(count(row.partitions)) for row in rows],
-        "latency": [Text(milliseconds(row.latency_ms)) for row in rows],
-        "p50": [Text(percentile(row.p50_ms)) for row in rows],
-        "p99": [Text(percentile(row.p99_ms)) for row in rows],
-        "bar": [bar(row.parts_ms, longest) for row in rows],
-        "in/s": [Text(rate(row.tuples_in)) for row in rows],
-        "out/s": [Text(rate(row.tuples_out)) for row in rows],
-    }
-    if any(row.errors for row in rows):
-        columns["errors"] = [Text(count(row.errors), "yellow" if row.errors else "dim") for row in rows]
-    if all(row.partitions == 1 for row in rows):
-        del columns["partitions"]
-    table = fitted(columns, width, _OF_OPERATORS, left=("operator", "bar"))
+    several = any(row.partitions != 1 for row in rows)
+    columns = (
+        words(
+            "operator", lambda row: Text(row.title, "bold" if longest and row.latency_ms == longest else "")
+        ),
+        Column("partitions", lambda row: row.partitions if several else 0, count, keep=1, optional=True),
+        Column("latency", attrgetter("latency_ms"), milliseconds),
+        Column("p50", attrgetter("p50_ms"), percentile, keep=2),
+        Column("p99", attrgetter("p99_ms"), percentile, keep=6),
+        words("bar", lambda row: bar(row.parts_ms, longest), keep=4),
+        Column("in/s", attrgetter("tuples_in"), rate, keep=5),
+        Column("out/s", attrgetter("tuples_out"), rate, keep=3),
+        Column("errors", attrgetter("errors"), count, warned, optional=True),
+    )
+    table = drawn(columns, rows, width)
     names = [str(column.header) for column in table.columns]
     parts: list[Any] = [table]
     below = Text()
