@@ -24,31 +24,20 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.upkeep.contents import Description, Run
 
 Folder = Annotated[str, argument("Folder or URI that `--checkpoint` was given.", "DIR")]
-Target = Annotated[str, argument("Folder or URI, which is empty.", "TO")]
-Moved = Annotated[
-    list[str] | None,
-    option(
-        "A folder of the application that lies elsewhere for the copy, such as an output's. May be repeated.",
-        "--moved",
-        metavar="OLD=NEW",
-    ),
-]
 AsJson = Annotated[bool, option("Print JSON instead of text.", "--json")]
 
 
 @dataclass(frozen=True)
 class Store:
-    """How an object store is reached."""
+    """How an object store is reached.
+
+    Args:
+        conf (KEY=VALUE): A setting of Spark for an object store: `--conf spark.hadoop.fs.s3a.endpoint=URL`.
+            Else `AWS_*` variables count.
+    """
 
     conf: Annotated[
-        Mapping[str, str],
-        Option(
-            metavar="KEY=VALUE",
-            help="A setting of Spark for an object store: `--conf spark.hadoop.fs.s3a.endpoint=URL`. Else "
-            "`AWS_*` variables count.",
-            form="key=value",
-            example="spark.hadoop.fs.s3a.endpoint=http://host:9000",
-        ),
+        Mapping[str, str], Option(form="key=value", example="spark.hadoop.fs.s3a.endpoint=http://host:9000")
     ] = field(default_factory=dict)
 
     def use(self) -> None:
@@ -179,13 +168,20 @@ def verify(folder: Folder, store: Store, as_json: AsJson = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def copy(folder: Folder, to: Target, store: Store, moved: Moved = None) -> None:
+def copy(folder: Folder, to: str, *, store: Store, moved: list[str] | None = None) -> None:
     """Copy a checkpoint, also while the application runs: the copy is of one moment.
 
     It has the same run: let only one of both publish to the same outputs. Where outputs lie elsewhere for the
     copy, `--moved OLD=NEW` says so: else a rewind would not find them.
 
     Example: `ridgeline checkpoint copy state s3://bucket/state`
+
+    Args:
+        folder: That of the checkpoint.
+        to: Folder or URI, which is empty.
+        store: How the store is reached.
+        moved (OLD=NEW): A folder of the application that lies elsewhere for the copy, such as an output's.
+            May be repeated.
     """
     from ridgeline.engine.driver.checkpoint.upkeep.copying import copy as copy_folder
 
@@ -212,18 +208,13 @@ def _places(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def prune(
+    folder: str | None = None,
+    *,
     store: Store,
-    folder: Annotated[str | None, argument("Folder or URI that `--checkpoint` was given.", "[DIR]")] = None,
-    temporary: Annotated[
-        bool, option("Folders of runs without `--checkpoint`, which no process uses.", "--temporary")
-    ] = False,
-    windows: Annotated[
-        int, option("Keep the newest N windows only; 0: all.", "--windows", min=0, metavar="N")
-    ] = 0,
-    older_than: Annotated[
-        str, option("Age of recordings and dumps that go.", "--older-than", metavar="TIME")
-    ] = "7d",
-    yes: Annotated[bool, option("Remove it; else it is only said.", "--yes")] = False,
+    temporary: bool = False,
+    windows: Annotated[int, option(min=0)] = 0,
+    older_than: str = "7d",
+    yes: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove what no run needs any more: states, old windows, recordings, unused queues.
@@ -231,6 +222,15 @@ def prune(
     It says first what and how much, and removes it with `--yes`.
 
     Example: `ridgeline checkpoint prune state --windows 5 --yes`
+
+    Args:
+        store: How the store is reached.
+        folder ([DIR]): Folder or URI that `--checkpoint` was given.
+        temporary: Folders of runs without `--checkpoint`, which no process uses.
+        windows (N): Keep the newest N windows only; 0: all.
+        older_than (TIME): Age of recordings and dumps that go.
+        yes: Remove it; else it is only said.
+        as_json: Print JSON.
     """
     from ridgeline.api.clock import SystemClock
     from ridgeline.api.support.duration import parse_duration
@@ -271,19 +271,13 @@ def prune(
         write(f"{size_text(size)} can be removed; `--yes` removes it")
 
 
-Operators = Annotated[
-    list[str] | None, option("This operator's states only. May be repeated.", "--operator", metavar="NAME")
-]
-
-
 def export_state(
     folder: Folder,
+    *,
     store: Store,
-    out: Annotated[Path, option("Folder that is empty, or not there.", "--out", metavar="DIR")],
-    operator: Operators = None,
-    window: Annotated[
-        int | None, option("A window that is kept; else the last.", "--window", metavar="W")
-    ] = None,
+    out: Path,
+    operator: list[str] | None = None,
+    window: int | None = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the states of a checkpoint as Parquet: a file for each state of an operator.
@@ -292,6 +286,14 @@ def export_state(
     work. Classes of the application must be importable.
 
     Example: `ridgeline checkpoint export-state state --operator balances --out states`
+
+    Args:
+        folder: That of the checkpoint.
+        store: How the store is reached.
+        out (DIR): Folder that is empty, or not there.
+        operator (NAME): This operator's states only. May be repeated.
+        window (W): A window that is kept; else the last.
+        as_json: Print JSON.
     """
     from ridgeline.engine.driver.checkpoint.upkeep.exporting import export_states
 

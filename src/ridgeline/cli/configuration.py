@@ -32,50 +32,6 @@ OPTIONS_OF_APP = (
 )
 _PANEL = "Packages and configuration"
 
-App = Annotated[
-    str,
-    argument(
-        "A file (its one Application, or its function `application()`), `file.py:name`, or "
-        "`module:attribute`. Also a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package "
-        "(`.whl`, `.zip`; of several applications `shop.whl:name`).",
-        "APP",
-    ),
-]
-ConfSet = Annotated[
-    str | None,
-    option("A configuration set of a package.", "--conf-set", metavar="NAME", rich_help_panel=_PANEL),
-]
-Properties = Annotated[
-    list[str] | None,
-    option(
-        "Set a property of an operator: `-D payments.count=1000`; of a dictionary one entry: `-D "
-        "source.options.subscribe=trades`.",
-        "-D",
-        metavar="OPERATOR.PROPERTY=VALUE",
-    ),
-]
-Attributes = Annotated[
-    list[str] | None,
-    option(
-        "Set an attribute of an operator, `--attribute book.partitions=3`, or of the application, "
-        "`--attribute window=1s`.",
-        "--attribute",
-        metavar="OPERATOR.NAME=VALUE",
-    ),
-]
-ConfFiles = Annotated[
-    list[str] | None,
-    option(
-        "Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the later one "
-        "counts more.",
-        "--conf-file",
-        metavar="FILE",
-    ),
-]
-NoConfig = Annotated[
-    bool, option("Leave out the configuration of site and user.", "--no-config", rich_help_panel=_PANEL)
-]
-
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted:
@@ -94,14 +50,27 @@ class Written:
     """An application as it is written, and what the command line sets of it.
 
     `ConfiguredCommand` reads `conf_file` and `no_config`.
+
+    Args:
+        target (APP): A file (its one Application, or its function `application()`), `file.py:name`, or
+            `module:attribute`. Also a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package
+            (`.whl`, `.zip`; of several applications `shop.whl:name`).
+        properties (-D OPERATOR.PROPERTY=VALUE): Set a property of an operator: `-D payments.count=1000`; of a
+            dictionary one entry: `-D source.options.subscribe=trades`.
+        attributes (--attribute OPERATOR.NAME=VALUE): Set an attribute of an operator, `--attribute
+            book.partitions=3`, or of the application, `--attribute window=1s`.
+        conf_file (FILE): Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the
+            later one counts more.
+        conf_set (NAME): A configuration set of a package.
+        no_config: Leave out the configuration of site and user.
     """
 
-    target: App
-    properties: Properties = None
-    attributes: Attributes = None
-    conf_file: ConfFiles = None
-    conf_set: ConfSet = None
-    no_config: NoConfig = False
+    target: Annotated[str, argument()]
+    properties: list[str] | None = None
+    attributes: list[str] | None = None
+    conf_file: list[str] | None = None
+    conf_set: Annotated[str | None, option(rich_help_panel=_PANEL)] = None
+    no_config: Annotated[bool, option(rich_help_panel=_PANEL)] = False
 
     @property
     def given(self) -> Sequence[str]:

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -26,7 +25,6 @@ from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import FAILED
-from ridgeline.cli.grouping import option
 from ridgeline.cli.output import Output, write
 from ridgeline.measure.wording.units import size
 
@@ -49,12 +47,7 @@ class Finding:
     remedy: str = ""
 
 
-def doctor(
-    checkpoint: Annotated[
-        str | None, option("Folder that the run's state will be in.", metavar="DIR")
-    ] = None,
-    as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
-) -> None:
+def doctor(*, checkpoint: str | None = None, as_json: bool = False) -> None:
     """Find what keeps an application from running well.
 
     On this machine; it says what to do. Java, libraries, cores, `/dev/shm`, limits, disks, network. What
@@ -63,6 +56,10 @@ def doctor(
     Example: `ridgeline doctor --checkpoint state`
 
     Exit codes: 0 nothing is wrong (there may be warnings), 1 something is wrong.
+
+    Args:
+        checkpoint (DIR): Folder that the run's state will be in.
+        as_json (--json): Print JSON instead of text.
     """
     found = [*_software(), *_machine(), _network()]
     if checkpoint is not None and is_local(checkpoint):

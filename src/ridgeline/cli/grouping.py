@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -15,27 +17,32 @@ from ridgeline.api.support.option import Option
 from ridgeline.cli import completing
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.options import assignments
+from ridgeline.service.documented import Described, documented
 
 
-def option(help: str, *flags: str, **more: Any) -> Any:  # noqa: A002
-    """An option. `flags`: its names, where they are not the parameter's. `more`: as of `typer.Option`."""
+def option(help: str = "", *flags: str, **more: Any) -> Any:  # noqa: A002
+    """An option. `more`: as of `typer.Option`. Without a help the docstring has it, see `command`."""
     return typer.Option(*flags, help=help, **more)
 
 
-def argument(help: str, metavar: str, **more: Any) -> Any:  # noqa: A002
-    """An argument, completed as its metavar says. `more`: as of `typer.Argument`."""
-    more.setdefault("autocompletion", completing.of(metavar))
+def argument(help: str = "", metavar: str | None = None, **more: Any) -> Any:  # noqa: A002
+    """An argument, completed as its metavar says. `more`: as of `typer.Argument`. Help as of `option`."""
     return typer.Argument(help=help, metavar=metavar, **more)
 
 
 def command(function: Callable[..., None], *, without: Collection[str] = ()) -> Callable[..., None]:
     """A function that typer can make a command of: `function`, with errors reported.
 
+    Parameters that can be given by name alone are options, others are arguments. Their help is in the
+    docstring: `limit (N): How many.`, with `N` as metavar. Flags stand before it: `follow (--follow, -f)`;
+    without them an option is called as its parameter.
+
     A parameter whose annotation is a group, a dataclass or a typed dictionary, becomes its fields: arguments
     in its place, options at the end. The function gets one object with their values. `without`: fields that
     are no options here, so that they have their defaults.
     """
     hints = typing.get_type_hints(function, include_extras=True)
+    text, said = documented(function)
     here: list[inspect.Parameter] = []
     last: list[inspect.Parameter] = []
     own: list[str] = []
@@ -44,6 +51,11 @@ def command(function: Callable[..., None], *, without: Collection[str] = ()) -> 
         kind = hints[name]
         if not _is_group(kind):
             own.append(name)
+            is_argument = parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+            if kind is not typer.Context:
+                kind = _filled(
+                    name, kind, parameter.default, said.get(name), argument() if is_argument else option()
+                )
             here.append(_keyword(name, kind, parameter.default))
             continue
         groups[name] = kind
@@ -58,10 +70,27 @@ def command(function: Callable[..., None], *, without: Collection[str] = ()) -> 
 
     parameters = [*here, *last]
     made: Any = run
-    made.__name__, made.__doc__ = function.__name__, function.__doc__
+    made.__name__, made.__doc__ = function.__name__, text
     made.__signature__ = inspect.Signature(parameters)
     made.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def _filled(name: str, hint: Any, default: Any, said: Described | None, info: Any) -> Any:
+    """An annotation with how it is shown: what it has itself, else `info`, filled by a docstring."""
+    info = copy(_info(hint, ParameterInfo) or info)
+    if not info.help:
+        said = said or Described()
+        words = said.mark.replace(",", " ").split() if said.mark.startswith("-") else [said.mark]
+        flags = [word for word in words if word.startswith("-")]
+        info.help, info.metavar = said.text, " ".join(words[len(flags) :]) or None
+        if isinstance(info, OptionInfo):
+            info.param_decls = tuple(flags) or (_dashed(name),)
+        elif info.metavar is None:
+            info.metavar = name.upper() if default is inspect.Parameter.empty else f"[{name.upper()}]"
+    if isinstance(info, ArgumentInfo) and info.autocompletion is None:
+        info.autocompletion = completing.of(info.metavar)
+    return Annotated[_type(hint), info]
 
 
 def build(group: Any, given: Mapping[str, Any]) -> Any:
@@ -96,19 +125,34 @@ def option_names(group: Any) -> list[str]:
 
 
 def fields_of(group: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Name, annotation and default of each field, those of a class before those of its bases."""
+    """Name, annotation and default of each field, those of a class before those of its bases.
+
+    Annotations have what docstrings say of the fields.
+    """
     hints = typing.get_type_hints(group, include_extras=True)
     if typing.is_typeddict(group):
         yield from ((name, hint, False if _type(hint) is bool else None) for name, hint in hints.items())
         return
     fields: Mapping[str, Any] = {field.name: field for field in dataclasses.fields(group)}
     names = [name for kind in group.__mro__ for name in vars(kind).get("__annotations__", ())]
+    said = {name: one for kind in reversed(group.__mro__) for name, one in documented(kind)[1].items()}
     for name in dict.fromkeys(names):
         default = fields[name].default
         if default is dataclasses.MISSING:
             made = fields[name].default_factory
             default = inspect.Parameter.empty if made is dataclasses.MISSING else made()
-        yield name, hints[name], default
+        yield name, _documented(name, hints[name], default, said.get(name)), default
+
+
+def _documented(name: str, hint: Any, default: Any, said: Described | None) -> Any:
+    """The annotation of a field, with what docstrings say of it; as it is if it is no option."""
+    if shown := _info(hint, Option):
+        if shown.help or said is None:
+            return hint
+        return Annotated[_type(hint), replace(shown, help=said.text, metavar=said.mark or None)]
+    if said is None and not _info(hint, ParameterInfo):
+        return hint
+    return _filled(name, hint, default, said, option())
 
 
 def flag_of(name: str, hint: Any) -> tuple[str, bool]:
@@ -140,12 +184,16 @@ def _type(hint: Any) -> Any:
 
 
 def _long(name: str, option: Option) -> str:
-    return option.name or f"--{name.replace('_', '-')}"
+    return option.name or _dashed(name)
+
+
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _flag(name: str, info: OptionInfo) -> str:
     declared = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
-    return declared[0] if declared else f"--{name.replace('_', '-')}"
+    return declared[0] if declared else _dashed(name)
 
 
 def _shown(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:

@@ -6,20 +6,13 @@ import threading
 from typing import Annotated
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import argument, option
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 
-Logs = Annotated[
-    list[str],
-    argument(
-        "Event logs, as `ridgeline run --event-log FILE` writes them, or folders with them.", "DIR|FILE..."
-    ),
-]
-Port = Annotated[int, option("The port to listen on; 0: a free one.", min=0, max=65_535, metavar="PORT")]
-Open = Annotated[bool, option("Open it in the browser of this machine.", "--open")]
 
-
-def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
+def history(
+    paths: list[str], *, port: Annotated[int, option(min=0, max=65535)] = 0, browser: bool = False
+) -> None:
     """Show runs that have ended in the page.
 
     From their event logs. It prints an address of this machine, and answers there until Ctrl-C. Of several
@@ -28,6 +21,12 @@ def history(paths: Logs, port: Port = 0, browser: Open = False) -> None:
     Example: `ridgeline history logs`
 
     Exit codes: 0 ended by Ctrl-C, 2 there is no such log.
+
+    Args:
+        paths (DIR|FILE...): Event logs, as `ridgeline run --event-log FILE` writes them, or folders with
+            them.
+        port (PORT): The port to listen on; 0: a free one.
+        browser (--open): Open it in the browser of this machine.
     """
     from pathlib import Path
 

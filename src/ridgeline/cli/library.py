@@ -10,15 +10,12 @@ import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import argument, option
 from ridgeline.cli.output import write
-
-AsJson = Annotated[bool, option("Print JSON instead of text.", "--json")]
 
 
 class Entry(NamedTuple):
@@ -98,35 +95,13 @@ def entries_of(source: str) -> Iterator[Entry]:
 
 
 def library(
-    search: Annotated[list[str] | None, argument("Words that all must be there.", "[SEARCH]...")] = None,
-    source: Annotated[
-        str | None,
-        option(
-            "List the operators of a Python file or a package, whose code runs.", "--from", metavar="FILE"
-        ),
-    ] = None,
-    describe: Annotated[
-        str | None,
-        option(
-            "Describe one: what it does, its ports and properties, and an example.",
-            metavar="NAME",
-        ),
-    ] = None,
-    package: Annotated[
-        str | None,
-        option(
-            "Show what a package (`.whl`, `.zip`) is and has, and whether what it requires is here.",
-            metavar="FILE",
-        ),
-    ] = None,
-    attributes: Annotated[
-        bool,
-        option(
-            "List all attributes: what each can be given to, what it takes, its default, what it does.",
-            "--attributes",
-        ),
-    ] = False,
-    as_json: AsJson = False,
+    search: list[str] | None = None,
+    *,
+    source: str | None = None,
+    describe: str | None = None,
+    package: str | None = None,
+    attributes: bool = False,
+    as_json: bool = False,
 ) -> None:
     """List or describe operators, packages, attributes.
 
@@ -137,6 +112,14 @@ def library(
     `ridgeline library --attributes`, `ridgeline library --from shop.py`
 
     Exit codes: 0 done, also if nothing is found, 2 there is no such operator or package.
+
+    Args:
+        search ([SEARCH]...): Words that all must be there.
+        source (--from FILE): List the operators of a Python file or a package, whose code runs.
+        describe (NAME): Describe one: what it does, its ports and properties, and an example.
+        package (FILE): Show what a package (`.whl`, `.zip`) is and has, and whether what it requires is here.
+        attributes: List all attributes: what each can be given to, what it takes, its default, what it does.
+        as_json (--json): Print JSON instead of text.
     """
     if describe is not None:
         _describe(describe, as_json=as_json)

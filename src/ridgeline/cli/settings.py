@@ -27,48 +27,41 @@ _CLUSTER, _LOG = "Cluster", "Log"
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """How much is printed."""
+    """How much is printed.
 
-    quiet: Annotated[bool, Option(help="Print nothing but errors and what operators print.")] = False
+    Args:
+        quiet: Print nothing but errors and what operators print.
+    """
+
+    quiet: Annotated[bool, Option()] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """A file for the hosts of a cluster."""
+    """A file for the hosts of a cluster.
 
-    archives: Annotated[
-        str | None,
-        Option(
-            metavar="FILE[#FOLDER]",
-            help="A packed environment (`venv-pack`, `conda-pack`) for workers of a cluster: it is unpacked "
-            "beside each executor, and its Python runs them.",
-            panel=_CLUSTER,
-        ),
-    ] = None
+    Args:
+        archives (FILE[#FOLDER]): A packed environment (`venv-pack`, `conda-pack`) for workers of a cluster:
+            it is unpacked beside each executor, and its Python runs them.
+    """
+
+    archives: Annotated[str | None, Option(panel=_CLUSTER)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Logs:
-    """Level, place and form of the log."""
+    """Level, place and form of the log.
 
-    log_level: Annotated[
-        LogLevel | None,
-        Option(
-            help="Write what is logged, from this level on, to standard error or to `--log-file`.", panel=_LOG
-        ),
-    ] = None
-    log_file: Annotated[
-        str | None,
-        Option(
-            metavar="PATH",
-            help="Append what is logged to PATH, from `--log-level` on (default: INFO). Workers of a "
-            "cluster write to their own standard error.",
-            panel=_LOG,
-        ),
-    ] = None
-    log_format: Annotated[
-        LogFormat, Option(help="`text`, or `json`: one JSON object a line.", panel=_LOG, setting=True)
-    ] = LogFormat.TEXT
+    Args:
+        log_level: Write what is logged, from this level on, to standard error or to `--log-file`.
+        log_file (PATH): Append what is logged to PATH, from `--log-level` on (default: INFO). Workers of a
+            cluster write to their own standard error.
+        log_format: `text`, or `json`: one JSON object a line.
+    """
+
+    log_level: Annotated[LogLevel | None, Option(panel=_LOG)] = None
+    log_file: Annotated[str | None, Option(panel=_LOG)] = None
+    log_format: Annotated[LogFormat, Option(panel=_LOG, setting=True)] = LogFormat.TEXT
 
     def settings(self) -> LogSettings | None:
         """The log; None for none. Raises CommandError for a format without a log."""

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
@@ -16,7 +16,6 @@ from ridgeline.api.application import Application
 from ridgeline.cli import options
 from ridgeline.cli.configuration import Written, load_configured
 from ridgeline.cli.errors import CommandError, make_console
-from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.engine.process.user_files import is_users, root_of
 from ridgeline.plan.logical import LogicalPlan
@@ -33,43 +32,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The values that are printed in the place of the plan."""
+    """The values that are printed in the place of the plan.
 
-    config: Annotated[
-        bool,
-        option(
-            "Print every value instead, where it was said, and what it stands in the place of.", "--config"
-        ),
-    ] = False
-    operator: Annotated[
-        str | None,
-        option("With `--config`: only what is of this operator; `*` and `?` are wildcards.", metavar="NAME"),
-    ] = None
-    only_set: Annotated[
-        bool, option("With `--config`: only what configuration sets, not defaults and code.", "--only-set")
-    ] = False
+    Args:
+        config: Print every value instead, where it was said, and what it stands in the place of.
+        operator (NAME): With `--config`: only what is of this operator; `*` and `?` are wildcards.
+        only_set: With `--config`: only what configuration sets, not defaults and code.
+    """
+
+    config: bool = False
+    operator: str | None = None
+    only_set: bool = False
 
 
 def plan(
     context: typer.Context,
     written: Written,
     values: Shown,
-    as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
-    spec: Annotated[
-        str | None,
-        option(
-            "Write a specification instead: FILE ends in `.json` or `.yaml`. "
-            "Of a running application: all changes are in it.",
-            metavar="FILE",
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        str | None,
-        option(
-            "With the properties and changes that this checkpoint keeps, as `run` goes on with it.",
-            metavar="DIR",
-        ),
-    ] = None,
+    *,
+    as_json: bool = False,
+    spec: str | None = None,
+    checkpoint: str | None = None,
 ) -> None:
     """Print an application's plan, or its configuration.
 
@@ -82,6 +65,16 @@ def plan(
     `ridgeline plan payments.py --config --conf-file site.yaml --only-set`
 
     Exit codes: 0 done, 2 application or configuration is not valid.
+
+    Args:
+        context: That of the command.
+        written: The application.
+        values: What is shown instead.
+        as_json (--json): Print JSON instead of text.
+        spec (FILE): Write a specification instead: FILE ends in `.json` or `.yaml`. Of a running application:
+            all changes are in it.
+        checkpoint (DIR): With the properties and changes that this checkpoint keeps, as `run` goes on with
+            it.
     """
     if values.config:
         from ridgeline.cli.dump_config import dump_config  # which asks whether it runs

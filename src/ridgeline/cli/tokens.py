@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import argument, command, option
+from ridgeline.cli.grouping import command
 from ridgeline.cli.output import write
-
-File = Annotated[
-    str, option("The tokens file, as `ridgeline run --tokens` has it.", "--file", metavar="FILE")
-]
-Name = Annotated[str, argument("Name of a person or program, or `user:NAME`, `group:NAME`.", "NAME")]
 
 token = typer.Typer(
     help="Say who may read, operate and administer.",
@@ -22,25 +15,7 @@ token = typer.Typer(
 
 
 def add(
-    name: Name,
-    role: Annotated[
-        str, option("`read`, `operate` or `admin`; see docs/roles.md.", "--role", metavar="ROLE")
-    ],
-    file: File,
-    application: Annotated[
-        list[str] | None,
-        option(
-            "Only for applications of this name; `*` and `?` are wildcards. May be repeated.",
-            "--application",
-            metavar="GLOB",
-        ),
-    ] = None,
-    expires: Annotated[
-        str | None,
-        option(
-            "A time from now (`90d`), or a date (`2027-01-01`). Default: never.", "--expires", metavar="TIME"
-        ),
-    ] = None,
+    name: str, *, role: str, file: str, application: list[str] | None = None, expires: str | None = None
 ) -> None:
     """Add a line to a tokens file, and print the token, once: the file has its hash alone.
 
@@ -48,6 +23,13 @@ def add(
     no token.
 
     Example: `ridgeline token add ann --role operate --application 'quotes*' --expires 90d --file tokens`
+
+    Args:
+        name: Name of a person or program, or `user:NAME`, `group:NAME`.
+        role (ROLE): `read`, `operate` or `admin`; see docs/roles.md.
+        file (FILE): The tokens file, as `ridgeline run --tokens` has it.
+        application (GLOB): Only for applications of this name; `*` and `?` are wildcards. May be repeated.
+        expires (TIME): A time from now (`90d`), or a date (`2027-01-01`). Default: never.
     """
     from ridgeline.service.access.roles import Role
     from ridgeline.service.access.rules import Rule, read_rules

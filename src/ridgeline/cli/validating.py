@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ridgeline.cli.configuration import Configured, Written, load_configured
 from ridgeline.cli.errors import NOT_VALID, CommandError
-from ridgeline.cli.grouping import option
 from ridgeline.cli.options import assignments
 from ridgeline.cli.output import write
 
@@ -26,21 +25,11 @@ if TYPE_CHECKING:
 def validate(
     context: typer.Context,
     written: Written,
-    against: Annotated[
-        str | None,
-        option(
-            "Say what would become of each state of this checkpoint if the application started with it. "
-            "An application may run with it meanwhile.",
-            metavar="DIR",
-        ),
-    ] = None,
-    drop_state: Annotated[
-        list[str] | None, option("As `run` takes it, with `--against`.", metavar="NAME")
-    ] = None,
-    rename: Annotated[
-        list[str] | None, option("As `run` takes it, with `--against`.", metavar="OLD=NEW")
-    ] = None,
-    as_json: Annotated[bool, option("Print JSON instead of text.", "--json")] = False,
+    *,
+    against: str | None = None,
+    drop_state: list[str] | None = None,
+    rename: list[str] | None = None,
+    as_json: bool = False,
 ) -> None:
     """Check an application without starting anything.
 
@@ -50,6 +39,15 @@ def validate(
     Example: `ridgeline validate payments.py -D payments.per_window=0`
 
     Exit codes: 0 valid, 2 not valid, or a state would be refused.
+
+    Args:
+        context: That of the command.
+        written: The application.
+        against (DIR): Say what would become of each state of this checkpoint if the application started with
+            it. An application may run with it meanwhile.
+        drop_state (NAME): As `run` takes it, with `--against`.
+        rename (OLD=NEW): As `run` takes it, with `--against`.
+        as_json (--json): Print JSON instead of text.
     """
     from ridgeline.measure.wording.units import plural
     from ridgeline.plan.show.notes import order_notes

@@ -26,111 +26,44 @@ class ServiceOptions(AccessOptions):
     file as `EventLogWriter` takes it, `event_log_keep` a text as `Rotation.of` takes it. `metrics_file`: as
     `MetricsFile` takes it. `otlp` is the URL of an OpenTelemetry collector that traces of windows are sent
     to.
+
+    Args:
+        port (N): Port of the web service; 0: a free one, named at start.
+        host (ADDRESS): Where the web service listens. Elsewhere than on a loopback address it asks for a
+            token.
+        token (TOKEN): What the web service asks for. Not given: one is made where it is needed, and shown at
+            start.
+        event_log (FILE): Write all events to FILE (`.jsonl`) for `ridgeline replay FILE`. The log of a run
+            before is renamed: `FILE.000001.jsonl`.
+        event_log_keep (LIMITS): How much of the event log's earlier files is kept: files, size, age
+            (`20,10GB,7d`). Default: all.
+        metrics_file (FILE): Write the last metrics to FILE (`.prom`) when the run ends, for a textfile
+            collector: a run that has failed cannot be scraped.
+        otlp (URL): Send traces of windows to an OpenTelemetry collector, `http://localhost:4318`; needs the
+            extra `ridgeline[telemetry]`. Default: as `OTEL_EXPORTER_OTLP_ENDPOINT` says. Of all windows
+            `OTEL_TRACES_SAMPLER_ARG`, else 1 %, and those that are slow or fail.
+        allow_host (NAME): A name by which requests may ask for the web service, such as a proxy's.
+        read_token (TOKEN): A second token for the web service, with which everything can be read and nothing
+            changed.
+        store (URL): A folder or URI for applications by name. The checkpoint is `URL/NAME`, and commands on
+            any host find the application (`ridgeline ps --store URL`).
+        store_name (NAME): Its name in the store. Default: the application's own.
     """
 
-    port: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            help="Port of the web service; 0: a free one, named at start.",
-            minimum=0,
-            maximum=65535,
-        ),
-    ] = 0
-    host: Annotated[
-        str,
-        Option(
-            metavar="ADDRESS",
-            help="Where the web service listens. Elsewhere than on a loopback address it asks for a token.",
-            panel=PANEL,
-        ),
-    ] = "127.0.0.1"
-    token: Annotated[
-        str | None,
-        Option(
-            metavar="TOKEN",
-            variable="RIDGELINE_TOKEN",
-            help="What the web service asks for. Not given: one is made where it is needed, and shown "
-            "at start.",
-            panel=PANEL,
-            repeated=False,
-        ),
-    ] = None
-    event_log: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="Write all events to FILE (`.jsonl`) for `ridgeline replay FILE`. The log of a run "
-            "before is renamed: `FILE.000001.jsonl`.",
-        ),
-    ] = None
-    event_log_keep: Annotated[
-        str,
-        Option(
-            metavar="LIMITS",
-            help="How much of the event log's earlier files is kept: files, size, age (`20,10GB,7d`). "
-            "Default: all.",
-            panel=PANEL,
-            setting=True,
-        ),
-    ] = ""
-    metrics_file: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="Write the last metrics to FILE (`.prom`) when the run ends, for a textfile collector: a "
-            "run that has failed cannot be scraped.",
-            panel=PANEL,
-            setting=True,
-        ),
-    ] = None
-    otlp: Annotated[
-        str | None,
-        Option(
-            metavar="URL",
-            help="Send traces of windows to an OpenTelemetry collector, `http://localhost:4318`; needs the "
-            "extra `ridgeline[telemetry]`. Default: as `OTEL_EXPORTER_OTLP_ENDPOINT` says. Of all windows "
-            "`OTEL_TRACES_SAMPLER_ARG`, else 1 %, and those that are slow or fail.",
-            panel=PANEL,
-        ),
-    ] = None
-    allow_host: Annotated[
-        Sequence[str],
-        Option(
-            metavar="NAME",
-            help="A name by which requests may ask for the web service, such as a proxy's.",
-            panel=PANEL,
-        ),
-    ] = ()
+    port: Annotated[int | None, Option(minimum=0, maximum=65535)] = 0
+    host: Annotated[str, Option(panel=PANEL)] = "127.0.0.1"
+    token: Annotated[str | None, Option(variable="RIDGELINE_TOKEN", panel=PANEL, repeated=False)] = None
+    event_log: Annotated[str | None, Option()] = None
+    event_log_keep: Annotated[str, Option(panel=PANEL, setting=True)] = ""
+    metrics_file: Annotated[str | None, Option(panel=PANEL, setting=True)] = None
+    otlp: Annotated[str | None, Option(panel=PANEL)] = None
+    allow_host: Annotated[Sequence[str], Option(panel=PANEL)] = ()
     read_token: Annotated[
-        str | None,
-        Option(
-            metavar="TOKEN",
-            variable="RIDGELINE_READ_TOKEN",
-            help="A second token for the web service, with which everything can be read and nothing changed.",
-            panel=PANEL,
-            setting=True,
-            repeated=False,
-        ),
+        str | None, Option(variable="RIDGELINE_READ_TOKEN", panel=PANEL, setting=True, repeated=False)
     ] = None
 
-    store: Annotated[
-        str | None,
-        Option(
-            metavar="URL",
-            help="A folder or URI for applications by name. The checkpoint is `URL/NAME`, and commands on "
-            "any host find the application (`ridgeline ps --store URL`).",
-            panel="Store of applications",
-        ),
-    ] = None
-    store_name: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="Its name in the store. Default: the application's own.",
-            panel="Store of applications",
-        ),
-    ] = None
+    store: Annotated[str | None, Option(panel="Store of applications")] = None
+    store_name: Annotated[str | None, Option(panel="Store of applications")] = None
 
     @property
     def rotation(self) -> Rotation:

@@ -11,6 +11,8 @@ from typing import Any
 class Option:
     """How the command line shows a field: `windows: Annotated[int | None, Option(metavar="N", help="...")]`.
 
+    Where it has no help, the docstring of its group has it, with the metavar: `windows (N): How many.`
+
     Its type says what it takes: a flag for `bool`, several values for a collection, `NAME=VALUE` for a
     mapping. `name`: without it the field's own. `panel`: the title that `--help` lists it under; "": the
     options that most runs need. `form` and `example`: of a mapping's entries, for errors; `filled`: an entry
@@ -18,7 +20,7 @@ class Option:
     configuration file or its variable says it, so no help of a command has it.
     """
 
-    help: str
+    help: str = ""
     metavar: str | None = None
     name: str = ""
     panel: str = ""

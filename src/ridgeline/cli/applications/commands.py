@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
@@ -13,7 +13,6 @@ from rich.text import Text
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
 from ridgeline.cli.tables import Column, folded, words
@@ -33,14 +32,7 @@ _STYLES = {
 _LIVING = {"starting", "running"}
 
 
-def ps(
-    running: Annotated[
-        bool, option("Leave out those that have ended, failed or are dead.", "--running")
-    ] = False,
-    store: Store = None,
-    token: Token = None,
-    as_json: AsJson = False,
-) -> None:
+def ps(*, running: bool = False, store: Store = None, token: Token = None, as_json: AsJson = False) -> None:
     """List applications: of this machine, or of a store.
 
     Those of yours on this machine, and with `--store` all of a store. Each has its state, the sentence that
@@ -48,6 +40,12 @@ def ps(
     its process is gone, or its heartbeats have stopped. All are asked at once, three seconds at most.
 
     Example: `ridgeline ps --store s3a://bucket/streams`
+
+    Args:
+        running: Leave out those that have ended, failed or are dead.
+        store: Of applications by name.
+        token: Of applications that are asked.
+        as_json: Print JSON.
     """
     from ridgeline.cli.remote import shared
 
@@ -119,13 +117,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     return folded(columns, rows)
 
 
-def stop(
-    remote: Change,
-    now: Annotated[
-        bool, option("At once, after a question; the windows under way are void.", "--now")
-    ] = False,
-    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False,
-) -> None:
+def stop(remote: Change, *, now: bool = False, yes: bool = False) -> None:
     """End an application after the windows under way.
 
     All results are published. If its web service does not answer and it runs on this machine, its process
@@ -135,6 +127,11 @@ def stop(
     Examples: `ridgeline stop payments --store /shared/streams`, `ridgeline stop payments --now --yes`
 
     Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
+
+    Args:
+        remote: The application.
+        now: At once, after a question; the windows under way are void.
+        yes (--yes, -y): Do not ask.
     """
     from ridgeline.cli.remote.change_request import ChangeSender, Waiting
 

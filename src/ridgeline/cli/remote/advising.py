@@ -11,7 +11,7 @@ from rich.text import Text
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import make_console
-from ridgeline.cli.grouping import argument, option
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Named
 from ridgeline.cli.tables import folded, words
 
@@ -21,18 +21,17 @@ _PATIENCE_SECONDS = 30.0
 _SHOWN_BLAME = 4
 
 
-def advise(
-    remote: Named,
-    seconds: Annotated[
-        float, option("Watch for so long, in seconds; 0: by what is known.", "--for", min=0)
-    ] = 10.0,
-) -> None:
+def advise(remote: Named, *, seconds: Annotated[float, option(min=0)] = 10.0) -> None:
     """Say what would help, by how much.
 
     What would lower latency or raise throughput, and which command does it. Nothing is changed. The last
     windows are known; it watches until there are enough of them.
 
     Example: `ridgeline advise payments`
+
+    Args:
+        remote: The application.
+        seconds (--for): Watch for so long, in seconds; 0: by what is known.
     """
     client = remote.connect()
     clock, answer = SystemClock(), client.get("/advice")
@@ -102,12 +101,7 @@ _ENOUGH_TUPLES = 1_000
 
 
 def keys(
-    remote: Named,
-    operator: Annotated[
-        str | None,
-        argument("Of this operator; without it of all that are divided by key.", "[OPERATOR]"),
-    ] = None,
-    seconds: Annotated[float, option("Watch the application for so long, in seconds.", "--for", min=0)] = 5.0,
+    remote: Named, operator: str | None = None, *, seconds: Annotated[float, option(min=0)] = 5.0
 ) -> None:
     """Say how tuples are spread over keys.
 
@@ -115,6 +109,11 @@ def keys(
     somebody asks, so it watches for a while. That ends a minute after the last time.
 
     Example: `ridgeline keys payments`
+
+    Args:
+        remote: The application.
+        operator ([OPERATOR]): Of this operator; without it of all that are divided by key.
+        seconds (--for): Watch the application for so long, in seconds.
     """
     client = remote.connect()
     query = {} if operator is None else {"operator": operator}

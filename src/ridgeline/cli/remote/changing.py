@@ -20,21 +20,9 @@ DryRun = Annotated[bool, option("Only show what would change.", "--dry-run")]
 def change(
     context: typer.Context,
     remote: Change,
-    spec: Annotated[
-        str | None,
-        option(
-            "The specification that the application is to have: `.json`, `.yaml`, `.toml`, "
-            "`.properties`. The difference is worked out.",
-            metavar="FILE",
-        ),
-    ] = None,
-    edits: Annotated[
-        str | None,
-        option(
-            'A JSON list of edits: `[{"do": "remove-operator", "name": "audit"}]`; `-`: standard input.',
-            metavar="FILE",
-        ),
-    ] = None,
+    *,
+    spec: str | None = None,
+    edits: str | None = None,
     dry_run: DryRun = False,
 ) -> None:
     """Change the plan: by a specification, or commands.
@@ -51,6 +39,15 @@ def change(
     `ridgeline change payments < audit.txt`
 
     Exit codes: 0 committed or aborted, 1 not made in time, 2 refused: nothing is changed.
+
+    Args:
+        context: That of the command.
+        remote: The application.
+        spec (FILE): The specification that the application is to have: `.json`, `.yaml`, `.toml`,
+            `.properties`. The difference is worked out.
+        edits (FILE): A JSON list of edits: `[{"do": "remove-operator", "name": "audit"}]`; `-`: standard
+            input.
+        dry_run: Only show it.
     """
     if spec is None and edits is None:
         _by_commands(context, remote)
@@ -74,17 +71,18 @@ def _by_commands(context: typer.Context, remote: Change) -> None:
 
 
 def changes(
-    remote: Named,
-    withdraw: Annotated[int | None, option("Take back this one, which waits.", min=1, metavar="ID")] = None,
-    decisions: Annotated[
-        bool, option("List what policies and listeners have decided, and why.", "--decisions")
-    ] = False,
+    remote: Named, *, withdraw: Annotated[int | None, option(min=1)] = None, decisions: bool = False
 ) -> None:
     """List the changes of this run and their outcome.
 
     Example: `ridgeline changes payments --withdraw 3`
 
     Exit codes: 0 done, 2 what is to be withdrawn waits no more.
+
+    Args:
+        remote: The application.
+        withdraw (ID): Take back this one, which waits.
+        decisions: List what policies and listeners have decided, and why.
     """
     from ridgeline.cli.remote import change_request
 

@@ -10,24 +10,21 @@ from urllib.parse import quote
 
 from rich.text import Text
 
-from ridgeline.cli.grouping import argument, option
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Nearest
 
 
-def operators(
-    remote: Nearest,
-    pattern: Annotated[
-        str | None, argument("Only those whose title or id matches: `quote*`, `7`.", "[PATTERN]")
-    ] = None,
-    containers: Annotated[
-        bool, option("List the containers instead: host, heartbeat, operators.", "--containers")
-    ] = False,
-) -> None:
+def operators(remote: Nearest, pattern: str | None = None, *, containers: bool = False) -> None:
     """List operators, or containers: where they run.
 
     All physical operators: partitions and unifiers, and what they do.
 
     Example: `ridgeline operators quotes 'high*'`
+
+    Args:
+        remote: The application.
+        pattern ([PATTERN]): Only those whose title or id matches: `quote*`, `7`.
+        containers: List the containers instead: host, heartbeat, operators.
     """
     from ridgeline.cli.errors import CommandError
     from ridgeline.cli.views.lists import containers_table, operators_list
@@ -73,21 +70,16 @@ def latency(remote: Nearest) -> None:
     remote.ask("/latency", latency_table, rows="operators", none="no window is committed yet")
 
 
-def record_age(
-    remote: Nearest,
-    watermarks: Annotated[
-        bool,
-        option(
-            "Show event time instead: how far it is, which input holds it back, what came too late.",
-            "--watermarks",
-        ),
-    ] = False,
-) -> None:
+def record_age(remote: Nearest, *, watermarks: bool = False) -> None:
     """Show how old records are, or how late event time.
 
     Over the last minute: at sources, in state, when emitted, when committed.
 
     Example: `ridgeline record-age quotes`
+
+    Args:
+        remote: The application.
+        watermarks: Show event time instead: how far it is, which input holds it back, what came too late.
     """
     from ridgeline.cli.views.lists import watermarks_table
     from ridgeline.cli.views.screen import ages_table
@@ -115,16 +107,7 @@ def progress(remote: Nearest) -> None:
     remote.ask("/progress", progress_parts)
 
 
-def lines(
-    remote: Nearest,
-    operator: Annotated[
-        str | None,
-        argument("Only of this operator; with `--stack` the id of a container.", "[OPERATOR]"),
-    ] = None,
-    stack: Annotated[
-        bool, option("Show where the thread of a container is: now, or when last heard of.", "--stack")
-    ] = False,
-) -> None:
+def lines(remote: Nearest, operator: str | None = None, *, stack: bool = False) -> None:
     """Show the lines where Python spends its time.
 
     Over the last minute. `of its time` is the part of the operator's time, `of the path` that of the critical
@@ -132,6 +115,11 @@ def lines(
     time. `py-spy record --pid PID` draws whole stacks: `operators --containers` has the ids.
 
     Examples: `ridgeline lines quotes parse`, `ridgeline lines quotes 0 --stack`
+
+    Args:
+        remote: The application.
+        operator ([OPERATOR]): Only of this operator; with `--stack` the id of a container.
+        stack: Show where the thread of a container is: now, or when last heard of.
     """
     from ridgeline.cli.errors import CommandError
     from ridgeline.cli.views.lines import lines_parts, stack_text
@@ -145,17 +133,16 @@ def lines(
     remote.ask("/lines", lines_parts, **({} if operator is None else {"operator": operator}))
 
 
-def metrics(
-    remote: Nearest,
-    pattern: Annotated[
-        str | None, argument("Only of such operators, or such metrics: `parse`, `parse.bad*`.", "[PATTERN]")
-    ] = None,
-) -> None:
+def metrics(remote: Nearest, pattern: str | None = None) -> None:
     """List the metrics that operators declare.
 
     As of their last windows.
 
     Example: `ridgeline metrics quotes 'parse.*'`
+
+    Args:
+        remote: The application.
+        pattern ([PATTERN]): Only of such operators, or such metrics: `parse`, `parse.bad*`.
     """
     from ridgeline.cli.errors import CommandError
     from ridgeline.cli.views.own_metrics import matching, metrics_parts
@@ -166,31 +153,33 @@ def metrics(
     remote.show(answer, lambda width: metrics_parts(answer, width))
 
 
-def windows(
-    remote: Nearest,
-    limit: Annotated[int, option("Only the last N windows.", min=1, metavar="N")] = 20,
-) -> None:
+def windows(remote: Nearest, *, limit: Annotated[int, option(min=1)] = 20) -> None:
     """List the last windows, their latency and path.
 
     Those that are committed, with their critical path.
 
     Example: `ridgeline windows quotes --limit 100`
+
+    Args:
+        remote: The application.
+        limit (N): Only the last N windows.
     """
     from ridgeline.cli.views.lists import windows_table
 
     remote.ask("/windows", windows_table, rows="windows", none="no window is committed yet", limit=limit)
 
 
-def page(
-    remote: Nearest,
-    browser: Annotated[bool, option("Open it in the browser of this machine.", "--open")] = False,
-) -> None:
+def page(remote: Nearest, *, browser: bool = False) -> None:
     """Print an address that opens the page, once.
 
     With the right to change the application. It is good for an hour. To read only, the address of the web
     service is enough, unless it asks for a token.
 
     Example: `ridgeline page quotes --open`
+
+    Args:
+        remote: The application.
+        browser (--open): Open it in the browser of this machine.
     """
     client = remote.connect()
     address = client.url + client.post("/page")["path"]
@@ -228,18 +217,17 @@ def escape(pattern: str) -> str:
     return re.sub(r"\[(\d+\])", r"[[]\1", pattern)
 
 
-def status(
-    remote: Nearest,
-    info: Annotated[
-        bool, option("Show the application as a whole: state, windows, latency, containers.", "--info")
-    ] = False,
-) -> None:
+def status(remote: Nearest, *, info: bool = False) -> None:
     """Say whether it keeps up, who is slow, what helps.
 
     First in a sentence. Then how old records are at each sink, and how busy the slowest operator is. Then
     what waits at the sources, and what would help, with its command.
 
     Example: `ridgeline status quotes`
+
+    Args:
+        remote: The application.
+        info: Show the application as a whole: state, windows, latency, containers.
     """
     from ridgeline.cli.views.lists import info_lines
     from ridgeline.cli.views.status import status_parts
@@ -260,17 +248,7 @@ def status(
 _PATIENCE = 40
 
 
-def regions(
-    remote: Nearest,
-    start: Annotated[
-        str | None,
-        option("Start this one from its checkpoint, once it has failed or was stopped.", metavar="REGION"),
-    ] = None,
-    stop: Annotated[
-        str | None,
-        option("End this one after the windows under way; queues keep what comes for it.", metavar="REGION"),
-    ] = None,
-) -> None:
+def regions(remote: Nearest, *, start: str | None = None, stop: str | None = None) -> None:
     """List the regions and the queues between them.
 
     Decoupled streams make regions of an application. Or start or stop one of them; the others continue.
@@ -278,6 +256,11 @@ def regions(
     Example: `ridgeline regions quotes --stop store`
 
     Exit codes: 0 done, or it will be soon, 2 there is no such region, it runs already or does not run.
+
+    Args:
+        remote: The application.
+        start (REGION): Start this one from its checkpoint, once it has failed or was stopped.
+        stop (REGION): End this one after the windows under way; queues keep what comes for it.
     """
     from ridgeline.cli.views.lists import regions_parts
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 from rich.text import Text
 
-from ridgeline.cli.grouping import argument
 from ridgeline.cli.remote.options import Named
 
 
-def kill_container(
-    remote: Named,
-    containers: Annotated[
-        list[str],
-        argument("Ids; see `operators --containers`.", "CONTAINER..."),
-    ],
-) -> None:
+def kill_container(remote: Named, containers: list[str]) -> None:
     """End containers at once; others take their place.
 
     Spark starts them, and their windows run again. Containers that live in the same slot share its process,
@@ -28,6 +21,10 @@ def kill_container(
 
     Exit codes: 0 ended, 2 there is no such container, or it lives in no process of its own. Nothing is ended
     if one of several is not there.
+
+    Args:
+        remote: The application.
+        containers (CONTAINER...): Ids; see `operators --containers`.
     """
     client = remote.connect()
     paths = [f"/physicalPlan/containers/{quote(one, safe='')}" for one in containers]

@@ -35,32 +35,14 @@ class _Level(StrEnum):
 
 def logs(
     remote: Nearest,
-    follow: Annotated[
-        bool, option("Go on with what comes, until its end or Ctrl-C.", "--follow", "-f")
-    ] = False,
-    operator: Annotated[
-        str | None, option("Only this operator, or this module's.", "--operator", metavar="NAME")
-    ] = None,
-    partition: Annotated[
-        int | None, option("Only this partition.", "--partition", min=0, metavar="N")
-    ] = None,
-    container: Annotated[
-        int | None, option("Only this container and its process.", "--container", min=0, metavar="ID")
-    ] = None,
-    region: Annotated[str | None, option("Only this region, of several.", "--region", metavar="NAME")] = None,
-    lines: Annotated[
-        int, option("How many of the last lines.", "--lines", "-n", min=1, max=_MOST, metavar="N")
-    ] = 100,
-    level: Annotated[
-        tuple[str, _Level] | None,
-        option(
-            "Set the level of a logger and of those below it, in driver and slots, until the driver "
-            "ends. DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.",
-            "--level",
-            metavar="LOGGER LEVEL",
-            case_sensitive=False,
-        ),
-    ] = None,
+    *,
+    follow: bool = False,
+    operator: str | None = None,
+    partition: Annotated[int | None, option(min=0)] = None,
+    container: Annotated[int | None, option(min=0)] = None,
+    region: str | None = None,
+    lines: Annotated[int, option(min=1, max=_MOST)] = 100,
+    level: Annotated[tuple[str, _Level] | None, option(case_sensitive=False)] = None,
 ) -> None:
     """Show what operators print and log; set log levels.
 
@@ -69,6 +51,17 @@ def logs(
     is an object.
 
     Examples: `ridgeline logs quotes -f --operator parse`, `ridgeline logs quotes --level quotes.rules DEBUG`
+
+    Args:
+        remote: The application.
+        follow (--follow, -f): Go on with what comes, until its end or Ctrl-C.
+        operator (NAME): Only this operator, or this module's.
+        partition (N): Only this partition.
+        container (ID): Only this container and its process.
+        region (NAME): Only this region, of several.
+        lines (--lines, -n N): How many of the last lines.
+        level (LOGGER LEVEL): Set the level of a logger and of those below it, in driver and slots, until the
+            driver ends. DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.
     """
     from ridgeline.cli.remote.shared import make_console, print_json
 

@@ -30,10 +30,6 @@ Store = Annotated[
         envvar="RIDGELINE_STORE",
     ),
 ]
-Operator = Annotated[
-    str,
-    argument("Name of an operator, as in the plan.", "OPERATOR"),
-]
 AsJson = Annotated[bool, option("Print JSON, as the web service answers it.", "--json")]
 
 
@@ -42,16 +38,12 @@ class Nearest:
     """A running application by its name, id or URL, or the only one; and how the answer is printed.
 
     It may run elsewhere: then by URL and token. `RIDGELINE_CA` names a file with the authorities of its TLS.
+
+    Args:
+        app: Name, id or URL of a running application. Not needed if only one runs; see `ps`.
     """
 
-    app: Annotated[
-        str | None,
-        argument(
-            "Name, id or URL of a running application. Not needed if only one runs; see `ps`.",
-            "[APP]",
-            autocompletion=completing.applications,
-        ),
-    ] = None
+    app: Annotated[str | None, argument(autocompletion=completing.applications)] = None
     as_json: AsJson = False
     token: Token = None
     store: Store = None
@@ -84,31 +76,28 @@ class Nearest:
 
 @dataclass(frozen=True, kw_only=True)
 class Named(Nearest):
-    """A running application that must be named."""
+    """A running application that must be named.
 
-    app: Annotated[
-        str,
-        argument("Name, id or URL of a running application.", "APP", autocompletion=completing.applications),
-    ] = field()
+    Args:
+        app: Name, id or URL of a running application.
+    """
+
+    app: Annotated[str, argument(autocompletion=completing.applications)] = field()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Named):
-    """A running application that is asked for a change: why, and how long the command waits for it."""
+    """A running application that is asked for a change: why, and how long the command waits for it.
 
-    note: Annotated[str, option("Why; it is kept beside the change.", "--note", metavar="TEXT")] = ""
-    no_wait: Annotated[
-        bool, option("Return once the change is in the queue, before it is made.", "--no-wait")
-    ] = False
-    timeout: Annotated[
-        float,
-        option(
-            "Wait so long for the change; it stays in the queue after that.",
-            "--timeout",
-            min=0,
-            metavar="SECONDS",
-        ),
-    ] = 60.0
+    Args:
+        note (TEXT): Why; it is kept beside the change.
+        no_wait: Return once the change is in the queue, before it is made.
+        timeout (SECONDS): Wait so long for the change; it stays in the queue after that.
+    """
+
+    note: str = ""
+    no_wait: bool = False
+    timeout: Annotated[float, option(min=0)] = 60.0
 
     def sender(self) -> ChangeSender:
         """The sender of the change, which waits for it and prints its outcome. Raises CommandError."""

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import argument, option
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Named
 from ridgeline.cli.tables import Column, folded
 
@@ -23,15 +23,14 @@ _PATIENCE_SECONDS = 40.0
 
 def query(
     remote: Named,
-    sql: Annotated[str, argument("A SELECT; its tables are the names of streams.", "SQL")],
-    every: Annotated[str, option("How long a period is: `10s`; 0: a window.", metavar="DURATION")] = "0",
-    lasting: Annotated[str | None, option("End after so long.", "--for", metavar="DURATION")] = None,
-    times: Annotated[int, option("End after N results; 0: until Ctrl-C.", min=0, metavar="N")] = 0,
-    rows: Annotated[int, option("The most rows a result.", min=1, max=100_000, metavar="N")] = 1000,
-    seconds: Annotated[
-        int, option("The longest that the SQL may take.", min=1, max=30, metavar="SECONDS")
-    ] = 1,
-    memory_mb: Annotated[int, option("The most memory it may take.", min=32, metavar="MB")] = 256,
+    sql: str,
+    *,
+    every: str = "0",
+    lasting: str | None = None,
+    times: Annotated[int, option(min=0)] = 0,
+    rows: Annotated[int, option(min=1, max=100000)] = 1000,
+    seconds: Annotated[int, option(min=1, max=30)] = 1,
+    memory_mb: Annotated[int, option(min=32)] = 256,
 ) -> None:
     """Run SQL over streams, and show its results.
 
@@ -42,6 +41,16 @@ def query(
     Example: `ridgeline query quotes "select symbol, avg(price) from price group by symbol" --every 10s`
 
     Exit codes: 0 ended as asked or by Ctrl-C, 1 it failed while it ran, 2 the SQL is wrong.
+
+    Args:
+        remote: The application.
+        sql: A SELECT; its tables are the names of streams.
+        every (DURATION): How long a period is: `10s`; 0: a window.
+        lasting (--for DURATION): End after so long.
+        times (N): End after N results; 0: until Ctrl-C.
+        rows (N): The most rows a result.
+        seconds (SECONDS): The longest that the SQL may take.
+        memory_mb (MB): The most memory it may take.
     """
     from ridgeline.cli.remote.change_request import who
 

@@ -14,54 +14,55 @@ from rich.text import Text
 from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import argument, command, option
-from ridgeline.cli.remote.options import Named, Operator
+from ridgeline.cli.remote.options import Named
 from ridgeline.cli.tables import folded, words
-
-Port = Annotated[
-    str | None,
-    argument("One of its ports. Default: all that are connected.", "[PORT]"),
-]
-Windows = Annotated[int, option("End after N windows.", min=1, metavar="N")]
-MaxMb = Annotated[int, option("End before a port has more megabytes.", min=1, metavar="MB")]
-RecordingId = Annotated[str, argument("Its id; see `record list`.", "RECORDING")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded(Named):
-    """A running application with recordings, or its checkpoint."""
+    """A running application with recordings, or its checkpoint.
 
-    app: Annotated[
-        str,
-        argument(
-            "Name, id or URL of a running application, or a checkpoint folder.",
-            "APP",
-            autocompletion=completing.applications,
-        ),
-    ] = field()
+    Args:
+        app: Name, id or URL of a running application, or a checkpoint folder.
+    """
+
+    app: Annotated[str, argument(autocompletion=completing.applications)] = field()
 
 
 def start_recording(
     remote: Named,
-    operator: Operator,
-    port: Port = None,
-    windows: Windows = 1000,
-    max_mb: MaxMb = 64,
+    operator: str,
+    port: str | None = None,
+    *,
+    windows: Annotated[int, option(min=1)] = 1000,
+    max_mb: Annotated[int, option(min=1)] = 64,
 ) -> None:
     """Record the tuples of an operator's ports, from the next window on, in files of Parquet.
 
     Only committed windows are recorded, on all partitions. Secrets are masked.
 
     Example: `ridgeline record start quotes parse output --windows 20`
+
+    Args:
+        remote: The application.
+        operator: Name of an operator, as in the plan.
+        port: One of its ports. Default: all that are connected.
+        windows (N): End after N windows.
+        max_mb (MB): End before a port has more megabytes.
     """
     client = remote.connect()
     answer = client.post("/recordings", operator=operator, port=port, windows=windows, maxMb=max_mb)
     remote.show(answer, lambda _width: [_changed(answer, "is recorded from")])
 
 
-def stop_recording(remote: Named, recording: RecordingId) -> None:
+def stop_recording(remote: Named, recording: str) -> None:
     """End a recording before the next window.
 
     Example: `ridgeline record stop quotes recording_1`
+
+    Args:
+        remote: The application.
+        recording: Its id; see `record list`.
     """
     from urllib.parse import quote
 
@@ -80,14 +81,17 @@ def listed(remote: Named) -> None:
 
 
 def show(
-    remote: Recorded,
-    recording: RecordingId,
-    port: Port = None,
-    limit: Annotated[int, option("Only the last N tuples of a port.", min=1, metavar="N")] = 20,
+    remote: Recorded, recording: str, port: str | None = None, *, limit: Annotated[int, option(min=1)] = 20
 ) -> None:
     """Show the tuples of a recording; each with its window, partition and position there.
 
     Example: `ridgeline record show quotes recording_1 output --limit 100`
+
+    Args:
+        remote: The application.
+        recording: Its id; see `record list`.
+        port: One of its ports. Default: all that are connected.
+        limit (N): Only the last N tuples of a port.
     """
     from ridgeline.service import recorded
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError, make_console
-from ridgeline.cli.grouping import argument, option
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.shared import make_console as make_output
 from ridgeline.cli.remote.shared import print_json
 from ridgeline.cli.running.summary import WIDEST, print_metrics, read_report, say
@@ -26,11 +26,7 @@ from ridgeline.service.history.tail import NoRunError
 from ridgeline.service.history.tail import replay as replayed
 
 
-def replay(
-    file: Annotated[str, argument("What `ridgeline run --event-log FILE` has written.", "FILE")],
-    window: Annotated[int | None, option("Only the window of this id, in full.", min=0, metavar="N")] = None,
-    as_json: Annotated[bool, option("Print JSON: the last overview, or the window.", "--json")] = False,
-) -> None:
+def replay(file: str, *, window: Annotated[int | None, option(min=0)] = None, as_json: bool = False) -> None:
     """Compute a run's figures again from its log.
 
     From the event log that `--event-log` has written.
@@ -38,6 +34,11 @@ def replay(
     Example: `ridgeline replay run.jsonl --window 42`
 
     Exit codes: 0 done, 1 the log is damaged, 2 there is no such log or window.
+
+    Args:
+        file: What `ridgeline run --event-log FILE` has written.
+        window (N): Only the window of this id, in full.
+        as_json (--json): Print JSON: the last overview, or the window.
     """
     watch = _read(file)
     if window is not None:

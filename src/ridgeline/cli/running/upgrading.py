@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 def upgrade(
     context: typer.Context,
-    running: Annotated[
-        str,
-        argument("Name or id of the running application.", "RUNNING", autocompletion=completing.applications),
-    ],
+    running: Annotated[str, argument(autocompletion=completing.applications)],
     settings: RunSettings,
 ) -> None:
     """Let a new version take the place of a running one.
@@ -41,6 +38,11 @@ def upgrade(
     Example: `ridgeline upgrade payments payments_v2.py --master local[2]`
 
     Exit codes: as `run`; 2 also if a state would be refused.
+
+    Args:
+        context: That of the command.
+        running: Name or id of the running application.
+        settings: Those of the run.
     """
     from ridgeline.cli.remote.client import Client
     from ridgeline.cli.running.starting import run

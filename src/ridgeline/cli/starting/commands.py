@@ -15,7 +15,7 @@ from typing import Annotated
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import did_you_mean
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.grouping import argument, option
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 
 TEMPLATES = {
@@ -31,13 +31,12 @@ _BROKEN = 1_000
 
 
 def init(
-    folder: Annotated[
-        str, argument("The folder, which is made; its name is the application's.", "[DIR]")
-    ] = ".",
+    folder: str = ".",
+    *,
     template: Annotated[
         str, option(" ".join(f"`{name}`: {what}" for name, what in TEMPLATES.items()), metavar="NAME")
     ] = "orders",
-    name: Annotated[str | None, option("Another name for the application.", metavar="NAME")] = None,
+    name: str | None = None,
 ) -> None:
     """Make a project that runs at once.
 
@@ -46,6 +45,11 @@ def init(
     Example: `ridgeline init shop`
 
     Exit codes: 0 done, 2 there is no such template, or a file of that name is there.
+
+    Args:
+        folder ([DIR]): The folder, which is made; its name is the application's.
+        template: Which one, see `TEMPLATES`.
+        name (NAME): Another name for the application.
     """
     if template not in TEMPLATES:
         raise CommandError(f"there is no template `{template}`; {did_you_mean(template, TEMPLATES)}")

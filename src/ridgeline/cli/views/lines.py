@@ -63,7 +63,7 @@ def _lines_table(one: OperatorLinesAnswer, width: int) -> Table:
         others = sum(_width_of(name, cells) for name, cells in columns.items() if name != "line")
         for code in columns["line"]:
             code.truncate(max(_LEAST_CODE, width - others), overflow="ellipsis")
-    return fitted(columns, width, left=("where", "line", "function"))
+    return fitted(columns, width, (), ("where", "line", "function"))
 
 
 def _width_of(name: str, cells: list[Text]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from rich.console import RenderableType
@@ -163,13 +162,13 @@ def operators_figures(
             "operator", lambda row: Text(row.title, "bold" if longest and row.latency_ms == longest else "")
         ),
         Column("partitions", lambda row: row.partitions if several else 0, count, keep=1, optional=True),
-        Column("latency", attrgetter("latency_ms"), milliseconds),
-        Column("p50", attrgetter("p50_ms"), percentile, keep=2),
-        Column("p99", attrgetter("p99_ms"), percentile, keep=6),
+        Column("latency", lambda row: row.latency_ms, milliseconds),
+        Column("p50", lambda row: row.p50_ms, percentile, keep=2),
+        Column("p99", lambda row: row.p99_ms, percentile, keep=6),
         words("bar", lambda row: bar(row.parts_ms, longest), keep=4),
-        Column("in/s", attrgetter("tuples_in"), rate, keep=5),
-        Column("out/s", attrgetter("tuples_out"), rate, keep=3),
-        Column("errors", attrgetter("errors"), count, warned, optional=True),
+        Column("in/s", lambda row: row.tuples_in, rate, keep=5),
+        Column("out/s", lambda row: row.tuples_out, rate, keep=3),
+        Column("errors", lambda row: row.errors, count, warned, optional=True),
     )
     table = drawn(columns, rows, width)
     names = [str(column.header) for column in table.columns]

@@ -21,59 +21,27 @@ _SERVICE = "Web service and metrics"
 
 @dataclass(frozen=True, slots=True)
 class AccessOptions:
-    """Roles by a file or a proxy, TLS by files, and the audit log. See docs/roles.md."""
+    """Roles by a file or a proxy, TLS by files, and the audit log. See docs/roles.md.
 
-    tokens: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="Who may read, operate and administer: lines that `ridgeline token add` writes. Read again "
-            "when it changes.",
-            panel=_PANEL,
-        ),
-    ] = None
-    trust_header: Annotated[
-        str | None,
-        Option(
-            metavar="USER[,GROUPS]",
-            help="Headers by which a proxy names who asks: `X-Forwarded-User,X-Forwarded-Groups`. Needs "
-            "`--trusted-proxy` and `--tokens`.",
-            panel=_PANEL,
-        ),
-    ] = None
-    trusted_proxy: Annotated[
-        Sequence[str],
-        Option(
-            metavar="ADDRESS",
-            help="Address or network of a proxy whose `--trust-header` counts.",
-            panel=_PANEL,
-        ),
-    ] = ()
-    web_cert: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="Serve HTTPS with this certificate (PEM, with its chain); needs `--web-key`. A renewed file "
-            "is read without a restart.",
-            panel=_SERVICE,
-        ),
-    ] = None
-    web_key: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="The key of `--web-cert` (PEM, no password), which others must not be able to read.",
-            panel=_SERVICE,
-        ),
-    ] = None
-    audit_log: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="Append each change and denied tries to FILE (`.jsonl`): who, where from, what came of it.",
-            panel=_PANEL,
-        ),
-    ] = None
+    Args:
+        tokens (FILE): Who may read, operate and administer: lines that `ridgeline token add` writes. Read
+            again when it changes.
+        trust_header (USER[,GROUPS]): Headers by which a proxy names who asks:
+            `X-Forwarded-User,X-Forwarded-Groups`. Needs `--trusted-proxy` and `--tokens`.
+        trusted_proxy (ADDRESS): Address or network of a proxy whose `--trust-header` counts.
+        web_cert (FILE): Serve HTTPS with this certificate (PEM, with its chain); needs `--web-key`. A renewed
+            file is read without a restart.
+        web_key (FILE): The key of `--web-cert` (PEM, no password), which others must not be able to read.
+        audit_log (FILE): Append each change and denied tries to FILE (`.jsonl`): who, where from, what came
+            of it.
+    """
+
+    tokens: Annotated[str | None, Option(panel=_PANEL)] = None
+    trust_header: Annotated[str | None, Option(panel=_PANEL)] = None
+    trusted_proxy: Annotated[Sequence[str], Option(panel=_PANEL)] = ()
+    web_cert: Annotated[str | None, Option(panel=_SERVICE)] = None
+    web_key: Annotated[str | None, Option(panel=_SERVICE)] = None
+    audit_log: Annotated[str | None, Option(panel=_PANEL)] = None
 
     def check(self) -> None:
         """Raise RidgelineError for options that miss another one, or are wrong."""

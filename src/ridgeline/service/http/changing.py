@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from ridgeline.api.errors import ChangeError, ValidationError
 from ridgeline.api.support.masking import mask
@@ -30,7 +30,7 @@ from ridgeline.service.http.answers import (
     SpecificationAnswer,
 )
 from ridgeline.service.http.bodies import AnswerError
-from ridgeline.service.http.endpoint import Call, Parameter, Rows, found
+from ridgeline.service.http.endpoint import WHO, Call, Parameter, Rows, Within, found, waiting
 from ridgeline.stram.changes import (
     EditPlan,
     Kill,
@@ -66,31 +66,16 @@ def edits_of(documents: Sequence[object]) -> tuple[Edit, ...]:
 
 WAIT_SECONDS = 5
 """Seconds that an answer waits for a change by default; after them it is answered as `QUEUED`."""
-_LONGEST_WAIT = 30
-_MOST_WINDOWS = 1_000_000
-_MOST_MB = 10_240
 _MB = 2**20
-_MOST_TUPLES = 1_000
-_TUPLES = 20
 _LONGEST_NOTE = 1_000
-
-_WAIT = Parameter(
-    "wait", "integer", "how many seconds the answer waits for the change; default: 5", 0, _LONGEST_WAIT
-)
-_ASKING = (
-    Parameter("note", "string", "why; it is kept beside the change"),
-    Parameter("who", "string", "who asks; default: REST"),
-    _WAIT,
-)
-_ID = Parameter("id", "integer", "the id of a change, from `/changes`", 1)
-
+_WAIT = Parameter("wait", "integer", "how many seconds the answer waits for the change; default: 5", 0, 30)
+_ASKING = (Parameter("note", "string", "why; it is kept beside the change"), WHO, _WAIT)
+Id = Annotated[int, Within(1)]
 
 CHANGES = Rows()
 
 
 # Recordings -------------------------------------------------------------------------------------------------
-
-_RECORDING = Parameter("id", "string", "the id of a recording, from `/recordings`")
 
 
 @CHANGES.question("/recordings")
@@ -100,64 +85,69 @@ def _recordings(call: Call) -> RecordingsAnswer:
     return {"recordings": rows}
 
 
-@CHANGES.request(
-    "/recordings",
-    role=Role.OPERATE,
-    body=(
-        Parameter("operator", "string", "the name of a logical operator"),
-        Parameter("port", "string", "the name of a port; default: all that are connected"),
-        Parameter("windows", "integer", "how many windows; default: 1,000", 1, _MOST_WINDOWS),
-        Parameter("maxMb", "integer", "the most megabytes; default: 64", 1, _MOST_MB),
-    ),
-)
-def _start(call: Call) -> ChangeAnswer:
+@CHANGES.request("/recordings", role=Role.OPERATE)
+def _start(
+    call: Call,
+    operator: str | None = None,
+    port: str | None = None,
+    windows: Annotated[int, Within(1, 1_000_000)] = 1_000,
+    max_mb: Annotated[int, Within(1, 10_240)] = 64,
+) -> ChangeAnswer:
     """Record the tuples of an operator from the next window on.
 
     Raises AnswerError (400).
+
+    Args:
+        call: The request.
+        operator: the name of a logical operator
+        port: the name of a port; default: all that are connected
+        windows: how many windows; default: 1,000
+        max_mb: the most megabytes; default: 64
     """
-    if call.get("operator") is None:
+    if operator is None:
         raise AnswerError(400, "`operator` is missing", "name the operator to record")
-    limits = {"windows": call.get("windows"), "limit_bytes": call.get("maxMb") and call["maxMb"] * _MB}
-    given = {name: limit for name, limit in limits.items() if limit}
-    port = call["operator"], call.get("port")
-    return _ask(call, _refusing(lambda: recorded.begins(call.running, port, given, call.by)))
+    limits = {"windows": windows, "limit_bytes": max_mb * _MB}
+    return _ask(call, _refusing(lambda: recorded.begins(call.running, (operator, port), limits, call.by)))
 
 
-@CHANGES.request(
-    "/recordings/{id}/tuples",
-    _RECORDING,
-    role=Role.OPERATE,
-    is_noted=False,
-    body=(
-        Parameter("port", "string", "the name of a port; default: all"),
-        Parameter("limit", "integer", "how many tuples of a port; default: 20", 1, _MOST_TUPLES),
-    ),
-)
-def _tuples(call: Call) -> RecordedTuplesAnswer:
+@CHANGES.request("/recordings/{id}/tuples", role=Role.OPERATE, is_noted=False)
+def _tuples(
+    call: Call, id_: str, port: str | None = None, limit: Annotated[int, Within(1, 1_000)] = 20
+) -> RecordedTuplesAnswer:
     """The last tuples of a recording. It asks for more than the right to read figures.
 
     Raises AnswerError (404).
+
+    Args:
+        call: The request.
+        id_: the id of a recording, from `/recordings`
+        port: the name of a port; default: all
+        limit: how many tuples of a port; default: 20
     """
     rows = recorded.rows(call.running)
     try:
-        folder = recorded.folder_of(rows, call["id"])
+        folder = recorded.folder_of(rows, id_)
     except KeyError as unknown:
         raise AnswerError(404, str(unknown.args[0]), "`/recordings` has those that there are") from None
-    port = call.get("port")
     try:
-        tables = recorded.read(folder, port, call.get("limit") or _TUPLES)
+        tables = recorded.read(folder, port, limit)
     except KeyError as unknown:  # none has come yet, or there is no such port
-        ports = next(row["ports"] for row in rows if row["id"] == call["id"])
+        ports = next(row["ports"] for row in rows if row["id"] == id_)
         if port not in ports:
             raise AnswerError(404, str(unknown.args[0]), f"recorded: {', '.join(ports)}") from None
         tables = {}
-    return {"recording": call["id"], "ports": recorded.plain(tables)}
+    return {"recording": id_, "ports": recorded.plain(tables)}
 
 
-@CHANGES.request("/recordings/{id}/stop", _RECORDING, role=Role.OPERATE)
-def _stop(call: Call) -> ChangeAnswer:
-    """End a recording before the next window."""
-    return _ask(call, _refusing(lambda: recorded.ends(call.running, call["id"])))
+@CHANGES.request("/recordings/{id}/stop", role=Role.OPERATE)
+def _stop(call: Call, id_: str) -> ChangeAnswer:
+    """End a recording before the next window.
+
+    Args:
+        call: The request.
+        id_: the id of a recording, from `/recordings`
+    """
+    return _ask(call, _refusing(lambda: recorded.ends(call.running, id_)))
 
 
 # Changes ----------------------------------------------------------------------------------------------------
@@ -190,58 +180,70 @@ def _noted_edits(call: Call) -> Any:
     return {**kept, "edits": _shown(call, found)}
 
 
-@CHANGES.request(
-    "/changes",
-    role=Role.OPERATE,
-    noted=_noted_edits,
-    body=(
-        Parameter(
-            "edits", "array", 'edits such as `{"do": "repartition", "operator": "sum", "partitions": 4}`'
-        ),
-        Parameter("spec", "object", "instead of `edits`: the specification that the application shall have"),
-        *_ASKING,
-        Parameter("dryRun", "boolean", "only answer what would change; default: false"),
-    ),
-)
-def _change(call: Call) -> ChangeAnswer | DifferenceAnswer:
+@CHANGES.request("/changes", role=Role.OPERATE, noted=_noted_edits, body=_ASKING)
+def _change(
+    call: Call,
+    edits: list[Any] | None = None,
+    spec: dict[str, Any] | None = None,
+    *,
+    dry_run: bool = False,
+) -> ChangeAnswer | DifferenceAnswer:
     """Change the plan: all edits at one window boundary, or none.
 
     With `dryRun` only say what would change.
+
+    Args:
+        call: The request.
+        edits: edits such as `{"do": "repartition", "operator": "sum", "partitions": 4}`
+        spec: instead of `edits`: the specification that the application shall have
+        dry_run: only answer what would change; default: false
     """
-    if call.get("spec") is not None:
+    if spec is not None:
         _check_role(call, Role.ADMIN)  # before its classes are imported
-    edits = _edits_of_body(call)
-    _check_role(call, role_of_edits(edits, call.plan.logical))
-    if not call.get("dryRun"):
-        return _ask(call, EditPlan(edits, _note(call)))
+    if (edits is None) == (spec is None):
+        raise AnswerError(400, "give `edits` or `spec`, one of them", "`edits` is a list of edits")
+    found = edits_of(edits) if edits is not None else _edits_of_spec(call, spec or {})
+    _check_role(call, role_of_edits(found, call.plan.logical))
+    if not dry_run:
+        return _ask(call, EditPlan(found, _note(call)))
     run = call.running
-    difference = _refusing(lambda: run.preview(edits))
+    difference = _refusing(lambda: run.preview(found))
     return {
         "lines": difference.lines(),
         "difference": difference.to_json(),
-        "edits": _shown(call, edits),
+        "edits": _shown(call, found),
     }
 
 
-@CHANGES.question("/changes/{id}", _ID, query=(_WAIT,), needs_run=True)
-def _one(call: Call) -> ChangeAnswer:
-    """A change."""
+@CHANGES.question("/changes/{id}", query=(_WAIT,), needs_run=True)
+def _one(call: Call, id_: Id) -> ChangeAnswer:
+    """A change.
+
+    Args:
+        call: The question.
+        id_: the id of a change, from `/changes`
+    """
     if call.run is None:
-        raise AnswerError(404, f"there is no change {call['id']}", "nothing was asked for yet")
-    asked = _find(call, call.run.changes.find)
+        raise AnswerError(404, f"there is no change {id_}", "nothing was asked for yet")
+    asked = _find(id_, call.run.changes.find)
     _wait(call, asked, 0)
     return _row(call, asked)
 
 
-@CHANGES.request("/changes/{id}/withdraw", _ID, role=Role.OPERATE)
-def _withdraw(call: Call) -> ChangeAnswer:
-    """Take back a change that waits."""
-    asked = _find(call, call.running.changes.withdraw)
+@CHANGES.request("/changes/{id}/withdraw", role=Role.OPERATE)
+def _withdraw(call: Call, id_: Id) -> ChangeAnswer:
+    """Take back a change that waits.
+
+    Args:
+        call: The request.
+        id_: the id of a change, from `/changes`
+    """
+    asked = _find(id_, call.running.changes.withdraw)
     row = _row(call, asked)
     if row["state"] != WITHDRAWN:
         raise AnswerError(
             409,
-            f"change {call['id']} does not wait any more: it is {row['state']}",
+            f"change {id_} does not wait any more: it is {row['state']}",
             row["reason"] or "ask for the opposite",
         )
     return row
@@ -263,25 +265,24 @@ _act("/shutdown", Shutdown, "End the application after the windows under way.")
 _act("/kill", Kill, "End the application at once; the windows under way are void.", Role.ADMIN)
 
 
-@CHANGES.request(
-    "/physicalPlan/containers/{id}/kill",
-    Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0),
-    tag="changes",
-    role=Role.ADMIN,
-)
-def _kill_container(call: Call) -> KilledContainerAnswer:
+@CHANGES.request("/physicalPlan/containers/{id}/kill", tag="changes", role=Role.ADMIN)
+def _kill_container(call: Call, id_: Annotated[int, Within(0)]) -> KilledContainerAnswer:
     """End the process of a container at once; Spark starts another one, and its windows run again.
 
     Raises AnswerError (404, 409).
+
+    Args:
+        call: The request.
+        id_: the id of a container, from `/physicalPlan/containers`
     """
-    container = found(call.watch.container, call["id"])
+    container = found(call.watch.container, id_)
     host, pid = container["host"], container["pid"]
     together = [one["id"] for one in call.watch.containers() if (one["host"], one["pid"]) == (host, pid)]
     reason = f"the process was killed by {call.by}"
     if host is None or pid is None or not call.running.kill(host, pid, reason):
         raise AnswerError(
             409,
-            f"container {call['id']} lives in no process that can be ended now",
+            f"container {id_} lives in no process that can be ended now",
             "it is in the driver's process, or is started again: see `/physicalPlan/containers`",
         )
     return {"id": container["id"], "host": host, "pid": pid, "containers": together}
@@ -296,14 +297,6 @@ def _check_role(call: Call, needed: Role) -> None:
             f"`{call.caller.identity.name}` has the role {word}; this change needs {needed.word}",
             "it can run code, or read the driver's environment",
         )
-
-
-def _edits_of_body(call: Call) -> tuple[Edit, ...]:
-    """The edits of a request for changes. Raises AnswerError (400, 409)."""
-    edits, spec = call.get("edits"), call.get("spec")
-    if (edits is None) == (spec is None):
-        raise AnswerError(400, "give `edits` or `spec`, one of them", "`edits` is a list of edits")
-    return edits_of(edits) if edits is not None else _edits_of_spec(call, spec)
 
 
 def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
@@ -323,11 +316,11 @@ def _whole(call: Call) -> LogicalPlan:
     return call.run.whole() if isinstance(call.run, JoinedRun) else call.plan.logical
 
 
-def _find(call: Call, find: Callable[[int], AnyAsked]) -> AnyAsked:
+def _find(number: int, find: Callable[[int], AnyAsked]) -> AnyAsked:
     try:
-        return find(call["id"])
+        return find(number)
     except KeyError:
-        raise AnswerError(404, f"there is no change {call['id']}", "`/changes` has the last ones") from None
+        raise AnswerError(404, f"there is no change {number}", "`/changes` has the last ones") from None
 
 
 # Asking and waiting -----------------------------------------------------------------------------------------
@@ -360,7 +353,7 @@ def _ask(call: Call, what: What) -> ChangeAnswer:
 def _wait(call: Call, asked: AnyAsked, default: int) -> None:
     """Wait until a change is made, as long as the request may."""
     if asked.state == QUEUED:
-        with call.waiting(default) as seconds:
+        with waiting(call.values.get("wait", default)) as seconds:
             asked.done.wait(seconds)
 
 

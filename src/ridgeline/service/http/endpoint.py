@@ -8,7 +8,8 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from starlette.requests import Request
 
@@ -16,6 +17,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.service import BASE
 from ridgeline.service.access.roles import UNKNOWN, Caller, Role
+from ridgeline.service.documented import documented
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
 from ridgeline.service.http.apex import KeptPlan
@@ -29,7 +31,20 @@ if TYPE_CHECKING:
     from ridgeline.service.origin import Origin
 
 
-__all__ = ["BASE", "AnswerError", "Call", "Endpoint", "Handler", "Parameter", "Rows", "found", "unknown"]
+__all__ = [
+    "BASE",
+    "WHO",
+    "AnswerError",
+    "Call",
+    "Endpoint",
+    "Handler",
+    "Parameter",
+    "Rows",
+    "Within",
+    "found",
+    "unknown",
+    "waiting",
+]
 _FORMS: Mapping[str, tuple[type[Any], str]] = {"array": (list, "a list"), "object": (dict, "an object")}
 
 
@@ -95,6 +110,20 @@ _waiting = threading.BoundedSemaphore(16)
 _NOT_BEGUN = "the application has not begun its first window"
 
 
+WHO = Parameter("who", "string", "who asks; default: REST")
+
+
+@contextlib.contextmanager
+def waiting(seconds: int) -> Iterator[int]:
+    """How many seconds an answer may wait; 0 if as many wait as may: others must be answered."""
+    free = seconds > 0 and _waiting.acquire(blocking=False)
+    try:
+        yield seconds if free else 0
+    finally:
+        if free:
+            _waiting.release()
+
+
 def needs_running() -> AnswerError:
     """The answer to what only a running application can do."""
     hint = "it needs the running application; `ridgeline ps` lists those that run"
@@ -155,17 +184,6 @@ class Call:
         """A parameter, None if it was not given."""
         return self.values.get(name)
 
-    @contextlib.contextmanager
-    def waiting(self, default: int) -> Iterator[int]:
-        """How many seconds the answer may wait; 0 if as many wait as may: others must be answered."""
-        seconds = self.values.get("wait", default)
-        free = seconds > 0 and _waiting.acquire(blocking=False)
-        try:
-            yield seconds if free else 0
-        finally:
-            if free:
-                _waiting.release()
-
     @property
     def application(self) -> str:
         """The name of the application."""
@@ -194,16 +212,16 @@ class Call:
         """The logical operators, as the plan has them, by name."""
         return {one["name"]: one for one in self.logical_plan["operators"]}
 
-    def named_operator(self) -> LogicalPlanOperatorAnswer:
-        """The logical operator that is asked for. Raises AnswerError (404)."""
-        name, known = self["name"], self.operators()
+    def operator(self, name: str) -> LogicalPlanOperatorAnswer:
+        """The logical operator of a name. Raises AnswerError (404)."""
+        known = self.operators()
         if name not in known:
             raise unknown("logical operator", name, known)
         return known[name]
 
 
 Handler = Callable[[Call], Any]
-Row = TypeVar("Row", bound=Handler)
+Row = TypeVar("Row", bound=Callable[..., Any])
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
@@ -277,28 +295,70 @@ class Endpoint:
         return values
 
 
+_KINDS: Mapping[Any, str] = {int: "integer", str: "string", bool: "boolean", list: "array", dict: "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The limits of a number: `Annotated[int | None, Within(1, 1_000)]`."""
+
+    least: int | None = None
+    most: int | None = None
+
+
+def _parameters(handler: Callable[..., Any]) -> dict[str, Parameter]:
+    """The parameters of a handler behind the call, by its own names for them.
+
+    A request has them as JSON has names: `window_id` is `windowId`, and `from_` is `from`.
+    """
+    said, hints = documented(handler)[1], get_type_hints(handler, include_extras=True)
+    found = {}
+    for name in [*inspect.signature(handler).parameters][1:]:
+        bare, *limits = get_args(hints[name]) if get_origin(hints[name]) is Annotated else (hints[name],)
+        kinds = [
+            get_origin(one) or one for one in (get_args(bare) if isinstance(bare, UnionType) else (bare,))
+        ]
+        kind = next((_KINDS[one] for one in kinds if one in _KINDS), "any")
+        first, *rest = name.rstrip("_").split("_")
+        known = limits[0] if limits else Within()
+        found[name] = Parameter(
+            first + "".join(map(str.title, rest)), kind, said[name].text, known.least, known.most
+        )
+    return found
+
+
 class Rows(list[Endpoint]):
     """A table of questions and requests: a row is the function that answers, below a decorator.
 
-    Its answer is described by the type that the function returns, and by its docstring.
+    Its parameters behind the call are those of the path, and of the query or the body. They are described by
+    the section `Args` of its docstring, its answer by the type that it returns, and itself by the rest.
     """
 
-    def question(self, path: str, *parameters: Parameter, **more: Any) -> Callable[[Row], Row]:
+    def question(self, path: str, **more: Any) -> Callable[[Row], Row]:
         """Add the question GET `path`, below the base path. `more`: as of `Endpoint`."""
-        return self._adding(path, path_parameters=parameters, **more)
+        return self._adding(path, "query", **more)
 
-    def request(self, path: str, *parameters: Parameter, role: Role, **more: Any) -> Callable[[Row], Row]:
+    def request(self, path: str, *, role: Role, **more: Any) -> Callable[[Row], Row]:
         """Add the request POST `path`, below the base path, for a role. `more`: as of `Endpoint`."""
-        more = {"needs_run": True, **more}
-        return self._adding(path, path_parameters=parameters, method="POST", role=role, **more)
+        return self._adding(path, "body", **{"needs_run": True, "method": "POST", "role": role, **more})
 
-    def _adding(self, path: str, **fields: Any) -> Callable[[Row], Row]:
-        fields = {"tag": path.split("/")[1], **fields}
+    def _adding(self, path: str, place: str, **fields: Any) -> Callable[[Row], Row]:
+        """Add a row. `place`: where parameters are that are not in the path."""
 
         def add(handler: Row) -> Row:
-            text = inspect.cleandoc(handler.__doc__ or "").partition("\n\nRaises")[0]
-            answer = get_type_hints(handler)["return"]
-            self.append(Endpoint(BASE + path, handler, " ".join(text.split()), answer, **fields))
+            own = _parameters(handler)
+            names = {one.name: name for name, one in own.items()}
+            in_path = [one for one in own.values() if f"{{{one.name}}}" in path]
+            others = (*(one for one in own.values() if one not in in_path), *fields.pop(place, ()))
+
+            def answer(call: Call) -> Any:
+                given = call.values.items()
+                return handler(call, **{names[name]: value for name, value in given if name in names})
+
+            text = documented(handler)[0].partition("\n\nRaises")[0]
+            kept = {"tag": path.split("/")[1], "path_parameters": tuple(in_path), place: others, **fields}
+            returned = get_type_hints(handler)["return"]
+            self.append(Endpoint(BASE + path, answer, " ".join(text.split()), returned, **kept))
             return handler
 
         return add

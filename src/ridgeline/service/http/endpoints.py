@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.engine.spark.shared_context import java_version
@@ -49,31 +49,20 @@ from ridgeline.service.http.answers import (
 )
 from ridgeline.service.http.changing import CHANGES
 from ridgeline.service.http.configuration import CONFIGURATION
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, Rows, found, unknown
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Rows, Within, found, unknown
 from ridgeline.service.http.kept import KEPT
 from ridgeline.service.http.log import LOG
 from ridgeline.service.http.querying import QUERIES
-from ridgeline.service.http.regions import REGION, REGIONS, answers_of
+from ridgeline.service.http.regions import REGIONS, answers_of
 
 FIGURES = Rows()
 
-_NAME = Parameter("name", "string", "the name of a logical operator")
-_OPERATOR_ID = Parameter("id", "integer", "the id of a physical operator, from `/physicalPlan/operators`", 0)
-_CONTAINER_ID = Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0)
-_WINDOW_ID = Parameter("id", "integer", "the id of a committed window, from `/windows`", 0)
-_WINDOW = Parameter(
-    "windowId", "integer", "the id of a committed window, from `/windows`; default: the last", 0
-)
-_OPERATOR = Parameter("operator", "string", "the name of a logical operator; default: all")
-_ATTRIBUTE = Parameter("attributeName", "string", "the name of an attribute; default: all")
-_SINCE = "seconds since 1970; below 0: before now; default: the last 15 minutes"
-_STEP = "the least seconds of a step; default: as short as steps are kept so far back"
-_SPAN = (Parameter("from", "integer", _SINCE, -86_400), Parameter("step", "integer", _STEP, 1, 86_400))
 _STATES = ("PENDING", "RUNNING", "IDLE", "SILENT")
-
-
-def _last(what: str) -> tuple[Parameter, ...]:
-    return (Parameter("limit", "integer", f"how many {what}; default: all", 1),)
+Last = Annotated[int | None, Within(1)]
+Since = Annotated[int | None, Within(-86_400)]
+Step = Annotated[int | None, Within(1, 86_400)]
+Id = Annotated[int, Within(0)]
+WindowId = Annotated[int | None, Within(0)]
 
 
 def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, Any]:
@@ -138,10 +127,15 @@ def _logical_plan(call: Call) -> LogicalPlanAnswer:
     return call.logical_plan
 
 
-@FIGURES.question("/logicalPlan/attributes", query=(_ATTRIBUTE,))
-def _application_attributes(call: Call) -> dict[str, Any]:
-    """The application's attributes, or one of them."""
-    return _selected(call.logical_plan["attributes"], call.get("attributeName"), "attribute")
+@FIGURES.question("/logicalPlan/attributes")
+def _application_attributes(call: Call, attribute_name: str | None = None) -> dict[str, Any]:
+    """The application's attributes, or one of them.
+
+    Args:
+        call: The question.
+        attribute_name: the name of an attribute; default: all
+    """
+    return _selected(call.logical_plan["attributes"], attribute_name, "attribute")
 
 
 @FIGURES.question("/logicalPlan/operators")
@@ -150,39 +144,63 @@ def _logical_operators(call: Call) -> LogicalOperatorsAnswer:
     return {"operators": _rows(call)}
 
 
-@FIGURES.question("/logicalPlan/operators/{name}", _NAME)
-def _logical_operator(call: Call) -> LogicalOperatorAnswer:
-    """A logical operator with the figures of its partitions."""
-    return _rows(call, call.named_operator()["name"])[0]
+@FIGURES.question("/logicalPlan/operators/{name}")
+def _logical_operator(call: Call, name: str) -> LogicalOperatorAnswer:
+    """A logical operator with the figures of its partitions.
+
+    Args:
+        call: The question.
+        name: the name of a logical operator
+    """
+    return _rows(call, call.operator(name)["name"])[0]
 
 
-@FIGURES.question("/logicalPlan/operators/{name}/history", _NAME, query=_SPAN)
-def _operator_history(call: Call) -> OperatorHistoryAnswer:
-    """The last hours of a logical operator, in steps of a second, ten seconds or a minute."""
-    since, step = call.get("from"), call.get("step")
-    return found(lambda name: call.watch.operator_history(name, since, step), call["name"])
+@FIGURES.question("/logicalPlan/operators/{name}/history")
+def _operator_history(call: Call, name: str, from_: Since = None, step: Step = None) -> OperatorHistoryAnswer:
+    """The last hours of a logical operator, in steps of a second, ten seconds or a minute.
+
+    Args:
+        call: The question.
+        name: the name of a logical operator
+        from_: seconds since 1970; below 0: before now; default: the last 15 minutes
+        step: the least seconds of a step; default: as short as steps are kept so far back
+    """
+    return found(lambda one: call.watch.operator_history(one, from_, step), name)
 
 
-@FIGURES.question("/logicalPlan/operators/{name}/ports", _NAME)
-def _ports(call: Call) -> LogicalPortsAnswer:
-    """The ports of a logical operator."""
-    return {"ports": call.named_operator()["ports"]}
+@FIGURES.question("/logicalPlan/operators/{name}/ports")
+def _ports(call: Call, name: str) -> LogicalPortsAnswer:
+    """The ports of a logical operator.
+
+    Args:
+        call: The question.
+        name: the name of a logical operator
+    """
+    return {"ports": call.operator(name)["ports"]}
 
 
-@FIGURES.question("/logicalPlan/operators/{name}/attributes", _NAME, query=(_ATTRIBUTE,))
-def _attributes(call: Call) -> dict[str, Any]:
-    """The attributes of a logical operator, or one of them."""
-    return _selected(call.named_operator()["attributes"], call.get("attributeName"), "attribute")
+@FIGURES.question("/logicalPlan/operators/{name}/attributes")
+def _attributes(call: Call, name: str, attribute_name: str | None = None) -> dict[str, Any]:
+    """The attributes of a logical operator, or one of them.
+
+    Args:
+        call: The question.
+        name: the name of a logical operator
+        attribute_name: the name of an attribute; default: all
+    """
+    return _selected(call.operator(name)["attributes"], attribute_name, "attribute")
 
 
-@FIGURES.question(
-    "/logicalPlan/operators/{name}/properties",
-    _NAME,
-    query=(Parameter("propertyName", "string", "the name of a property; default: all"),),
-)
-def _properties(call: Call) -> dict[str, Any]:
-    """The properties of a logical operator, or one of them. Secrets are masked."""
-    return _selected(call.named_operator()["properties"], call.get("propertyName"), "property")
+@FIGURES.question("/logicalPlan/operators/{name}/properties")
+def _properties(call: Call, name: str, property_name: str | None = None) -> dict[str, Any]:
+    """The properties of a logical operator, or one of them. Secrets are masked.
+
+    Args:
+        call: The question.
+        name: the name of a logical operator
+        property_name: the name of a property; default: all
+    """
+    return _selected(call.operator(name)["properties"], property_name, "property")
 
 
 @FIGURES.question("/physicalPlan")
@@ -197,42 +215,57 @@ def _operators(call: Call) -> OperatorsAnswer:
     return {"operators": call.watch.operators()}
 
 
-@FIGURES.question("/physicalPlan/operators/{id}", _OPERATOR_ID)
-def _operator(call: Call) -> OperatorAnswer:
-    """A physical operator."""
-    return found(call.watch.operator, call["id"])
+@FIGURES.question("/physicalPlan/operators/{id}")
+def _operator(call: Call, id_: Id) -> OperatorAnswer:
+    """A physical operator.
+
+    Args:
+        call: The question.
+        id_: the id of a physical operator, from `/physicalPlan/operators`
+    """
+    return found(call.watch.operator, id_)
 
 
-@FIGURES.question(
-    "/physicalPlan/containers",
-    query=(Parameter("states", "string", f"states, separated by commas: {', '.join(_STATES)}"),),
-)
-def _containers(call: Call) -> ContainersAnswer:
-    """All containers, or those in some states."""
+@FIGURES.question("/physicalPlan/containers")
+def _containers(call: Call, states: str | None = None) -> ContainersAnswer:
+    """All containers, or those in some states.
+
+    Args:
+        call: The question.
+        states: states, separated by commas: PENDING, RUNNING, IDLE, SILENT
+    """
     containers = call.watch.containers()
-    wanted = call.get("states")
-    if wanted is not None:
-        states = {state.strip().upper() for state in wanted.split(",")}
-        for state in sorted(states - set(_STATES)):
+    if states is not None:
+        wanted = {state.strip().upper() for state in states.split(",")}
+        for state in sorted(wanted - set(_STATES)):
             what = f"`states` has `{state[:100]}`, which is no state of containers"
             raise AnswerError(400, what, did_you_mean(state, _STATES))
-        containers = [container for container in containers if container["state"] in states]
+        containers = [container for container in containers if container["state"] in wanted]
     return {"containers": containers}
 
 
-@FIGURES.question("/physicalPlan/containers/{id}", _CONTAINER_ID)
-def _container(call: Call) -> ContainerAnswer:
-    """A container."""
-    return found(call.watch.container, call["id"])
+@FIGURES.question("/physicalPlan/containers/{id}")
+def _container(call: Call, id_: Id) -> ContainerAnswer:
+    """A container.
+
+    Args:
+        call: The question.
+        id_: the id of a container, from `/physicalPlan/containers`
+    """
+    return found(call.watch.container, id_)
 
 
-@FIGURES.question("/physicalPlan/containers/{id}/stackTrace", _CONTAINER_ID)
-def _stack_trace(call: Call) -> StackTraceAnswer:
+@FIGURES.question("/physicalPlan/containers/{id}/stackTrace")
+def _stack_trace(call: Call, id_: Id) -> StackTraceAnswer:
     """Where a container's thread is: `stack` as its last heartbeat said.
 
     `fresh` is as of now, where that can be had: its process may take a second.
+
+    Args:
+        call: The question.
+        id_: the id of a container, from `/physicalPlan/containers`
     """
-    container = found(call.watch.container, call["id"])
+    container = found(call.watch.container, id_)
     host, pid = container["host"], container["pid"]
     fresh = call.stack_of(host, pid) if call.stack_of and host is not None and pid is not None else None
     return {
@@ -251,25 +284,39 @@ def _streams(call: Call) -> StreamsAnswer:
     return {"streams": call.watch.streams()}
 
 
-@FIGURES.question("/latency", query=(_WINDOW, REGION))
-def _latency(call: Call) -> LatencyAnswer:
-    """The latencies of all operators in a window, with averages and percentiles."""
-    return found(answers_of(call).latency, call.get("windowId"))
+@FIGURES.question("/latency")
+def _latency(call: Call, window_id: WindowId = None, region: str | None = None) -> LatencyAnswer:
+    """The latencies of all operators in a window, with averages and percentiles.
+
+    Args:
+        call: The question.
+        window_id: the id of a committed window, from `/windows`; default: the last
+        region: the name of a region, from `/regions`; default: all of them
+    """
+    return found(answers_of(call, region).latency, window_id)
 
 
-@FIGURES.question("/criticalPath", query=(_WINDOW, REGION))
-def _critical_path(call: Call) -> CriticalPathAnswer:
-    """The critical path of a window, the slack of operators off it, and what the window waited for."""
-    return found(answers_of(call).critical_path, call.get("windowId"))
+@FIGURES.question("/criticalPath")
+def _critical_path(call: Call, window_id: WindowId = None, region: str | None = None) -> CriticalPathAnswer:
+    """The critical path of a window, the slack of operators off it, and what the window waited for.
+
+    Args:
+        call: The question.
+        window_id: the id of a committed window, from `/windows`; default: the last
+        region: the name of a region, from `/regions`; default: all of them
+    """
+    return found(answers_of(call, region).critical_path, window_id)
 
 
-@FIGURES.question(
-    "/recordAge",
-    query=(Parameter("operator", "string", "the name or title of an operator; default: all"),),
-)
-def _record_age(call: Call) -> RecordAgesAnswer:
-    """How old records were over the last minute, by operator and place."""
-    return found(call.watch.record_age, call.get("operator"))
+@FIGURES.question("/recordAge")
+def _record_age(call: Call, operator: str | None = None) -> RecordAgesAnswer:
+    """How old records were over the last minute, by operator and place.
+
+    Args:
+        call: The question.
+        operator: the name or title of an operator; default: all
+    """
+    return found(call.watch.record_age, operator)
 
 
 @FIGURES.question("/progress")
@@ -284,16 +331,27 @@ def _watermarks(call: Call) -> WatermarksAnswer:
     return call.watch.watermarks()
 
 
-@FIGURES.question("/history", query=_SPAN)
-def _history(call: Call) -> ApplicationHistoryAnswer:
-    """The last hours of all windows, with record ages, in steps of a second, ten seconds or a minute."""
-    return call.watch.application_history(call.get("from"), call.get("step"))
+@FIGURES.question("/history")
+def _history(call: Call, from_: Since = None, step: Step = None) -> ApplicationHistoryAnswer:
+    """The last hours of all windows, with record ages, in steps of a second, ten seconds or a minute.
+
+    Args:
+        call: The question.
+        from_: seconds since 1970; below 0: before now; default: the last 15 minutes
+        step: the least seconds of a step; default: as short as steps are kept so far back
+    """
+    return call.watch.application_history(from_, step)
 
 
-@FIGURES.question("/marks", query=_last("of the last marks"))
-def _marks(call: Call) -> MarksAnswer:
-    """What happened: failures, lost slots, changes, decisions, promises broken and kept again."""
-    return {"marks": call.watch.marks(call.get("limit"))}
+@FIGURES.question("/marks")
+def _marks(call: Call, limit: Last = None) -> MarksAnswer:
+    """What happened: failures, lost slots, changes, decisions, promises broken and kept again.
+
+    Args:
+        call: The question.
+        limit: how many of the last marks; default: all
+    """
+    return {"marks": call.watch.marks(limit)}
 
 
 @FIGURES.question("/promises")
@@ -302,25 +360,39 @@ def _promises(call: Call) -> PromisesAnswer:
     return {"promises": call.watch.promises()}
 
 
-@FIGURES.question("/keys", query=(_OPERATOR,), needs_run=True)
-def _keys(call: Call) -> KeysAnswer:
+@FIGURES.question("/keys", needs_run=True)
+def _keys(call: Call, operator: str | None = None) -> KeysAnswer:
     """How tuples are spread over keys.
 
     The first call begins to count, for a minute after the last one.
+
+    Args:
+        call: The question.
+        operator: the name of a logical operator; default: all
     """
-    return found(partial(keys_answer, call.run), call.get("operator"))
+    return found(partial(keys_answer, call.run), operator)
 
 
-@FIGURES.question("/lines", query=(_OPERATOR,))
-def _lines(call: Call) -> LinesAnswer:
-    """Where the Python time of operators goes, by line, over the last minute: an estimate by samples."""
-    return found(call.watch.lines, call.get("operator"))
+@FIGURES.question("/lines")
+def _lines(call: Call, operator: str | None = None) -> LinesAnswer:
+    """Where the Python time of operators goes, by line, over the last minute: an estimate by samples.
+
+    Args:
+        call: The question.
+        operator: the name of a logical operator; default: all
+    """
+    return found(call.watch.lines, operator)
 
 
-@FIGURES.question("/metrics", query=(_OPERATOR,))
-def _metrics(call: Call) -> MetricsAnswer:
-    """The metrics that operators declare, as of their last windows."""
-    return found(call.watch.own_metrics, call.get("operator"))
+@FIGURES.question("/metrics")
+def _metrics(call: Call, operator: str | None = None) -> MetricsAnswer:
+    """The metrics that operators declare, as of their last windows.
+
+    Args:
+        call: The question.
+        operator: the name of a logical operator; default: all
+    """
+    return found(call.watch.own_metrics, operator)
 
 
 @FIGURES.question("/advice")
@@ -335,39 +407,52 @@ def _debug_dump(call: Call) -> DebugDumpAnswer:
     return call.running.debug_dump()
 
 
-@FIGURES.question("/decisions", query=_last("of the last decisions"))
-def _decisions(call: Call) -> DecisionsAnswer:
-    """What policies and listeners have decided, and what came of it."""
-    return {"decisions": call.watch.decisions(call.get("limit"))}
+@FIGURES.question("/decisions")
+def _decisions(call: Call, limit: Last = None) -> DecisionsAnswer:
+    """What policies and listeners have decided, and what came of it.
+
+    Args:
+        call: The question.
+        limit: how many of the last decisions; default: all
+    """
+    return {"decisions": call.watch.decisions(limit)}
 
 
-@FIGURES.question(
-    "/metrics/{name}/{metric}",
-    _NAME,
-    Parameter("metric", "string", "the name of the metric"),
-    query=_last("windows, minutes and hours"),
-)
-def _metric(call: Call) -> MetricHistoryAnswer:
-    """A metric that an operator declares, over the last windows, minutes and hours."""
-    return found(partial(call.watch.metric_history, call["name"], call["metric"]), call.get("limit"))
+@FIGURES.question("/metrics/{name}/{metric}")
+def _metric(call: Call, name: str, metric: str, limit: Last = None) -> MetricHistoryAnswer:
+    """A metric that an operator declares, over the last windows, minutes and hours.
+
+    Args:
+        call: The question.
+        name: the name of a logical operator
+        metric: the name of the metric
+        limit: how many windows, minutes and hours; default: all
+    """
+    return found(partial(call.watch.metric_history, name, metric), limit)
 
 
-@FIGURES.question(
-    "/windows",
-    query=(
-        Parameter("limit", "integer", "how many windows; default: all that are kept, at most 1,000", 1),
-        REGION,
-    ),
-)
-def _windows(call: Call) -> WindowsAnswer:
-    """Summaries of the last windows, the newest last."""
-    return {"windows": answers_of(call).windows(call.get("limit"))}
+@FIGURES.question("/windows")
+def _windows(call: Call, limit: Last = None, region: str | None = None) -> WindowsAnswer:
+    """Summaries of the last windows, the newest last.
+
+    Args:
+        call: The question.
+        limit: how many windows; default: all that are kept, at most 1,000
+        region: the name of a region, from `/regions`; default: all of them
+    """
+    return {"windows": answers_of(call, region).windows(limit)}
 
 
-@FIGURES.question("/windows/{id}", _WINDOW_ID, query=(REGION,))
-def _window(call: Call) -> WindowAnswer:
-    """A window with its operators and what it waited for."""
-    return found(answers_of(call).window, call["id"])
+@FIGURES.question("/windows/{id}")
+def _window(call: Call, id_: Id, region: str | None = None) -> WindowAnswer:
+    """A window with its operators and what it waited for.
+
+    Args:
+        call: The question.
+        id_: the id of a committed window, from `/windows`
+        region: the name of a region, from `/regions`; default: all of them
+    """
+    return found(answers_of(call, region).window, id_)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.errors import RidgelineError
@@ -17,7 +17,7 @@ from ridgeline.measure.answers.operators import RecordAgeAnswer, RecordAgesAnswe
 from ridgeline.measure.answers.progress import SourceDetailAnswer
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service.http.answers import CheckpointsAnswer, KeptWindowAnswer, SinkAnswer, SinksAnswer
-from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, found
+from ridgeline.service.http.endpoint import AnswerError, Call, Rows, Within, found
 from ridgeline.service.origin import Origin
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.manifest import Manifest
     from ridgeline.engine.driver.run.run import ApplicationRun
 
-_MOST, _DEFAULT = 1_000, 50
 NOT_KEPT = "not kept"
 """The protocol of a sink that is known from an event log alone."""
 _PARTITION = re.compile(r"\[\d+\]$")
@@ -93,31 +92,36 @@ def _worst(ages: RecordAgesAnswer, name: str, place: str) -> RecordAgeAnswer | N
 # Sources ----------------------------------------------------------------------------------------------------
 
 
-@KEPT.question("/sources/{name}", Parameter("name", "string", "the name of an input operator"))
-def _source(call: Call) -> SourceDetailAnswer:
+@KEPT.question("/sources/{name}")
+def _source(call: Call, name: str) -> SourceDetailAnswer:
     """A source with its partitions, and its position after the last commit.
 
     Raises AnswerError. Only a run of one region says the position.
+
+    Args:
+        call: The question.
+        name: the name of an input operator
     """
-    answer = found(call.watch.source, call["name"])
+    answer = found(call.watch.source, name)
     run = call.run
     last = None if run is None or isinstance(run, JoinedRun) else run.checkpoint.last()
-    if last is not None and call["name"] in last.inputs:
-        answer["position"] = mask(call["name"], last.inputs[call["name"]])
+    if last is not None and name in last.inputs:
+        answer["position"] = mask(name, last.inputs[name])
     return answer
 
 
 # Checkpoints ------------------------------------------------------------------------------------------------
 
 
-@KEPT.question(
-    "/checkpoints",
-    query=(Parameter("limit", "integer", f"how many windows; default: {_DEFAULT}", 1, _MOST),),
-)
-def _checkpoints(call: Call) -> CheckpointsAnswer:
+@KEPT.question("/checkpoints")
+def _checkpoints(call: Call, limit: Annotated[int, Within(1, 1_000)] = 50) -> CheckpointsAnswer:
     """The windows that the run can go back to, and the command for it. State files are not read.
 
     Raises AnswerError (503) if a checkpoint cannot be read.
+
+    Args:
+        call: The question.
+        limit: how many windows; default: 50
     """
     run = call.run
     folder = str(call.watch.info().get("checkpoint") or "") if run is None else run.checkpoint.storage.uri
@@ -125,7 +129,7 @@ def _checkpoints(call: Call) -> CheckpointsAnswer:
     rows: list[KeptWindowAnswer] = []
     for region, checkpoint in () if run is None else _folders(run):
         try:
-            rows += _windows_of(call, checkpoint, folder, region)
+            rows += _windows_of(call, checkpoint, folder, region, limit)
         except (OSError, RidgelineError) as error:
             raise AnswerError(503, f"the checkpoint cannot be read: {error}", "ask again soon") from None
     kept = call.logical_plan["attributes"].get("windows_kept")
@@ -140,7 +144,7 @@ def _folders(run: ApplicationRun | JoinedRun) -> list[tuple[str | None, Checkpoi
 
 
 def _windows_of(
-    call: Call, checkpoint: Checkpoint, folder: str, region: str | None
+    call: Call, checkpoint: Checkpoint, folder: str, region: str | None, limit: int
 ) -> Iterator[KeptWindowAnswer]:
     """The windows that a region can rewind to. `folder`: of the whole run. Raises as `offered`."""
     begin = (call.origin or Origin(None, list)).command(folder)
@@ -148,7 +152,7 @@ def _windows_of(
         row["windowId"]: row["committedAt"] for row in call.watch.windows() if row.get("region") == region
     }
     size_of = cache(partial(_size, checkpoint))  # most windows share most of their files
-    for one in offered(checkpoint, call.get("limit") or _DEFAULT):
+    for one in offered(checkpoint, limit):
         row = _kept(one, size_of, begin, committed.get(one.window_id))
         if region is not None:
             row["region"] = region

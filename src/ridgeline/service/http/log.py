@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from ridgeline.api.errors import shorten
 from ridgeline.api.operator import operator_type
@@ -18,11 +19,10 @@ from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.service.access.roles import Role
 from ridgeline.service.http.answers import LogAnswer, LoggersAnswer, LogLineAnswer
-from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, found, unknown
+from ridgeline.service.http.endpoint import AnswerError, Call, Rows, Within, found, unknown
 from ridgeline.service.http.regions import view_of
 
 MOST_LINES = 1000
-_DEFAULT = 200
 _LONGEST = 1000
 _SHORTEST_SECRET = 4
 Hide = Callable[[str], str]
@@ -32,29 +32,34 @@ _TITLE = re.compile(r"(.*?)(?:\[(\d+)\])?")
 LOG = Rows()
 
 
-@LOG.request(
-    "/log",
-    role=Role.OPERATE,
-    is_noted=False,
-    body=(
-        Parameter("operator", "string", "the name of a logical operator; default: all lines"),
-        Parameter("partition", "integer", "a partition of it; default: all", 0),
-        Parameter("container", "integer", "the id of a container; default: all", 0),
-        Parameter("region", "string", "the name of a region, from `/regions`; default: all"),
-        Parameter("after", "integer", "only lines after this one, by `last` of an answer before", 0),
-        Parameter("limit", "integer", f"how many lines; default: {_DEFAULT}", 1, MOST_LINES),
-    ),
-)
-def _log(call: Call) -> LogAnswer:
+@LOG.request("/log", role=Role.OPERATE, is_noted=False)
+def _log(
+    call: Call,
+    operator: str | None = None,
+    partition: Annotated[int | None, Within(0)] = None,
+    container: Annotated[int | None, Within(0)] = None,
+    region: str | None = None,
+    after: Annotated[int, Within(0)] = 0,
+    limit: Annotated[int, Within(1, MOST_LINES)] = 200,
+) -> LogAnswer:
     """The last lines that operators printed or logged. It asks for more than the right to read.
 
     Raises AnswerError (404) if there is no such operator, container or region.
+
+    Args:
+        call: The request.
+        operator: the name of a logical operator; default: all lines
+        partition: a partition of it; default: all
+        container: the id of a container; default: all
+        region: the name of a region, from `/regions`; default: all
+        after: only lines after this one, by `last` of an answer before
+        limit: how many lines; default: 200
     """
-    name, partition = call.get("operator"), call.get("partition")
+    name = operator
     if name is not None:
         _check_name(call, name)
-    titles, process = _of_container(call)
-    region_of, region = regions_of(call.watch), call.get("region")
+    titles, process = _of_container(call, container)
+    region_of = regions_of(call.watch)
     if region is not None:
         view_of(call.watch, region)
 
@@ -71,7 +76,7 @@ def _log(call: Call) -> LogAnswer:
     log = call.log
     if log is None:
         return {"lines": [], "last": 0, "leftOut": 0}
-    lines, last, left_out = log.lines(wanted, call.get("after") or 0, call.get("limit") or _DEFAULT)
+    lines, last, left_out = log.lines(wanted, after, limit)
     hide = _hide(call.plan)
     shown = [_shown(line, hide, call.watch, region_of(line)) for line in lines]
     return {"lines": shown, "last": last, "leftOut": left_out}
@@ -83,27 +88,20 @@ def _get_levels(_call: Call) -> LoggersAnswer:
     return _levels(log_channel.levels())
 
 
-@LOG.request(
-    "/loggers",
-    role=Role.OPERATE,
-    tag="log",
-    body=(
-        Parameter(
-            "loggers",
-            "array",
-            'such as `{"target": "accounts.rules", "logLevel": "DEBUG"}`; the level is one of '
-            f"{', '.join(log_channel.LEVELS)}",
-        ),
-    ),
-)
-def _set_levels(call: Call) -> LoggersAnswer:
+@LOG.request("/loggers", role=Role.OPERATE, tag="log")
+def _set_levels(_call: Call, loggers: list[Any] | None = None) -> LoggersAnswer:
     """Set the levels of loggers in the driver and its slots, all or none, until the driver ends.
 
     Raises AnswerError (400).
+
+    Args:
+        _call: The request.
+        loggers: such as `{"target": "accounts.rules", "logLevel": "DEBUG"}`; the level is one of DEBUG,
+            INFO, WARNING, ERROR, DEFAULT
     """
     hint = 'send `{"loggers": [{"target": "accounts.rules", "logLevel": "DEBUG"}]}`'
     wanted: dict[str, str] = {}
-    for one in call.get("loggers") or ():
+    for one in loggers or ():
         keys = set(one) if isinstance(one, dict) else set()
         if keys != {"target", "logLevel"} or not all(isinstance(value, str) for value in one.values()):
             raise AnswerError(
@@ -152,11 +150,13 @@ def regions_of(watch: Watch) -> Callable[[LogLine], str | None]:
     return region_of
 
 
-def _of_container(call: Call) -> tuple[set[tuple[str, int]] | None, tuple[str | None, int | None]]:
+def _of_container(
+    call: Call, container: int | None
+) -> tuple[set[tuple[str, int]] | None, tuple[str | None, int | None]]:
     """The operators with their partitions, and the process, of the container that is asked for, if one is."""
-    if call.get("container") is None:
+    if container is None:
         return None, (None, None)
-    answer = found(call.watch.container, call["container"])
+    answer = found(call.watch.container, container)
     titles = [_TITLE.fullmatch(title) for title in answer["operators"].values()]
     own = {(title[1], int(title[2] or 0)) for title in titles if title is not None}
     return own, (answer["host"], answer["pid"])

@@ -10,14 +10,11 @@ from ridgeline.api.errors import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.operators.sql_query import QueryResult
 from ridgeline.service.access.roles import Role
-from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows
+from ridgeline.service.http.endpoint import WHO, AnswerError, Call, Rows, Within, waiting
 from ridgeline.service.queries import QueryRequest, queries_of, seconds_of
 from ridgeline.service.recorded import json_rows
 
 _INSERT_SECONDS = 8.0
-_LONGEST_WAIT = 5
-_MOST_ROWS = 100_000
-_MOST_MB = 16_384
 _LONGEST_SQL = 100_000
 
 
@@ -62,7 +59,6 @@ class ResultsAnswer(TypedDict):
 
 
 QUERIES = Rows()
-_NAME = Parameter("name", "string", "the name of a query, from `/queries`")
 
 
 @QUERIES.question("/queries")
@@ -71,33 +67,33 @@ def _all(call: Call) -> QueriesAnswer:
     return {"queries": [] if call.run is None else queries_of(call.run).rows()}
 
 
-@QUERIES.request(
-    "/queries",
-    role=Role.OPERATE,
-    body=(
-        Parameter("sql", "string", "a SELECT; its tables are names of streams"),
-        Parameter(
-            "every", "any", 'how long a period is: seconds, or a text such as "10s"; default: a window'
-        ),
-        Parameter("times", "integer", "it ends after so many results; default: it does not", 0),
-        Parameter("rows", "integer", "how many rows a result may have; default: 10,000", 1, _MOST_ROWS),
-        Parameter("seconds", "integer", "how long the SQL may take; default: 1", 1, 30),
-        Parameter("memoryMb", "integer", "how much memory it may take; default: 256", 32, _MOST_MB),
-        Parameter("who", "string", "who asks; default: REST"),
-    ),
-)
-def _add(call: Call) -> QueryAnswer:
+@QUERIES.request("/queries", role=Role.OPERATE, body=(WHO,))
+def _add(
+    call: Call,
+    sql: str = "",
+    every: Any = 0,
+    times: Annotated[int, Within(0)] = 0,
+    rows: Annotated[int, Within(1, 100_000)] = 10_000,
+    seconds: Annotated[int, Within(1, 30)] = 1,
+    memory_mb: Annotated[int, Within(32, 16_384)] = 256,
+) -> QueryAnswer:
     """Run SQL over streams, period after period, until `times`, `/stop`, or nobody reads.
 
     Raises AnswerError: 400 for wrong SQL, 409 if the change is refused.
+
+    Args:
+        call: The request.
+        sql: a SELECT; its tables are names of streams
+        every: how long a period is: seconds, or a text such as "10s"; default: a window
+        times: it ends after so many results; default: it does not
+        rows: how many rows a result may have; default: 10,000
+        seconds: how long the SQL may take; default: 1
+        memory_mb: how much memory it may take; default: 256
     """
-    sql = call.get("sql")
     if not sql or len(sql) > _LONGEST_SQL:
         raise AnswerError(400, "`sql` is missing, or longer than 100,000 characters", "give a SELECT")
     try:
-        given = {"rows": call.get("rows"), "seconds": call.get("seconds"), "memory_mb": call.get("memoryMb")}
-        limits = {key: value for key, value in given.items() if value is not None}
-        asked = QueryRequest(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
+        asked = QueryRequest(sql, seconds_of(every or 0), times, rows, seconds, memory_mb)
         queries = queries_of(call.running)
         name = queries.add(asked, call.by, _INSERT_SECONDS)
     except QueryError as error:
@@ -108,27 +104,24 @@ def _add(call: Call) -> QueryAnswer:
     return next((row for row in queries.rows() if row["name"] == name), gone)
 
 
-@QUERIES.request(
-    "/queries/{name}/results",
-    _NAME,
-    role=Role.OPERATE,
-    is_noted=False,
-    body=(
-        Parameter("after", "integer", "the number of the last result that was read; default: 0", 0),
-        Parameter(
-            "wait", "integer", "how many seconds the answer waits for one; default: 5", 0, _LONGEST_WAIT
-        ),
-    ),
-)
-def _read(call: Call) -> ResultsAnswer:
+@QUERIES.request("/queries/{name}/results", role=Role.OPERATE, is_noted=False)
+def _read(
+    call: Call, name: str, after: Annotated[int, Within(0)] = 0, wait: Annotated[int, Within(0, 5)] = 5
+) -> ResultsAnswer:
     """The next results of a query. One that nobody reads for 30 seconds is removed.
 
     Raises AnswerError (404). At most 16 requests wait at once; further ones get what is there.
+
+    Args:
+        call: The request.
+        name: the name of a query, from `/queries`
+        after: the number of the last result that was read; default: 0
+        wait: how many seconds the answer waits for one; default: 5
     """
     queries = queries_of(call.running)
     try:
-        with call.waiting(_LONGEST_WAIT) as seconds:
-            found, why = queries.read(call["name"], call.get("after") or 0, seconds)
+        with waiting(wait) as seconds:
+            found, why = queries.read(name, after, seconds)
     except KeyError as unknown:
         raise AnswerError(404, str(unknown.args[0]), "`/queries` has those that run") from None
     rows = [_row(one) for one in found if not one.error]
@@ -136,16 +129,20 @@ def _read(call: Call) -> ResultsAnswer:
     return {"results": rows, "ended": why is not None, "error": error}
 
 
-@QUERIES.request("/queries/{name}/stop", _NAME, role=Role.OPERATE)
-def _stop(call: Call) -> QueriesAnswer:
+@QUERIES.request("/queries/{name}/stop", role=Role.OPERATE)
+def _stop(call: Call, name: str) -> QueriesAnswer:
     """End a query.
 
     Raises AnswerError (404).
+
+    Args:
+        call: The request.
+        name: the name of a query, from `/queries`
     """
     queries = queries_of(call.running)
-    if call["name"] not in {row["name"] for row in queries.rows()}:
-        raise AnswerError(404, f"there is no query `{call['name']}`", "`/queries` has those that run")
-    queries.remove(call["name"], call.by)
+    if name not in {row["name"] for row in queries.rows()}:
+        raise AnswerError(404, f"there is no query `{name}`", "`/queries` has those that run")
+    queries.remove(name, call.by)
     return {"queries": queries.rows()}
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
 from ridgeline.observe.watch import Watch
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun, state_of
 from ridgeline.regions.view import RegionView
 from ridgeline.service.access.roles import Role
-from ridgeline.service.http.endpoint import AnswerError, Call, Parameter, Rows, unknown
+from ridgeline.service.http.endpoint import AnswerError, Call, Rows, Within, unknown
 
-REGION = Parameter("region", "string", "the name of a region, from `/regions`; default: all of them")
-_NAME = Parameter("name", "string", "the name of a region, from `/regions`")
-_WAIT = Parameter(
-    "wait", "integer", "how many seconds the answer waits until it has ended or started; default: 5", 0, 30
-)
-_WAIT_SECONDS = 5
+Wait = Annotated[int, Within(0, 30)]
 _RUNS_NOT = "the application has one region"
 
 
@@ -31,21 +28,33 @@ def _all(call: Call) -> RegionsAnswer:
     return {"sentence": "", "regions": []}
 
 
-@REGIONS.request("/regions/{name}/stop", _NAME, role=Role.OPERATE, body=(_WAIT,))
-def _stop(call: Call) -> RegionAnswer:
-    """End a region after the windows under way."""
-    region = view_of(call.watch, call["name"]).region
+@REGIONS.request("/regions/{name}/stop", role=Role.OPERATE)
+def _stop(call: Call, name: str, wait: Wait = 5) -> RegionAnswer:
+    """End a region after the windows under way.
+
+    Args:
+        call: The request.
+        name: the name of a region, from `/regions`
+        wait: how many seconds the answer waits until it has ended or started; default: 5
+    """
+    region = view_of(call.watch, name).region
     if not region.is_running:
         raise AnswerError(409, f"region `{region.name}` does not run", f"it is {state_of(region).lower()}")
     region.halt()
-    region.join(call.values.get("wait", _WAIT_SECONDS))
+    region.join(wait)
     return _row(call.watch, region.name)
 
 
-@REGIONS.request("/regions/{name}/start", _NAME, role=Role.OPERATE, body=(_WAIT,))
-def _start(call: Call) -> RegionAnswer:
-    """Start a region from its checkpoint, once it has failed or was stopped."""
-    region: RegionRun = view_of(call.watch, call["name"]).region
+@REGIONS.request("/regions/{name}/start", role=Role.OPERATE)
+def _start(call: Call, name: str, wait: Wait = 5) -> RegionAnswer:
+    """Start a region from its checkpoint, once it has failed or was stopped.
+
+    Args:
+        call: The request.
+        name: the name of a region, from `/regions`
+        wait: how many seconds the answer waits until it has ended or started; default: 5
+    """
+    region: RegionRun = view_of(call.watch, name).region
     if region.is_running:
         raise AnswerError(
             409,
@@ -53,14 +62,13 @@ def _start(call: Call) -> RegionAnswer:
             "it is about to end; ask again" if region.stop.is_set() else "stop it first to start it again",
         )
     region.start()
-    region.wait_until_started(call.values.get("wait", _WAIT_SECONDS))
+    region.wait_until_started(wait)
     return _row(call.watch, region.name)
 
 
-def answers_of(call: Call) -> Watch | RegionView:
-    """The figures of the region that is asked for, or of the application. Raises AnswerError (404)."""
-    name = call.get("region")
-    return call.watch if name is None else view_of(call.watch, name)
+def answers_of(call: Call, region: str | None) -> Watch | RegionView:
+    """The figures of a region, or of the application. Raises AnswerError (404)."""
+    return call.watch if region is None else view_of(call.watch, region)
 
 
 def view_of(watch: Watch, name: str) -> RegionView:
