@@ -22,7 +22,8 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state.state_files import base_of
-from ridgeline.measure.events import RunEvent, SlotJoined, WindowCommitted
+from ridgeline.measure.events import RunEvent, WindowCommitted
+from ridgeline.measure.slot_events import SlotJoined
 
 MANY = 1_000_000
 SECONDS = "recovery seconds"

@@ -14,9 +14,9 @@ from ridgeline import Application, InputOperator, InputPort, Operator, OutputPor
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state.state_files import window_of
-from ridgeline.measure.events import ContainerWindow, OperatorWindow, SlotJoined, SlotLost, WindowCommitted
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.slot_events import SlotsReduced, SlotsSized
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsReduced, SlotsSized
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.plan.planner import plan_application
 from support.engine.slot_platform import kill, run_in_processes

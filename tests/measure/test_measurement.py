@@ -8,14 +8,12 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     MessagesRefused,
     OperatorWindow,
-    SlotJoined,
-    SlotLost,
-    SlotSpeculated,
     SourceProgress,
     SparkTrigger,
     WindowRetried,
 )
 from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotSpeculated
 from ridgeline.measure.topology import StreamEdge, Topology
 from support.measure.partitioned import chain
 from support.measure.story import age, begin, burst, heartbeat, measured, planned, windows

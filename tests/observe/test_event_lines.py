@@ -11,17 +11,13 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
     MessagesRefused,
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotSpeculated,
-    SlotsReduced,
     SourceAsked,
     StateCompacted,
     StateWarning,
     WindowCommitted,
     WindowRetried,
 )
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch
 from support.measure.partitioned import chain

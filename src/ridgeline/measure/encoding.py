@@ -10,7 +10,8 @@ from typing import Any, cast
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from ridgeline.measure.events import EVENT_TYPES, RunEvent
+from ridgeline.measure import slot_events  # noqa: F401  its events are known by their names, too
+from ridgeline.measure.events import RunEvent
 
 
 def to_json(event: object) -> str:
@@ -36,9 +37,9 @@ def from_dict(data: Mapping[str, Any]) -> RunEvent:
     Raises ValueError naming what does not fit; fields that are unknown here are ignored, for newer logs.
     """
     name = data.get("event")
-    kind = EVENT_TYPES.get(name) if isinstance(name, str) else None
+    kind = RunEvent.kinds.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ValueError(f"`{name}` is no event; known are {', '.join(EVENT_TYPES)}")
+        raise ValueError(f"`{name}` is no event; known are {', '.join(RunEvent.kinds)}")
     try:
         return cast("RunEvent", _adapter(kind).validate_python((data,))[0])
     except ValidationError as error:

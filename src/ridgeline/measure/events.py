@@ -9,20 +9,24 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ridgeline.api.support.pickling import pickled_by_values
-from ridgeline.measure.slot_events import (
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotSilent,
-    SlotSpeculated,
-    SlotsReduced,
-    SlotsSized,
-    StoreSilent,
-)
 from ridgeline.measure.topology import Topology
+
+
+class RunEvent:
+    """An event of a run. `at`: when, by STRAM's wall clock, seconds since 1970."""
+
+    __slots__ = ()
+    at: float
+    kinds: ClassVar[dict[str, Any]] = {}
+    """All events by name."""
+
+    def __init_subclass__(cls) -> None:
+        # A dataclass with slots is made twice: the second one counts.
+        RunEvent.kinds[cls.__name__] = cls
+
 
 Counts = Mapping[str, int]
 HostTime = typing.Annotated[float, "host's clock"]
@@ -33,7 +37,7 @@ HostTime = typing.Annotated[float, "host's clock"]
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationPlanned:
+class ApplicationPlanned(RunEvent):
     """A run begins, or its plan has changed: the topology that later events refer to.
 
     `attributes` are the application's.
@@ -53,7 +57,7 @@ class ApplicationPlanned:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowPlanned:
+class WindowPlanned(RunEvent):
     """The window's trigger has fired.
 
     `due`: when it should have, by the application's schedule (wall clock of STRAM).
@@ -66,7 +70,7 @@ class WindowPlanned:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowStarted:
+class WindowStarted(RunEvent):
     """An attempt is given to the containers. Attempts count from 0."""
 
     at: float
@@ -75,7 +79,7 @@ class WindowStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowRetried:
+class WindowRetried(RunEvent):
     """An attempt did not count; `attempt` is the number of the next one.
 
     `final`: no failure, the last window is run again to be closed.
@@ -90,7 +94,7 @@ class WindowRetried:
 
 @pickled_by_values
 @dataclass(slots=True)
-class ContainerWindow:
+class ContainerWindow(RunEvent):
     """A container as a whole in the attempt that counts; times on the clock of its host.
 
     Its container fills it in. It does not change once it is reported.
@@ -197,7 +201,7 @@ class WatermarkReading:
 
 @pickled_by_values
 @dataclass(slots=True)
-class OperatorWindow:
+class OperatorWindow(RunEvent):
     """One physical operator in the attempt that counts.
 
     Its container fills it in. It does not change once it is reported.
@@ -256,7 +260,7 @@ class OperatorWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorMetrics:
+class OperatorMetrics(RunEvent):
     """The metrics that an operator declares, as of an application window that has ended with this window.
 
     `operator`: the name of the logical operator, or the title of its unifiers. `values`: over all partitions,
@@ -273,7 +277,7 @@ class OperatorMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCommitted:
+class WindowCommitted(RunEvent):
     """The window is committed and published. All times are STRAM's wall clock, in this order.
 
     The readings, in this order:
@@ -305,7 +309,7 @@ class WindowCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputPublished:
+class OutputPublished(RunEvent):
     """Readers may see the results of an output operator up to a window.
 
     `operator` is its name: all partitions are published at once.
@@ -320,7 +324,7 @@ class OutputPublished:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputAsked:
+class OutputAsked(RunEvent):
     """Committed results of an output operator do not get through, or do again.
 
     `operator` is its name. `problem`: why, as of the moment when it began; empty once they get through.
@@ -332,7 +336,7 @@ class OutputAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkTrigger:
+class SparkTrigger(RunEvent):
     """Spark's own account of a micro-batch, once it is over (applications with Spark sources).
 
     `triggered`: STRAM's wall clock.
@@ -349,7 +353,7 @@ class SparkTrigger:
 
 @pickled_by_values
 @dataclass(frozen=True, slots=True)
-class SourceProgress:
+class SourceProgress(RunEvent):
     """How far an input operator is: `consumed` and `remaining`, cumulative, in `unit`.
 
     The unit is `records`, `bytes` or what else the operator counts.
@@ -375,7 +379,7 @@ class SourceProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTaken:
+class SourceTaken(RunEvent):
     """The records that a partition of a Python input has taken by the end of a window under way.
 
     As in `SourceProgress`, which follows once the window is committed, if this attempt counts. It is left out
@@ -398,7 +402,7 @@ class SourceTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceAsked:
+class SourceAsked(RunEvent):
     """The answer of a Spark source to a request on a timer, beside the windows.
 
     In records; `operator` is its first partition.
@@ -484,7 +488,7 @@ class LineTime:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerHeartbeat:
+class ContainerHeartbeat(RunEvent):
     """A container's running figures.
 
     `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
@@ -516,7 +520,7 @@ class ContainerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class MessagesRefused:
+class MessagesRefused(RunEvent):
     """Messages to STRAM, or connections, did not count.
 
     `reason`: `unauthenticated`, `malformed`, `too large`, `late` or `too many`.
@@ -531,7 +535,7 @@ class MessagesRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class StateCompacted:
+class StateCompacted(RunEvent):
     """An operator's state (by physical id) was compacted: `files` became one of `size_bytes`."""
 
     at: float
@@ -541,7 +545,7 @@ class StateCompacted:
 
 
 @dataclass(frozen=True, slots=True)
-class StateWarning:
+class StateWarning(RunEvent):
     """Something was wrong with an operator's state files or its `teardown`, without any loss.
 
     `operator` is its physical id, `text` says what was wrong.
@@ -553,7 +557,7 @@ class StateWarning:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationChanged:
+class ApplicationChanged(RunEvent):
     """A change is requested, or has come to its end.
 
     `number` counts the changes of a run. `what`: the change in words; `edits`: those of a change of the plan,
@@ -576,7 +580,7 @@ class ApplicationChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyDecided:
+class PolicyDecided(RunEvent):
     """A policy or a listener has decided on a change, or something has become of its decision.
 
     `number` counts the decisions of a run; `by` is who decided, such as `policy CriticalPathPolicy`. `note`:
@@ -600,7 +604,7 @@ class PolicyDecided:
 
 
 @dataclass(frozen=True, slots=True)
-class PromiseChanged:
+class PromiseChanged(RunEvent):
     """A promise of the application is kept or broken from now on; `kept` None: nothing can be said of it.
 
     The first event of a promise comes when the run begins. Others come with another verdict, and when another
@@ -621,44 +625,9 @@ class PromiseChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationEnded:
+class ApplicationEnded(RunEvent):
     """The run is over: `outcome` is `finished`, `stopped` or `failed` with `reason`."""
 
     at: float
     outcome: str
     reason: str = ""
-
-
-RunEvent = (
-    ApplicationPlanned
-    | WindowPlanned
-    | WindowStarted
-    | WindowRetried
-    | ContainerWindow
-    | OperatorWindow
-    | OperatorMetrics
-    | WindowCommitted
-    | OutputPublished
-    | OutputAsked
-    | SparkTrigger
-    | SourceProgress
-    | SourceTaken
-    | SourceAsked
-    | ContainerHeartbeat
-    | MessagesRefused
-    | SlotJoined
-    | SlotLost
-    | SlotSpeculated
-    | SlotsReduced
-    | SlotMisplaced
-    | SlotSilent
-    | SlotsSized
-    | StoreSilent
-    | StateCompacted
-    | StateWarning
-    | ApplicationChanged
-    | PolicyDecided
-    | PromiseChanged
-    | ApplicationEnded
-)
-EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(RunEvent)}

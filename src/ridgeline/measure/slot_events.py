@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ridgeline.measure.events import RunEvent
+
 _END = 70
 """Characters of an error that is longer than twice as many, at its begin and its end."""
 
 
 @dataclass(frozen=True, slots=True)
-class SlotJoined:
+class SlotJoined(RunEvent):
     """A process has joined as a slot. `containers`: how many it hosts; `again`: another was there before."""
 
     at: float
@@ -28,7 +30,7 @@ class SlotJoined:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotLost:
+class SlotLost(RunEvent):
     """The process that was a slot is gone, `reason` says how that was seen. Another one will join."""
 
     at: float
@@ -44,7 +46,7 @@ class SlotLost:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotSilent:
+class SlotSilent(RunEvent):
     """The host of a slot has acknowledged nothing for `seconds`: windows wait for it, or no longer.
 
     `limit_seconds`: after so long the slot is lost. `again`: the host answers again, as before.
@@ -70,7 +72,7 @@ class SlotSilent:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotsSized:
+class SlotsSized(RunEvent):
     """The containers live in `slots` slots now; `wanted`: as many as they would have if Spark had the cores.
 
     `before`: there were so many; 0 at the start, or with another plan.
@@ -97,7 +99,7 @@ class SlotsSized:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotSpeculated:
+class SlotSpeculated(RunEvent):
     """A slot took longer for a window than its past allows: the slot `spare` runs its containers from now on.
 
     `host`, `pid`: the late slot's process, which is the spare once it responds. `seconds`: how long it has
@@ -123,7 +125,7 @@ class SlotSpeculated:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotsReduced:
+class SlotsReduced(RunEvent):
     """Spark has had cores for no more than `slots` slots for long: they host all containers of `before`."""
 
     at: float
@@ -138,7 +140,7 @@ class SlotsReduced:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotMisplaced:
+class SlotMisplaced(RunEvent):
     """A slot is not on one of `hosts`, where a locality or a rule asks for it: Spark is asked again.
 
     `host`: Spark was asked often enough, and the slot stays here; "" before.
@@ -162,7 +164,7 @@ class SlotMisplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreSilent:
+class StoreSilent(RunEvent):
     """A store has not answered for `seconds`: nothing is committed or published meanwhile.
 
     `place`: the checkpoint, or the files of `output`, an operator; "" where that is not known. `host`: the

@@ -14,14 +14,9 @@ from ridgeline.measure.answers.application import (
     InfoAnswer,
     OverviewAnswer,
     PendingInfoAnswer,
-    RunAnswer,
-    RunSummaryAnswer,
 )
-from ridgeline.measure.answers.changes import PromiseAnswer
-from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
-from ridgeline.measure.answers.operators import (
-    StreamAnswer,
-)
+from ridgeline.measure.answers.history import ApplicationHistoryAnswer
+from ridgeline.measure.answers.operators import StreamAnswer, streams_answer
 from ridgeline.measure.answers.progress import (
     ProgressAnswer,
     SourceDetailAnswer,
@@ -31,7 +26,6 @@ from ridgeline.measure.answers.watermarks import WatermarkAnswer, WatermarksAnsw
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
-    WindowAnswer,
 )
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent
 from ridgeline.measure.progress.verdict import Verdict
@@ -201,6 +195,10 @@ def _every(watch: JoinedWatch, *_given: object) -> Sequence[RegionView]:
     return watch.views
 
 
+def _none(_watch: JoinedWatch, *_given: object) -> Sequence[RegionView]:
+    return ()
+
+
 def _by_operator(watch: JoinedWatch, operator: str | None = None, *_given: object) -> Sequence[RegionView]:
     """The region that has an operator, or all of them for None. Raises KeyError."""
     if operator is None:
@@ -238,19 +236,27 @@ def _asked(
     *,
     of: Callable[..., Sequence[RegionView]] = _every,
     by: str = "",
+    join: Callable[..., Any] | None = None,
+    of_window: bool = False,
     **rules: sums.Rule,
 ) -> Callable[Concatenate[JoinedWatch, _Given], _Answer]:
     """A question to `Watch` about several regions.
 
     `of`: the regions that are asked. Their rows come one after the other, or in the order of the field `by`,
-    of which the last are wanted. Other answers are joined by `rules`, see `sums.joined`.
+    of which the last are wanted. Other answers are joined by `rules`, see `sums.joined`, or by `join`, which
+    gets the watch and the answers. `of_window`: a window is of one region, so none may be asked for.
     """
 
     @wraps(ask)
     def answer(self: JoinedWatch, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        if of_window:
+            self.needs_region(next(iter((*args, *kwargs.values())), None))
         found: list[Any] = [
             getattr(view, ask.__name__)(*args, **kwargs) for view in of(self, *args, *kwargs.values())
         ]
+        if join is not None:
+            joined: _Answer = join(self, found)
+            return joined
         if by:
             limit: Any = next(iter((*args, *kwargs.values())), None)
             found = [sums.by_time(chain.from_iterable(found), by)]
@@ -261,6 +267,39 @@ def _asked(
         return made
 
     return answer
+
+
+def _joined_latency(watch: JoinedWatch, answers: Sequence[LatencyAnswer]) -> LatencyAnswer:
+    """The latencies of all regions, each of a window of its own."""
+    found: LatencyAnswer = sums.joined(answers, windowId=sums.greatest)
+    windows = {view.name: one["windowId"] for view, one in zip(watch.views, answers, strict=True)}
+    return {**found, "windows": windows}
+
+
+def _joined_progress(watch: JoinedWatch, answers: Sequence[ProgressAnswer]) -> ProgressAnswer:
+    """The progress of all regions, with what waits in queues, and who is to blame for it."""
+    now, states = watch.now(), States.of(watch.views, answers)
+    queues = [_queue(meter, states, now) for meter in watch.meters]
+    found = joined_progress(states, queues)
+    found["because"] = because(states, queues, now)
+    return found
+
+
+def _joined_history(
+    watch: JoinedWatch, answers: Sequence[ApplicationHistoryAnswer]
+) -> ApplicationHistoryAnswer:
+    """The last hours of the windows of all regions, by time."""
+    found: ApplicationHistoryAnswer = sums.histories(answers, [view.name for view in watch.views])
+    return found
+
+
+def _path_of(watch: JoinedWatch, _answers: object = None) -> CriticalPathAnswer:
+    """The critical path to the sink that is latest, through all queues on its way."""
+    return joined_path(watch.views, watch.meters)
+
+
+def _joined_info(watch: JoinedWatch, answers: Sequence[InfoAnswer | PendingInfoAnswer]) -> Any:
+    return sums.info(watch.regions, answers, _path_of(watch))
 
 
 class JoinedWatch(Watch):
@@ -317,7 +356,8 @@ class JoinedWatch(Watch):
         said = f"{progress['application']['verdict']}: {blame}" if blame else sentence_of(overview)["text"]
         return {"sentence": said, "regions": region_rows(self.views, progress.get("queues", []))}
 
-    def _needs_region(self, window_id: int | None) -> None:
+    def needs_region(self, window_id: object) -> None:
+        """Raise RegionNeededError for a window, where there are several regions."""
         if window_id is not None and len(self.regions) > 1:
             names = ", ".join(f"`{region.name}`" for region in self.regions)
             raise RegionNeededError(
@@ -393,65 +433,36 @@ class JoinedWatch(Watch):
     operator = _asked(Watch.operator, of=_by_id)
     containers = _asked(Watch.containers)
     container = _asked(Watch.container, of=_by_id)
+    latency = _asked(Watch.latency, of_window=True, join=_joined_latency)
     latencies = _asked(Watch.latencies)
+    critical_path = _asked(Watch.critical_path, of_window=True, of=_none, join=_path_of)
+    progress = _asked(Watch.progress, join=_joined_progress)
     record_age = _asked(Watch.record_age, of=_by_operator)
     lines = _asked(Watch.lines, of=_by_operator, seconds=sums.greatest, operators=_most_time_first)
     own_metrics = _asked(Watch.own_metrics, of=_by_operator)
     metric_history = _asked(Watch.metric_history, of=_by_operator)
+    operator_history = _asked(Watch.operator_history, of=_by_operator)
+    application_history = _asked(Watch.application_history, join=_joined_history)
     changes = _asked(Watch.changes, by="at")
     decisions = _asked(Watch.decisions, by="at")
+    promises = _asked(Watch.promises, join=lambda _, answers: sums.promises(answers))
     outputs = _asked(Watch.outputs)
     marks = _asked(Watch.marks, by="at")
     windows = _asked(Watch.windows, by="committedAt")
+    window = _asked(Watch.window, of_window=True)
+    info = _asked(Watch.info, join=_joined_info)
+    run = _asked(Watch.run, join=lambda _, answers: sums.run(answers))
+    summary = _asked(Watch.summary, join=lambda _, answers: sums.summary(answers))
     operator_totals = _asked(Watch.operator_totals)
-
-    def info(self) -> InfoAnswer | PendingInfoAnswer:
-        """The application as a whole: who, since when, state, `stats`."""
-        return sums.info(self.regions, self._each("info"), self.critical_path())
-
-    def run(self) -> RunAnswer:
-        """How far the run is: all windows of all regions."""
-        found: RunAnswer = sums.run(self._each("run"))
-        return found
-
-    def summary(self) -> RunSummaryAnswer:
-        """The run in sum: its windows, its operators, what failed."""
-        return sums.summary([view.watch.summary() for view in self.views])
+    keep_figures = _asked(Watch.keep_figures, join=lambda *_: None)
 
     def streams(self) -> list[StreamAnswer]:
         """The physical streams, and those through queues."""
         own = chain.from_iterable(view.watch.streams() for view in self.views)
-        return [*own, *sums.stream_rows(self._queue_streams())]
-
-    def latency(self, window_id: int | None = None) -> LatencyAnswer:
-        """The latencies of all operators in the last window of each region."""
-        self._needs_region(window_id)
-        return self._latency(self._each("latency"))
-
-    def _latency(self, answers: Sequence[LatencyAnswer]) -> LatencyAnswer:
-        found: LatencyAnswer = sums.joined(answers, windowId=sums.greatest)
-        windows = {view.name: one["windowId"] for view, one in zip(self.views, answers, strict=True)}
-        return {**found, "windows": windows}
-
-    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
-        """The critical path to the sink that is latest, through all queues on its way."""
-        self._needs_region(window_id)
-        return joined_path(self.views, self.meters)
-
-    def _each(self, question: str, *given: Any, **named: Any) -> list[Any]:
-        """The answers of the regions, in order."""
-        return [getattr(view, question)(*given, **named) for view in self.views]
-
-    def progress(self) -> ProgressAnswer:
-        """The progress of the running windows, of the sources, and of what waits in queues."""
-        return self._progress(self._each("progress"))
-
-    def _progress(self, answers: Sequence[ProgressAnswer]) -> ProgressAnswer:
-        now, states = self._now(), States.of(self.views, answers)
-        queues = [_queue(meter, states, now) for meter in self.meters]
-        found = joined_progress(states, queues)
-        found["because"] = because(states, queues, now)
-        return found
+        queues = streams_answer(Topology((), tuple(self._queue_streams())))
+        for row in queues:
+            row["kind"] = "queue"
+        return [*own, *queues]
 
     def source(self, name: str) -> SourceDetailAnswer:
         """One source with its partitions."""
@@ -466,51 +477,22 @@ class JoinedWatch(Watch):
         """How far event time has come at each operator, and who holds it back, across queues."""
         return joined_watermarks(self.views, [meter.edge for meter in self.meters])
 
-    def promises(self) -> list[PromiseAnswer]:
-        """The promises: kept or broken. One of the application is broken if one region breaks it."""
-        return sums.promises([view.watch.promises() for view in self.views])
-
-    def keep_figures(self) -> None:
-        """Keep figures over periods from now on."""
-        self._each("keep_figures")
-
-    def operator_history(
-        self, operator: str, begin: float | None = None, step: float | None = None
-    ) -> OperatorHistoryAnswer:
-        """The last hours of a logical operator, in steps. Raises KeyError."""
-        [view] = _by_operator(self, operator)
-        return view.watch.operator_history(operator, begin, step)
-
-    def application_history(
-        self, begin: float | None = None, step: float | None = None
-    ) -> ApplicationHistoryAnswer:
-        """The last hours of the windows of all regions, by time."""
-        found: ApplicationHistoryAnswer = sums.histories(
-            self._each("application_history", begin, step), [view.name for view in self.views]
-        )
-        return found
-
-    def window(self, window_id: int) -> WindowAnswer:
-        """All of one window."""
-        self._needs_region(window_id)
-        found: WindowAnswer = self.views[0].window(window_id)
-        return found
-
     def overview(self, *, latencies: bool = True) -> OverviewAnswer:
         """All that a view shows: of each region what it had at one moment."""
-        overviews, path = self._each("overview", latencies=latencies), self.critical_path()
+        path = _path_of(self)
+        overviews = [view.overview(latencies=latencies) for view in self.views]
         found: OverviewAnswer = sums.joined(
             overviews,
             windowId=lambda _: path["windowId"],
-            at=lambda _: self._now(),
+            at=lambda _: self.now(),
             window=partial(_newest, at="committedAt"),
             change=partial(_newest, at="since"),
             info=partial(sums.info, self.regions, path=path),
-            latency=self._latency,
+            latency=partial(_joined_latency, self),
             criticalPath=lambda _: path,
             promises=sums.promises,
             recordAge=sums.joined,
-            progress=self._progress,
+            progress=partial(_joined_progress, self),
         )
         return found
 

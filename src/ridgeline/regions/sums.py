@@ -15,9 +15,7 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
 )
 from ridgeline.measure.answers.changes import PromiseAnswer
-from ridgeline.measure.answers.operators import StreamAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
-from ridgeline.measure.topology import StreamEdge
 from ridgeline.regions.region_run import RegionRun, failure_of, state_of
 
 _ERRORS_KEPT, _DROPS_KEPT = 10, 5
@@ -185,21 +183,4 @@ def promises(answers: Sequence[Sequence[PromiseAnswer]]) -> list[PromiseAnswer]:
         before = found.setdefault(row["promise"], row)
         if (ranks[row["kept"]], row["brokenSeconds"]) > (ranks[before["kept"]], before["brokenSeconds"]):
             found[row["promise"]] = row
-    return list(found.values())
-
-
-def stream_rows(edges: Iterable[StreamEdge]) -> list[StreamAnswer]:
-    """The streams through queues, a row for each partition of a writer."""
-    found: dict[tuple[str, int], StreamAnswer] = {}
-    for edge in edges:
-        row = found.setdefault(
-            (edge.name, edge.source),
-            {
-                "logicalName": edge.name,
-                "source": {"operatorId": edge.source, "portName": edge.source_port},
-                "sinks": [],
-                "kind": "queue",
-            },
-        )
-        row["sinks"].append({"operatorId": edge.sink, "portName": edge.sink_port})
     return list(found.values())

@@ -14,6 +14,8 @@ _PARTS = ("latency", "criticalPath", "recordAge", "progress", "window", "change"
 """The fields of an overview that are answers, or rows."""
 _OF_ONE = {"operator", "container", "window", "change"}
 """Questions and fields of which the answer is a row."""
+_OF_ALL = {"summary", "promises"}
+"""Questions whose rows are of the application: those of regions are joined."""
 
 
 class RegionView:
@@ -42,6 +44,8 @@ class RegionView:
 
     def _labelled(self, question: str, answer: Any) -> Any:
         """An answer of the watch: a row, rows, or what has rows in it."""
+        if question in _OF_ALL:
+            return answer
         if isinstance(answer, list):
             return [self._labelled("", {**one, "region": self.name}) for one in answer]
         if not isinstance(answer, dict):

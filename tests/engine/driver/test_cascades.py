@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.measure.events import SlotJoined
+from ridgeline.measure.slot_events import SlotJoined
 from ridgeline.testing import run_local
 from support.engine.on_spark import run_on_spark
 from support.engine.slot_platform import kill, run_in_processes

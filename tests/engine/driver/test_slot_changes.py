@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition
 from ridgeline.stram.changes import EditPlan
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states

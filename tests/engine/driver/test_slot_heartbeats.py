@@ -13,7 +13,8 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.slot import task as slot_task
-from ridgeline.measure.events import MessagesRefused, SlotJoined, SlotLost
+from ridgeline.measure.events import MessagesRefused
+from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from ridgeline.testing import run_local
 from support.engine.applications import Sum
 from support.engine.in_slots import two_stages

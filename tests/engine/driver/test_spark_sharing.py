@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline import Application, InputOperator, OutputPort, State, StickyPartitioner
 from ridgeline.api.balancing import BalancedPartitioner
-from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.stram.changes import EditPlan

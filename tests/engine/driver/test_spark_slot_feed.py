@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from support.accounts.processes import descendants
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import rate_application

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from support.engine.on_spark import run_on_spark
 from support.waiting import wait_until
 

@@ -17,7 +17,8 @@ from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.slot.messages import Joined, encode
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.engine.slot.task import SlotLoop
-from ridgeline.measure.events import RunEvent, SlotSpeculated
+from ridgeline.measure.events import RunEvent
+from ridgeline.measure.slot_events import SlotSpeculated
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application

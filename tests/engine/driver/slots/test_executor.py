@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from ridgeline.api.errors import FencedError, OperatorError, RidgelineError
-from ridgeline.measure.events import SlotJoined, SlotLost, SlotMisplaced, SlotsReduced, StateWarning
+from ridgeline.measure.events import StateWarning
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotsReduced
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import BabblingSum, DyingSum, NotedSum, notes, two_stages

@@ -4,7 +4,7 @@ import os
 import signal
 
 from ridgeline.api.errors import OperatorError
-from ridgeline.measure.events import SlotJoined
+from ridgeline.measure.slot_events import SlotJoined
 from support.engine.fed_slots import Batch, UntilNext, fed_application, of_numbers
 from support.engine.slot_platform import run_in_processes
 

@@ -12,7 +12,8 @@ import pytest
 
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.slot.messages import Reported
-from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated, StateWarning, WindowCommitted
+from ridgeline.measure.events import StateWarning, WindowCommitted
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotSpeculated
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import run_local
 from support.engine.applications import Sum
