@@ -32,8 +32,8 @@ MAIN = {
     "observe/watch.py": "observe",
     "measure/measurement.py": "apply",
     "measure/latency/window.py": "assemble",
-    "measure/latency/fold.py": "latencies",
-    "measure/latency/operator_latency.py": "latency_columns",
+    "measure/latency/fold.py": "add",
+    "measure/latency/operator_latency.py": "latencies",
     "measure/answers/windows.py": "",
 }
 """The function by which a step opens its file, in process."""

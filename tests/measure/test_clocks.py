@@ -1,10 +1,11 @@
 import random
-from dataclasses import replace
 
 import pytest
 
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.events import ContainerWindow, OperatorWindow
+from ridgeline.measure.events import ContainerWindow, WindowCommitted
+from ridgeline.measure.latency.window import Windows, assemble
+from support.measure.partitioned import chain
 
 START = 1_700_000_000.0
 
@@ -86,38 +87,24 @@ def test_times_that_cannot_be_are_left_out(sent):
     assert offsets.skew_ms() == {}
 
 
-def container(host="far"):
-    return ContainerWindow(9.0, 3, 0, 1, host, 7, "t", 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, sent=5.5)
-
-
-def test_an_event_is_corrected_as_the_same_class():
-    offsets = ClockOffsets(own_host="here")
-    for second in range(3):
-        offsets.add("far", second, second + 0.25)
-    event = container()
-    corrected = offsets.all_corrected({1: event})[1]
-    assert corrected == ContainerWindow(
-        9.0, 3, 0, 1, "far", 7, "t", 2.25, 2.75, 3.25, 4.25, 5.25, 6.0, sent=5.75
-    )
-    assert event == container(), "the event that was folded stays as it was reported"
-    operator = OperatorWindow(9.0, 3, 0, 1, 1, "far", 2.0, 3.0, 0.5, 0.1, 0.5, {"in": 1}, {})
-    assert offsets.all_corrected({1: operator})[1] == replace(operator, began=2.25, ended=3.25)
-
-
-def test_columns_are_those_of_the_corrected_events():
+def test_all_times_of_events_are_corrected_as_one_by_one():
     clocks = ClockOffsets(own_host="near")
     for number in range(20):
         clocks.add("far", 100.0 + number, 100.7 + number * 1.001)
         clocks.add("farther", 100.0 + number, 90.0 + number)
     hosts = ["near", "far", "farther", "unknown"]
-    events = {
-        number: ContainerWindow(
-            0.0, 1, 0, number, hosts[number % 4], 1, "t", at, at + 1, at + 2, at + 3, at + 4, 0.0
+    topology = chain(*"abcdef")
+    events = [
+        ContainerWindow(
+            0.0, 1, 0, number, hosts[number % 4], 1, "t", at, at + 1, at + 2, at + 3, at + 4, 0.0, ready=at
         )
         for number, at in enumerate([50.0, 101.0, 110.0, 117.0, 300.0, 1000.0])
-    }
-    corrected = clocks.all_corrected(events)
-    each = {number: clocks.all_corrected({number: event})[number] for number, event in events.items()}
-    assert dict(corrected) == each
-    for name in ("began", "written", "sent", "received"):
-        assert corrected.column(name).tolist() == [getattr(event, name) for event in each.values()]
+    ]
+    commit = WindowCommitted(0.0, 1, 1, *[0.0] * 7)
+    windows = Windows(topology, [assemble(topology, [*events, commit], clocks.lines())])
+    columns = {"came": "ready", "turned": "began", "restored": "restored", "ran": "ran", "written": "written"}
+    for name, field in columns.items():
+        times = [getattr(event, field) for event in events]
+        each = [at + clocks.offset(event.host, at) for at, event in zip(times, events, strict=True)]
+        assert getattr(windows, name)[0].tolist() == each
+    assert windows.sent.tolist() == windows.written.tolist()

@@ -14,15 +14,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any, Generic, TypeVar, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-from ridgeline.measure.events import ContainerWindow, HostTime, OperatorWindow
 
 STEEPEST_SLOPE = 1e-2
 """The greatest drift that is believed: 10 ms per second.
@@ -40,12 +36,13 @@ Delays would look like drift, and no clock drifts far in that time.
 _FARTHEST_SECONDS = 1e11  # 3,000 years: no clock, but a broken message
 
 Point = tuple[float, float]
-Reported = TypeVar("Reported", ContainerWindow, OperatorWindow)
-"""The events that a container fills in, with times of its host."""
+Times = npt.NDArray[np.float64]
+NO_CORRECTION = (0.0, 0.0, 0.0, 0.0, 0.0)
+"""`Line.values` of a clock that is STRAM's, or of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
     """A clock's offset as a function of its time.
 
     Outside of `first` to `last` the line continues for the same length, then it is level.
@@ -57,9 +54,16 @@ class _Line:
     first: float
     last: float
 
-    def value(self, at: float) -> float:
+    @property
+    def values(self) -> tuple[float, float, float, float, float]:
+        """A time, the offset at it, the slope, and from when to when that is followed."""
         span = self.last - self.first
-        return self.offset + self.slope * (min(max(at, self.first - span), self.last + span) - self.at)
+        return self.at, self.offset, self.slope, self.first - span, self.last + span
+
+    def value(self, at: float) -> float:
+        """The offset at a time of the clock."""
+        begin, offset, slope, first, last = self.values
+        return offset + slope * (min(max(at, first), last) - begin)
 
 
 class ClockOffsets:
@@ -73,7 +77,7 @@ class ClockOffsets:
         self.own_host = own_host
         self._samples = samples
         self._points: dict[str, deque[Point]] = {}
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, Line] = {}
 
     def add(self, host: str, sent: float, received: float) -> None:
         """Note a message: `sent` on the host's clock, `received` on STRAM's, seconds.
@@ -91,7 +95,7 @@ class ClockOffsets:
     def as_of_now(self) -> ClockOffsets:
         """The offsets of all hosts as they are now, which later messages do not change."""
         found = ClockOffsets(self._samples, self.own_host)
-        found._lines = {host: line for host in self._points if (line := self._line(host)) is not None}
+        found._lines = dict(self.lines())
         return found
 
     def offset(self, host: str, at: float) -> float:
@@ -110,20 +114,16 @@ class ClockOffsets:
         line = self._line(host)
         return 0.0 if line is None else line.value(at)
 
-    def _line(self, host: str) -> _Line | None:
+    def _line(self, host: str) -> Line | None:
         """The line of a host's points; None without points."""
         line = self._lines.get(host)
         if line is None and (points := self._points.get(host)):
             line = self._lines[host] = _line_below(sorted(points))
         return line
 
-    def all_corrected(self, events: Mapping[int, Reported]) -> Corrected[Reported]:
-        """The events of a window with times on STRAM's clock, by the offsets as they are known now.
-
-        Each time that a host read (`HostTime`) gets the offset at that time, since clocks drift within long
-        windows. 0 (not known) stays. Where the clocks are one it is the event itself.
-        """
-        return Corrected(events, {host: self._line(host) for host in {one.host for one in events.values()}})
+    def lines(self) -> Mapping[str, Line]:
+        """By host, the line of its clock's offset as it is known now; without those that have none."""
+        return {host: line for host in self._points if (line := self._line(host)) is not None}
 
     def skew_ms(self) -> dict[str, float]:
         """By host, the offset as of its last message."""
@@ -132,94 +132,17 @@ class ClockOffsets:
         }
 
 
-class Corrected(Mapping[int, Reported], Generic[Reported]):
-    """Events of a window with all times on STRAM's clock, as `ClockOffsets.all_corrected` makes them.
-
-    An event is corrected when it is asked for: of most only some values are, of all of them at once.
-    """
-
-    def __init__(self, reported: Mapping[int, Reported], lines: Mapping[str, _Line | None]) -> None:
-        self.reported: Mapping[int, Reported] = reported
-        """The events as their hosts have filled them in."""
-        self._lines = lines
-        self._has_lines = any(lines.values())
-        self._events: dict[int, Reported] = {}
-        self._places: dict[int, int] = {}
-        self._columns: dict[str, npt.NDArray[np.float64]] = {}
-        self._of_lines: npt.NDArray[np.float64] | None = None
-
-    def __getitem__(self, number: int) -> Reported:
-        """The event of a host with its times by the driver's clock, corrected when it is first asked for."""
-        if not self._has_lines:
-            return self.reported[number]
-        event = self._events.get(number)
-        if event is None:
-            event = self.reported[number]
-            if not self._places:
-                self._places = {one: place for place, one in enumerate(self.reported)}
-            place = self._places[number]
-            times: dict[str, Any] = {
-                name: float(self.column(name)[place]) for name in _HOST_TIMES[type(event)]
-            }
-            event = self._events[number] = replace(event, **times)
-        return event
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.reported)
-
-    def __len__(self) -> int:
-        return len(self.reported)
-
-    def __contains__(self, number: object) -> bool:
-        return number in self.reported
-
-    def column(self, name: str) -> npt.NDArray[np.float64]:
-        """A value of all events, in their order. Times that hosts read are on STRAM's clock."""
-        found = self._columns.get(name)
-        if found is None:
-            value = attrgetter(name)
-            found = np.array([value(event) for event in self.reported.values()], np.float64)
-            if self._has_lines and any(name in names for names in _HOST_TIMES.values()):
-                found = self._on_our_clock(found)
-            self._columns[name] = found
-        return found
-
-    def _on_our_clock(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The times of all events on STRAM's clock; 0 (not known) stays."""
-        if self._of_lines is None:
-            numbers = {host: number for number, host in enumerate(self._lines)}
-            rows = np.array([_values(line) for line in self._lines.values()])
-            self._of_lines = rows[[numbers[event.host] for event in self.reported.values()]].T
-        at, offset, slope, first, last = self._of_lines
-        corrected = times + offset + slope * (np.clip(times, first, last) - at)
-        return np.where(times == 0.0, times, corrected)
+def on_our_clock(times: Times, lines: Times) -> Times:
+    """Times of hosts on STRAM's clock; 0 (not known) stays. `lines`: `Line.values` of each time's host."""
+    at, offset, slope, first, last = lines
+    return np.where(times == 0.0, times, times + offset + slope * (np.clip(times, first, last) - at))
 
 
-def corrected_events(events: Mapping[int, Reported]) -> Corrected[Reported]:
-    """Events that are on STRAM's clock, with their columns."""
-    return events if isinstance(events, Corrected) else Corrected(events, {})
-
-
-def _values(line: _Line | None) -> tuple[float, float, float, float, float]:
-    """The correction of a time: that of the line, its offset there, its slope, and how far it is followed."""
-    if line is None:
-        return 0.0, 0.0, 0.0, 0.0, 0.0
-    span = line.last - line.first
-    return line.at, line.offset, line.slope, line.first - span, line.last + span
-
-
-_HOST_TIMES: Mapping[type, tuple[str, ...]] = {
-    kind: tuple(name for name, hint in get_type_hints(kind, include_extras=True).items() if hint == HostTime)
-    for kind in (ContainerWindow, OperatorWindow)
-}
-"""The values that a host read from its clock."""
-
-
-def _line_below(points: list[Point]) -> _Line:
+def _line_below(points: list[Point]) -> Line:
     """The line below sorted points, level if there is no ground for a slope."""
     first, last = points[0][0], points[-1][0]
     lowest = min(difference for _, difference in points)
-    level = _Line(first, lowest, 0.0, first, last)
+    level = Line(first, lowest, 0.0, first, last)
     if len(points) < FEWEST_SAMPLES or last - first < SHORTEST_SECONDS:
         return level
     mean = first + math.fsum(time - first for time, _ in points) / len(points)
@@ -227,7 +150,7 @@ def _line_below(points: list[Point]) -> _Line:
     right = next((number for number, (time, _) in enumerate(hull) if time >= mean and number), len(hull) - 1)
     (left_time, left), (right_time, height) = hull[right - 1], hull[right]
     slope = (height - left) / (right_time - left_time)
-    return _Line(left_time, left, slope, first, last) if abs(slope) <= STEEPEST_SLOPE else level
+    return Line(left_time, left, slope, first, last) if abs(slope) <= STEEPEST_SLOPE else level
 
 
 def _lower_hull(points: list[Point]) -> list[Point]:

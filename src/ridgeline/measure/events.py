@@ -32,7 +32,7 @@ Counts = Mapping[str, int]
 HostTime = typing.Annotated[float, "host's clock"]
 """Seconds since 1970 by the clock of the host that read them.
 
-`ClockOffsets.all_corrected` puts them on STRAM's clock.
+`ridgeline.measure.latency.window.Windows` has them on STRAM's clock.
 """
 
 
@@ -139,12 +139,6 @@ class ContainerWindow(RunEvent):
     def came(self) -> float:
         """When its input had come: `ready`, or as it began."""
         return self.ready or self.began
-
-    @property
-    def busy_times(self) -> list[tuple[float, float]]:
-        """`busy` as times, by the clock that `ready` is on."""
-        began, ended = self.busy[::2], self.busy[1::2]
-        return [(self.ready - first, self.ready - last) for first, last in zip(began, ended, strict=True)]
 
     @property
     def ended(self) -> float:

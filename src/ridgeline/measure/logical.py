@@ -51,6 +51,12 @@ class LogicalOperators:
     def __init__(self, topology: Topology) -> None:
         self.names = tuple(topology.rows_of)
         self.index = {name: number for number, name in enumerate(self.names)}
+        inputs, leaves = (
+            dict.fromkeys(topology.by_id[one].name for one in ids)
+            for ids in (topology.inputs, topology.leaves)
+        )
+        self.inputs, self.outputs = ([self.index[name] for name in names] for names in (inputs, leaves))
+        """The places of those at which tuples enter the application, and leave it."""
         self._groups = _Groups(list(topology.rows_of.values()))
         self._behind = _unifiers(topology)
 

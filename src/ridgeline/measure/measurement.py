@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.errors import did_you_mean
@@ -76,10 +77,10 @@ from ridgeline.measure.history.fold import (
     application_history,
     operator_history,
 )
-from ridgeline.measure.history.times import TimesFold
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
+from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.metric import Labels
 from ridgeline.measure.moment import Moment, OperatorMoment
@@ -102,8 +103,6 @@ from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 
-_STEP_EVENTS = 1_000
-"""Events of a window that are folded at once: some milliseconds."""
 _NOTHING = Doing({}, frozenset())
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
 
@@ -140,7 +139,6 @@ class Measurement:
         self.marks = MarkFold(self._title)
         """The marks on charts: things that happened."""
         self._lines = LineTimes()
-        self._times = TimesFold(self._clocks, self.windows_behind)
         self._totals = RunTotals()
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._plan,
@@ -174,10 +172,10 @@ class Measurement:
         """Make the folds, whose settings are a run's."""
         interval = float(attributes.get("throughput_calculation_interval", 10.0))
         kept = max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000)))
-        self._times.begin(LatencyFold(AVERAGE_WINDOWS, kept))
+        self._latency = LatencyFold(AVERAGE_WINDOWS, kept)
         self._ages = AgeFold(
             self._clocks,
-            self._times.age,
+            self._latency.age,
             from_newest=str(attributes.get("ages_from_newest_record", False)).lower() == "true",
         )
         width = window_seconds or _NO_WIDTH
@@ -205,7 +203,7 @@ class Measurement:
     @property
     def deciding(self) -> HistoryFold:
         """Metrics over periods."""
-        return self._times.history
+        return self._latency.history
 
     # Events in ----------------------------------------------------------------------------------------------
 
@@ -226,7 +224,7 @@ class Measurement:
         self._statuses.planned(event.topology, self._windows.committed_id)
         self._throughput.planned(event.topology)
         self._ages.planned(event.topology)
-        self._times.latency.planned(event.topology)
+        self._latency.planned(event.topology, event.window_seconds)
         self._progress.planned(event.topology)
         self._totals.planned(event.topology)
         self.own_metrics.planned(event.topology)
@@ -305,67 +303,39 @@ class Measurement:
             self._statuses.heartbeat(event)
 
     def _commit(self, event: WindowCommitted) -> None:
-        for _ in self.commit_in_steps(event):
-            pass
-
-    def commit_in_steps(self, event: WindowCommitted) -> Iterator[None]:
-        """`apply` for a commit, in steps that are short however large the window is.
-
-        All events of the window come just before. Nothing may be asked nor applied until the last step is
-        done.
-        """
-        self.at = max(self.at, event.at)
+        """Fold a window, whose events have all come just before."""
         self._settle(event.window_id)  # first, as the events are of the new plan's operators
         events = self._windows.events_of(event)
-        operators: list[OperatorWindow] = []
-        for number, one in enumerate(events, 1):
-            if number % _STEP_EVENTS == 0:
-                yield
-            if isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
-                operators.append(one)
-            self._fold_report(one)
-        large = len(operators) >= _STEP_EVENTS
+        times = assemble(self.topology, events)
+        operators = list(times.operators.values())
+        for container in times.containers.values():
+            self._clocks.add(container.host, container.written, container.received)
+            self._statuses.container_window(container)
+        for operator in operators:
+            self._statuses.operator_window(operator)
+            if operator.dropped:
+                self.marks.add(operator)
+        for one in events:
+            if isinstance(one, OperatorMetrics):
+                self.own_metrics.add(one)
+            elif isinstance(one, SourceProgress):
+                self._progress.source(one)
+                self._totals.source(one)
         self._statuses.states_written(operators, self._clocks)
         if operators:
-            self._throughput.add(
-                operators[0].at,
-                [one.operator for one in operators],
-                [one.tuples_in for one in operators],
-                [one.tuples_out for one in operators],
-            )
-            if large:
-                yield
+            self._throughput.add(operators[0].at, operators)
             self._progress.operators_ended(operators)
-        if large:
-            yield
         # Last: samples of its sources count the window as in flight, and the totals need what is left there.
         self._progress.window_committed(event)
-        if large:
-            yield
         self._totals.window_committed(event, operators)
         if self._run.measures:
-            seconds = self._run.window_seconds
-            yield from self._times.add_in_steps(event.window_id, self.topology, seconds, events)
+            over, _ = self._due(event.published) or (0, 0)
+            self._latency.add(replace(times, clocks=self._clocks.lines()), max(0, over - event.window_id))
             self._ages.window(events, event)
-
-    def _fold_report(self, one: RunEvent) -> None:
-        """Fold one event of a window that is committed."""
-        if isinstance(one, ContainerWindow):
-            self._clocks.add(one.host, one.written, one.received)
-            self._statuses.container_window(one)
-        elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
-            self._statuses.operator_window(one)
-            if one.dropped:
-                self.marks.add(one)
-        elif isinstance(one, OperatorMetrics):
-            self.own_metrics.add(one)
-        elif isinstance(one, SourceProgress):
-            self._progress.source(one)
-            self._totals.source(one)
 
     def _trigger(self, event: SparkTrigger) -> None:
         """Spark's report comes before or after the commit of its window."""
-        if not self._times.add_trigger(event):
+        if not self._latency.add_trigger(event):
             self._windows.keep(event)
 
     def keep_figures(self) -> None:
@@ -384,7 +354,7 @@ class Measurement:
 
         Raises KeyError for a window that is not kept.
         """
-        return self._times.latency.latency(window_id, self.windows_behind(self._run.as_of(now)))
+        return self._latency.latency(window_id, self.windows_behind(self._run.as_of(now)))
 
     def latencies(self, now: float, limit: int) -> list[LatencyAnswer]:
         """The latencies of all operators in each of the last windows."""
@@ -395,19 +365,19 @@ class Measurement:
 
         Raises KeyError for a window that is not kept.
         """
-        return self._times.latency.critical_path(window_id)
+        return self._latency.critical_path(window_id)
 
     def window_latencies(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
-        return self._times.latency.by_name(window_id)
+        return self._latency.by_name(window_id)
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
-        return self._times.latency.windows(limit)
+        return self._latency.windows(limit)
 
     def window(self, window_id: int) -> WindowAnswer:
         """All of one window. Raises KeyError if it is not kept."""
-        return self._times.latency.window(window_id)
+        return self._latency.window(window_id)
 
     def clocks(self) -> ClockOffsets:
         """The offsets of all hosts as they are now."""
@@ -420,13 +390,19 @@ class Measurement:
 
         A window is over when the next one is due. Windows without a width have no schedule.
         """
-        width = 0.0 if self._run.ended is not None else self._run.window_seconds
-        due = self._windows.over(self._working(now), width, self._progress.forgiven_seconds)
+        due = self._due(now)
         over, before = due or (0, 0)
         return {
             number: 0 if due is None else max(0, over - (before if status.done is None else status.done))
             for number, status in self._statuses.operators.items()
         }
+
+    def _due(self, now: float) -> tuple[int, int] | None:
+        """As `WindowsInFlight.over`; None once the application is over."""
+        if self._run.ended is not None:
+            return None
+        forgiven = self._progress.forgiven_seconds
+        return self._windows.over(self._working(now), self._run.window_seconds, forgiven)
 
     # Answers out: records, progress -------------------------------------------------------------------------
 
@@ -446,11 +422,11 @@ class Measurement:
 
     def latency_totals(self) -> list[tuple[OperatorNode, LatencyTotal]]:
         """All latencies of operators since the start, for systems that fold them themselves."""
-        return self._times.latency.totals()
+        return self._latency.totals()
 
     def window_totals(self) -> WindowTotal:
         """The latencies of all windows since the start."""
-        return self._times.latency.window_totals.total()
+        return self._latency.window_totals()
 
     def take_ages(self, operators: Iterable[str]) -> dict[str, tuple[Seconds, Integers]]:
         """The ages of records at outputs since they were taken before; see `AgeFold.take`."""
@@ -496,7 +472,7 @@ class Measurement:
         """
         if operator is not None:
             self._check_name(operator, titles=False)
-        parts = self._times.latency.parts_of_path()
+        parts = self._latency.parts_of_path()
         return self._lines.answer(self._run.as_of(now), parts, operator)
 
     def operator_history(
@@ -509,13 +485,13 @@ class Measurement:
         that the plan has not.
         """
         self._check_name(operator, titles=False)
-        return operator_history(self._times.history, operator, self._run.as_of(now), begin, step)
+        return operator_history(self._latency.history, operator, self._run.as_of(now), begin, step)
 
     def application_history(
         self, now: float, begin: float | None = None, step: float | None = None
     ) -> ApplicationHistoryAnswer:
         """The last hours of all windows, with the record ages of outputs; as `operator_history`."""
-        return application_history(self._times.history, self._run.as_of(now), begin, step)
+        return application_history(self._latency.history, self._run.as_of(now), begin, step)
 
     def _check_name(self, operator: str, *, titles: bool = True) -> None:
         """Raise KeyError for what is no logical operator; with `titles`, no physical one either."""
@@ -543,7 +519,7 @@ class Measurement:
 
     def _stats(self, moment: Moment) -> StatsAnswer:
         """The application's figures in sum, under Apex's names where it has them."""
-        path, last = self._times.latency.average_path(), self._times.latency.windows(1)
+        path, last = self._latency.average_path(), self._latency.windows(1)
         containers = self._statuses.containers
         rates = [self._throughput.rates(number, moment.now) for number in self._statuses.operators]
         rows, first = self._totals.operators().values(), self._windows.first
@@ -663,7 +639,7 @@ class Measurement:
             "windowId": None,
             "operators": [],
             "logical": [],
-            "clamps": self._times.latency.clamps,
+            "clamps": self._latency.clamps,
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
         moment = self._moment(now, latency, self._doing(now))

@@ -44,8 +44,10 @@ class OperatorStatus:
     watermark: WatermarkReading | None = None
     last_state_written: float | None = None
     last_state_seconds: float | None = None
-    _cpu: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
-    _queues: deque[Counts] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
+    _lately: deque[tuple[float, float, Counts]] = field(
+        default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1)
+    )
+    """When the last windows ended, their processor seconds as far as known, and tuples by input port."""
 
     def add(self, event: OperatorWindow, counted: Mapping[str, Callable[[OperatorWindow], int]]) -> None:
         """Take in a committed window. `counted`: how much it adds to each of `counts`."""
@@ -57,8 +59,8 @@ class OperatorStatus:
                 self.counts[name] += more
         if event.watermark is not None:
             self.counts["recordsAhead"] += event.watermark.ahead
-        self._cpu.append((event.at, _cpu_of(event)))
-        self._queues.append(event.tuples_in)
+        cpu = event.compute_seconds if event.cpu_seconds is None else event.cpu_seconds
+        self._lately.append((event.at, cpu, event.tuples_in))
 
     def continued(self, node: OperatorNode) -> OperatorStatus:
         """The status of what takes the place of this one: not `last`, whose sizes are of this one's state."""
@@ -84,19 +86,24 @@ class OperatorStatus:
     @property
     def queue(self) -> float | None:
         """Tuples that waited when its turn came, on average over the last windows."""
-        return sum(sum(one.values()) for one in self._queues) / len(self._queues) if self._queues else None
+        return self._mean(lambda tuples: sum(tuples.values()))
 
     def queue_at(self, port: str) -> float | None:
         """As `queue`, of an input port."""
-        return sum(one.get(port, 0) for one in self._queues) / len(self._queues) if self._queues else None
+        return self._mean(lambda tuples: tuples.get(port, 0))
+
+    def _mean(self, of_window: Callable[[Counts], int]) -> float | None:
+        windows = [of_window(tuples) for _, _, tuples in self._lately][-AVERAGE_WINDOWS:]
+        return sum(windows) / len(windows) if windows else None
 
     @property
     def cpu_percentage(self) -> float | None:
         """Processor time per wall time over the last windows, in percent; None before the second window."""
-        if len(self._cpu) < 2 or self._cpu[-1][0] <= self._cpu[0][0]:  # noqa: PLR2004  a duration has two ends
+        if not self._lately or self._lately[-1][0] <= self._lately[0][0]:
             return None
-        busy = sum(map(_SECONDS, self._cpu)) - self._cpu[0][1]  # of very many operators each time
-        return 100 * busy / (self._cpu[-1][0] - self._cpu[0][0])
+        (first, before, _), *_, (last, _, _) = self._lately
+        busy = sum(map(_SECONDS, self._lately)) - before  # of very many operators each time
+        return 100 * busy / (last - first)
 
 
 @dataclass(slots=True, eq=False)
@@ -124,11 +131,6 @@ class ContainerStatus:
         if self.started is None or (host, pid) != (self.host, self.pid):
             self.started, self.usage = at, None
         self.host, self.pid, self.last_seen = host, pid, at
-
-
-def _cpu_of(event: OperatorWindow) -> float:
-    """The processor seconds of an operator in a window, as far as they are known."""
-    return event.compute_seconds if event.cpu_seconds is None else event.cpu_seconds
 
 
 class Statuses:

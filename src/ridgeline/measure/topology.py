@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple, TypeVar
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -130,15 +131,21 @@ class Neighbours:
     members: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, neighbours: Mapping[int, tuple[int, ...]], places: Mapping[int, int]) -> Neighbours:
-        """From neighbours by operator; both have the operators in order."""
+    def of(
+        cls,
+        neighbours: Mapping[int, tuple[int, ...]],
+        places: Mapping[int, int],
+        order: Callable[[int], Any] | None = None,
+    ) -> Neighbours:
+        """From neighbours by operator; both have the operators in order. `order`: of places in a set."""
         numbers: dict[int, int] = {}
         members: list[tuple[int, ...]] = []
         group = []
         for own in neighbours.values():
             if own and id(own) not in numbers:
                 numbers[id(own)] = len(members)
-                members.append(tuple(map(places.__getitem__, own)))
+                found = map(places.__getitem__, own)
+                members.append(tuple(found if order is None else sorted(found, key=order)))
             group.append(numbers[id(own)] if own else -1)
         return cls(tuple(group), tuple(members))
 
@@ -262,25 +269,29 @@ class Topology:
         return {operator.id: place for place, operator in enumerate(self.operators)}
 
     @cached_property
-    def bits(self) -> dict[int, int]:
-        """Of each operator, its bit in sets of operators, as in `lineage`."""
-        return {operator.id: 1 << number for number, operator in enumerate(self.operators)}
+    def bits(self) -> npt.NDArray[np.object_]:
+        """Of each operator, in order, its bit in sets of operators, as in `lineage`; last 0, for none."""
+        return np.array([*(1 << place for place in range(len(self.operators))), 0], object)
 
     @cached_property
-    def lineage(self) -> dict[int, int]:
-        """Of each operator, itself and all that it reads from, directly or not, as a set of bits."""
-        lineage: dict[int, int] = {}
+    def lineage(self) -> npt.NDArray[np.object_]:
+        """Of each operator, itself and all that it reads from, directly or not, as a set of bits.
 
-        def union(sources: tuple[int, ...]) -> int:
-            bits = 0
-            for source in sources:
-                bits |= lineage[source]
-            return bits
+        In order; last the empty set.
+        """
+        found = self.bits.copy()
+        above = for_neighbours(
+            self.upstream, lambda sources: reduce(or_, (found[self.places[source]] for source in sources), 0)
+        )
+        for place, operator in enumerate(self.operators):
+            found[place] |= above(operator.id)
+        return found
 
-        above = for_neighbours(self.upstream, union)
-        for operator in self.operators:
-            lineage[operator.id] = self.bits[operator.id] | above(operator.id)
-        return lineage
+    @cached_property
+    def lineage_of_containers(self) -> npt.NDArray[np.object_]:
+        """The union of `lineage` of the operators of each container, in order; last the empty set."""
+        own = [reduce(or_, self.lineage[list(members)]) for members in self.members.members]
+        return np.array([*own, 0], object)
 
     @cached_property
     def letters(self) -> frozenset[int]:
@@ -338,15 +349,14 @@ class Topology:
     def ranks_of_containers(self) -> tuple[list[Rank], list[Rank]]:
         """The containers with those that they read from, and with those that read from them, rank by rank."""
         places = self.places_of_containers
-        depths, known = np.zeros(len(places), np.intp), dict[int, int]()
-        for container in self.containers_in_order:
-            producers = self.producers[container]
-            if producers and id(producers) not in known:  # many have the same
-                known[id(producers)] = 1 + max(int(depths[places[one]]) for one in producers)
-            depths[places[container]] = known[id(producers)] if producers else 0
-        ranks = [np.flatnonzero(depths == depth) for depth in range(int(depths.max(initial=-1)) + 1)]
+        ranks = _ranks(self.containers_in_order, self.producers, places)
         below = Neighbours.of(self.consumers, places)
         return self.containers_above.of_ranks(ranks), below.of_ranks(ranks[::-1])
+
+    @cached_property
+    def ranks_below(self) -> list[Rank]:
+        """The operators with those that read from them, rank by rank, leaves first."""
+        return self.below.of_ranks(_ranks(self.places, self.upstream, self.places)[::-1])
 
     @cached_property
     def containers_in_order(self) -> list[int]:
@@ -370,8 +380,33 @@ class Topology:
 
     @cached_property
     def below(self) -> Neighbours:
-        """Of each operator, in order, those that read from it."""
-        return Neighbours.of(self.downstream, self.places)
+        """Of each operator, in order, those that read from it, by title."""
+        return Neighbours.of(self.downstream, self.places, lambda place: self.operators[place].title)
+
+    @cached_property
+    def inputs_by_title(self) -> tuple[int, ...]:
+        """The places of `inputs`, by title."""
+        return tuple(
+            sorted(map(self.places.__getitem__, self.inputs), key=lambda one: self.operators[one].title)
+        )
+
+    @cached_property
+    def members(self) -> Neighbours:
+        """The operators of each container, in order."""
+        own = (tuple(map(self.places.__getitem__, ids)) for ids in self.containers.values())
+        return Neighbours(tuple(range(len(self.containers))), tuple(own))
+
+    @cached_property
+    def ends(self) -> dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]]:
+        """By name of leaves: the places of their containers, and which operators their results come from."""
+        found: dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]] = {}
+        leaves: dict[str, list[int]] = {}
+        for leaf in self.leaves:
+            leaves.setdefault(self.by_id[leaf].name, []).append(self.places[leaf])
+        for name, own in leaves.items():
+            read = (reduce(or_, self.lineage[own]) & self.bits[:-1]) != 0
+            found[name] = self.rows_of_containers[own], read.astype(np.bool_)
+        return found
 
     @cached_property
     def rows_of_containers(self) -> npt.NDArray[np.intp]:
@@ -408,6 +443,19 @@ class Topology:
             found[own][other] = None
         same: dict[tuple[int, ...], tuple[int, ...]] = {}
         return {own: same.setdefault(key := tuple(others), key) for own, others in found.items()}
+
+
+def _ranks(
+    in_order: Iterable[int], above: Mapping[int, tuple[int, ...]], places: Mapping[int, int]
+) -> list[npt.NDArray[np.intp]]:
+    """The places of all by how long the longest chain `above` them is. `in_order`: after those above."""
+    depths, known = np.zeros(len(places), np.intp), dict[int, int]()
+    for one in in_order:
+        others = above[one]
+        if others and id(others) not in known:  # many have the same
+            known[id(others)] = 1 + max(int(depths[places[other]]) for other in others)
+        depths[places[one]] = known[id(others)] if others else 0
+    return [np.flatnonzero(depths == depth) for depth in range(int(depths.max(initial=-1)) + 1)]
 
 
 def first_partition(series: Series) -> Series:

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import Enum
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -35,18 +34,10 @@ _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
 _MOST_WAITING = 256
 """Events that may wait to be folded: some windows of a small application."""
-_MOST_AT_ONCE = 5_000
-"""Events that `settle` takes in at once: some milliseconds."""
 _MOST_WINDOWS = 8
 """The most windows of a large application that may wait: fewer would make it wait for a long reading."""
 _LATE_WINDOWS = 2
 """Windows that may wait for a moment in which the driver has nothing else to do."""
-
-
-class _Piece(Enum):
-    """What was folded: nothing, an event, a step of a commit, or a commit as a whole."""
-
-    NONE, EVENT, STEP, COMMIT = range(4)
 
 
 _Given = ParamSpec("_Given")
@@ -103,10 +94,6 @@ class Watch:
         self._waiting: deque[RunEvent] = deque()
         """Events that are not folded yet, for the lock's holder to take."""
         self._most_waiting = _MOST_WAITING
-        self._folding = self._pieces()
-        """Folds what waits, piece by piece."""
-        self._piece = _Piece.NONE
-        """The last one. After a step of a commit the others come before anything else is folded, or asked."""
         self._fault: Exception | None = None
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
@@ -144,8 +131,7 @@ class Watch:
             self._most_waiting = max(_MOST_WAITING, _MOST_WINDOWS * reports)
         if len(self._waiting) > self._most_waiting:
             with self._lock:
-                while self._fold() is _Piece.EVENT:
-                    pass
+                self._fold_window()
         if isinstance(event, ApplicationEnded):  # the last call, so what folding raises is raised here
             with self._settled():
                 pass
@@ -164,7 +150,7 @@ class Watch:
         return found
 
     def settle(self, *, late: bool = False) -> bool:
-        """Fold the oldest window that waits, of a large one a part: to be called when there is time.
+        """Fold the oldest window that waits: to be called when there is time.
 
         `late`: to be called when there is none. Then it is done only if several windows of a large
         application wait: all at once they would take seconds, when too many wait.
@@ -173,58 +159,37 @@ class Watch:
         """
         allowed = self._most_waiting // _MOST_WINDOWS * _LATE_WINDOWS
         if late and (self._most_waiting == _MOST_WAITING or len(self._waiting) <= allowed):
-            return self._is_behind
-        if not self._is_behind or not self._lock.acquire(blocking=False):
+            return bool(self._waiting)
+        if not self._waiting or not self._lock.acquire(blocking=False):
             return False
         try:
-            for _ in range(_MOST_AT_ONCE):
-                if self._next_piece() is not _Piece.EVENT:
-                    break
+            self._fold_window()
         finally:
             self._lock.release()
-        return self._is_behind
+        return bool(self._waiting)
 
-    @property
-    def _is_behind(self) -> bool:
-        return bool(self._waiting) or self._piece is _Piece.STEP
-
-    def _pieces(self) -> Iterator[_Piece]:
-        """Fold what waits, the oldest first; yields after each piece. What cannot be folded is left out."""
-        while True:
-            piece = _Piece.NONE
-            if self._waiting:
-                event = self._waiting.popleft()
-                piece = _Piece.COMMIT if isinstance(event, WindowCommitted) else _Piece.EVENT
-                try:
-                    if isinstance(event, WindowCommitted):
-                        for _ in self._measurement.commit_in_steps(event):
-                            yield _Piece.STEP
-                    else:
-                        self._measurement.apply(event)
-                except Exception as error:  # noqa: BLE001  raised by the next `observe`
-                    self._fault = error
-            yield piece
-
-    def _next_piece(self) -> _Piece:
-        """Fold a piece; the caller holds the lock."""
-        piece = next(self._folding, None)
-        if piece is None:  # Ctrl-C in a reader has ended it, with the event that it was at
-            self._folding, piece = self._pieces(), _Piece.NONE
-        self._piece = piece
-        return piece
-
-    def _fold(self) -> _Piece:
-        """Fold the oldest event that waits, of a commit what is left; the caller holds the lock."""
-        while self._next_piece() is _Piece.STEP:
+    def _fold_window(self) -> None:
+        """Fold what waits up to the next commit; the caller holds the lock."""
+        while self._waiting and not isinstance(self._fold(), WindowCommitted):
             pass
-        return self._piece
+
+    def _fold(self) -> RunEvent:
+        """Fold the oldest event that waits, and return it; the caller holds the lock.
+
+        What cannot be folded is left out.
+        """
+        event = self._waiting.popleft()
+        try:
+            self._measurement.apply(event)
+        except Exception as error:  # noqa: BLE001  raised by the next `observe`
+            self._fault = error
+        return event
 
     @contextmanager
     def _settled(self) -> Iterator[Measurement]:
         """The figures as of all events that were reported."""
         with self._lock:
-            # not `while`: events that come meanwhile must not hold it up. One more, as a commit may be left
-            for _ in range(len(self._waiting) + 1):
+            for _ in range(len(self._waiting)):  # not `while`: events that come meanwhile must not hold it up
                 self._fold()
             yield self._measurement
 

@@ -10,7 +10,8 @@ import pytest
 from ridgeline.measure.events import AgeSample, WindowCommitted
 from ridgeline.measure.history import fold as history_fold
 from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
-from ridgeline.measure.latency.window import WindowTimes, counts_of, entered_and_left
+from ridgeline.measure.latency.critical_path import CriticalPath
+from ridgeline.measure.latency.window import Windows, WindowTimes
 from support.measure.latency_by_hand import logical_by_hand
 from support.measure.simulated_window import BASE, graph, operator_ended
 
@@ -60,9 +61,14 @@ class Feed:
         began = at - latency
         clock = (began, began, began, began, at, at, at, at)
         times = WindowTimes(WindowCommitted(at, self.number, 1, *clock[1:]), began, {}, events)
-        counts = counts_of(topology, times)
-        known = {"figures": figures, "tuples": entered_and_left(topology, counts), "path": (1,)}
-        known |= {"times": times, "phases": (), "held": ()}
+        [counts] = Windows(topology, [times]).counts
+        known = {
+            "figures": figures,
+            "path": CriticalPath(0.0, (1,)),
+            "times": times,
+            "phases": {},
+            "held": (),
+        }
         self.fold.add(SimpleNamespace(topology=topology, **known), counts, self.width)
         if age is not None:
             self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)

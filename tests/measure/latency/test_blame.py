@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import SparkTrigger, WindowCommitted
-from ridgeline.measure.latency.blame import blame_chain
 from ridgeline.measure.latency.window import WindowTimes
 from support.depth import deep
 from support.measure.simulated_window import (
     BASE,
     SEED_MS,
+    blame_chain,
     graph,
     run,
     runs,

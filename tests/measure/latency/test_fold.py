@@ -18,9 +18,9 @@ def close(value):
 def fed(*windows, topology=None, **options):
     """A fold that took in windows with these compute times, one second apart."""
     fold, topology = LatencyFold(**options), topology or seed_graph()
+    fold.planned(topology)
     for number, compute in enumerate(windows):
         fold.add(
-            topology,
             run(
                 topology,
                 {**SEED_MS, **compute},
@@ -131,10 +131,9 @@ def test_only_the_last_windows_are_kept():
 
 def test_sparks_account_that_comes_late_replaces_the_window():
     fold = fed({}, {})
-    topology = seed_graph()
     before, counted = fold.latency(), fold.critical_path()["share"]
-    trigger = SparkTrigger(BASE + 3, 1, BASE + 0.96, {"latestOffset": 0.03})
-    fold.add(topology, run(topology, SEED_MS, tasks=TASKS, window_id=1, began=BASE + 1, trigger=trigger))
+    assert fold.add_trigger(SparkTrigger(BASE + 3, 1, BASE + 0.96, {"latestOffset": 0.03}))
+    assert not fold.add_trigger(SparkTrigger(BASE + 3, 2, BASE + 0.96, {"latestOffset": 0.03}))
     assert fold.critical_path()["blame"][:2] == [
         {"what": "offsets", "operator": "", "ms": close(30)},
         {"what": "trigger", "operator": "", "ms": close(10)},
@@ -150,7 +149,8 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
     streams = [("p[0]", "u"), ("p[1]", "u"), ("u", "S")]
     topology = graph(places, streams, unifiers={"u"}, names={"p[0]": "p", "p[1]": "p", "u": "p"})
     fold = LatencyFold()
-    fold.add(topology, run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2}))
+    fold.planned(topology)
+    fold.add(run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2}))
     rows = fold.latency()["logical"]
     assert [found["operator"] for found in rows] == ["p", "S"]
     for found, ms in zip(rows, (35, 2), strict=True):
@@ -162,7 +162,8 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
 def test_a_new_plan_drops_the_operators_that_are_gone():
     fold = fed({"B": 40}, {"B": 60})
     smaller = graph({"A": (0, 0), "B": (1, 1), "X": (2, 1)}, ["AB", "AX"])
-    fold.add(smaller, run(smaller, {"A": 1, "B": 80, "X": 3}, window_id=2))
+    fold.planned(smaller)
+    fold.add(run(smaller, {"A": 1, "B": 80, "X": 3}, window_id=2))
     answer = fold.latency()
     assert [found["operator"] for found in answer["operators"]] == ["A", "B", "X"]
     assert row(answer, "B")["averageMs"] == close(60)
@@ -179,7 +180,8 @@ def test_clocks_that_disagree_are_counted():
     times = run(topology, {"A": 10, "B": 20})
     early = replace(times.operators[2], began=BASE - 1, ended=BASE - 0.9)
     fold = LatencyFold()
-    fold.add(topology, replace(times, operators={1: times.operators[1], 2: early}))
+    fold.planned(topology)
+    fold.add(replace(times, operators={1: times.operators[1], 2: early}))
     assert (fold.clamps, fold.latency()["clamps"]) == (1, 1)
 
 

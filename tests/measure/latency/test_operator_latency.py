@@ -13,7 +13,7 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowRetried,
 )
-from ridgeline.measure.latency.window import assemble, counts_of, entered_and_left
+from ridgeline.measure.latency.window import Windows, assemble
 from support.measure.latency_by_hand import OperatorLatency, logical_by_hand
 from support.measure.simulated_window import SEED_MS, graph, ids, operator_latencies, run, seed_graph
 
@@ -89,7 +89,7 @@ def test_without_any_upstream_it_is_the_windows_behind():
     topology = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
     times = run(topology, {"A": 10, "B": 200})
     without = replace(times, operators={2: times.operators[2]})
-    found = operator_latencies(topology, without, window_seconds=0.5, behind={2: 3})[2]
+    found = operator_latencies(topology, without, window_seconds=0.5, behind=3)[2]
     assert (found.latency, found.compute, found.wait, found.estimated) == (1.5, close(0.2), close(1.3), True)
     assert operator_latencies(topology, without)[2] == OperatorLatency(2, 0.0, 0.0, 0.0, 0.0, estimated=True)
 
@@ -151,7 +151,7 @@ def two():
 
 def test_the_events_of_a_window_become_its_times():
     reports = [container(0), operator(1, 0), container(1, at=4.0), operator(2, 1, at=4.2)]
-    times = assemble(two(), [WindowPlanned(1.0, 3, 0, 0.6), *reports, COMMITTED], ClockOffsets())
+    times = assemble(two(), [WindowPlanned(1.0, 3, 0, 0.6), *reports, COMMITTED])
     commit = times.commit
     assert (commit.window_id, commit.attempts, times.due, commit.published) == (3, 2, 0.6, 9.0)
     assert times.late_seconds == pytest.approx(0.4)
@@ -159,11 +159,11 @@ def test_the_events_of_a_window_become_its_times():
     second = times.containers[1]
     assert (second.task, second.began, second.written) == ("t1", 4.1, 5.0)
     assert times.operators[2].compute_seconds == 0.5
-    assert entered_and_left(two(), counts_of(two(), times)) == (3, 7)
+    assert Windows(two(), [times]).tuples() == [(3, 7)]
 
 
 def test_a_window_that_spark_triggered_begins_at_the_trigger():
-    times = assemble(two(), [COMMITTED, SparkTrigger(10.0, 3, 0.75, {})], ClockOffsets())
+    times = assemble(two(), [COMMITTED, SparkTrigger(10.0, 3, 0.75, {})])
     assert times.triggered == 0.75
     assert times.latency_seconds == 7.75
     assert times.late_seconds == 0.0  # nothing said when it was due
@@ -171,7 +171,7 @@ def test_a_window_that_spark_triggered_begins_at_the_trigger():
 
 def test_other_windows_and_unknown_operators_are_left_out():
     others = [container(0, window_id=2), operator(1, 0, window_id=2), container(9), operator(9, 9)]
-    times = assemble(two(), [*others, WindowRetried(1.0, 3, 1, "x"), COMMITTED], ClockOffsets())
+    times = assemble(two(), [*others, WindowRetried(1.0, 3, 1, "x"), COMMITTED])
     assert not times.containers
     assert not times.operators
 
@@ -181,8 +181,11 @@ def test_all_times_of_a_host_are_put_on_the_clock_of_stram():
     for second in range(3):
         offsets.add("far", second + 0.25, second)
     far = container(1, "far", 4.25), operator(2, 1, "far", 4.45)
-    times = assemble(two(), [container(0), operator(1, 0), *far, COMMITTED], offsets)
-    assert times.containers[0].began == 2.1
-    assert times.containers[1].task_began == pytest.approx(4.0)
-    assert times.containers[1].received == 8.0
-    assert times.operators[2].ended == pytest.approx(4.9)
+    reports = [container(0), operator(1, 0), *far]
+    windows = Windows(two(), [assemble(two(), [*reports, COMMITTED], offsets.lines())])
+    assert windows.turned[0] == pytest.approx([2.1, 4.1])
+    assert windows.came[0] == pytest.approx([2.1, 4.1])
+    assert windows.written[0] == pytest.approx([3.0, 5.0])
+    assert windows.sent[0] == pytest.approx([3.0, 5.0])
+    assert windows.ended[0] == pytest.approx([2.9, 4.9])
+    assert windows.compute[0] == pytest.approx([0.5, 0.5])

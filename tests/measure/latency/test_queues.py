@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from ridgeline.measure.latency.blame import blame_chain
 from support.depth import deep
 from support.measure.latency_by_hand import critical_path
 from support.measure.simulated_window import (
     SEED_MS,
+    blame_chain,
     graph,
     ids,
     operator_latencies,

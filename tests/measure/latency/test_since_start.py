@@ -19,7 +19,7 @@ NAN = float("nan")
 
 def figures(*columns):
     """One column (latency, compute, wait, transfer, cpu) for each operator; cpu is half of the compute."""
-    return np.array([(*column, column[1] / 2) for column in columns]).T
+    return np.array([(*column, column[1] / 2) for column in columns]).T[None]
 
 
 def test_sums_and_counts_by_operator():
@@ -62,9 +62,9 @@ def test_a_new_plan_keeps_those_that_it_still_has_and_a_plan_that_is_tried_loses
 def test_a_thousand_keys_that_are_gone_are_kept():
     spreads = Spreads()
     spreads.planned(range(1_010))
-    spreads.add(np.ones(1_010))
+    spreads.add(np.ones((1, 1_010)))
     spreads.planned("a")
-    spreads.add(np.ones(1))
+    spreads.add(np.ones((1, 1)))
     spreads.planned([9, 10])
     assert [spreads.quantiles(one, (0.5,)) for one in (9, 10)] == [(None,), (pytest.approx(1, rel=0.0079),)]
 
@@ -75,8 +75,8 @@ def test_percentiles_are_of_all_windows_in_which_an_operator_reported(windows):
     latencies[::5, 1] = np.nan
     spreads = Spreads()
     spreads.planned("abc")
-    for row in latencies:
-        spreads.add(row)
+    for several in np.array_split(latencies, 3):
+        spreads.add(several)
     for name, column in zip("abc", latencies.T, strict=True):
         values = np.sort(column[~np.isnan(column)])
         expected = [values[max(0, -(-len(values) * one // 100) - 1)] for one in (50, 99, 100) if len(values)]
@@ -86,8 +86,8 @@ def test_percentiles_are_of_all_windows_in_which_an_operator_reported(windows):
 
 def test_windows_and_their_blame():
     totals = WindowTotals()
-    totals.add(0.25, [(("compute", "a"), 0.2), (("commit", ""), 0.05)])
-    totals.add(0.5, [(("compute", "a"), 0.5)])
+    totals.add(0.25, [("compute", "a", 0.2), ("commit", "", 0.05)])
+    totals.add(0.5, [("compute", "a", 0.5)])
     window = totals.total()
     assert window.latency == pytest.approx(0.75)
     assert window.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 1

@@ -1,14 +1,19 @@
 import pytest
 
 from ridgeline.measure.progress.throughput import Rates, Throughput
+from support.measure.simulated_window import operator_ended
 
 START = 1_700_000_000.0
+
+
+def add(throughput, at, tuples_in, tuples_out):
+    throughput.add(at, [operator_ended(0, 1, 0.0, tuples_in, tuples_out)])
 
 
 def test_steady_windows_give_their_rate():
     throughput = Throughput()
     for second in range(1, 31):
-        throughput.add(START + second, [1], [{"left": 200, "right": 50}], [{"out": 25}])
+        add(throughput, START + second, {"left": 200, "right": 50}, {"out": 25})
     rates = throughput.rates(1, START + 30.5)
     assert rates.inputs == {"left": pytest.approx(200), "right": pytest.approx(50)}
     assert rates.outputs == {"out": pytest.approx(25)}
@@ -18,23 +23,23 @@ def test_steady_windows_give_their_rate():
 def test_only_the_last_interval_counts():
     throughput = Throughput(interval_seconds=2)
     for second, tuples in enumerate((1000, 10, 20), 1):
-        throughput.add(START + second, [1], [{"in": tuples}], [{}])
+        add(throughput, START + second, {"in": tuples}, {})
     assert throughput.rates(1, START + 3).tuples_in == pytest.approx(15)
 
 
 def test_of_a_window_that_began_before_the_interval_its_share_counts():
     throughput = Throughput(interval_seconds=10)
     for end, tuples in ((6, 600), (12, 1200), (18, 300)):
-        throughput.add(START + end, [1], [{"in": tuples}], [{}])
+        add(throughput, START + end, {"in": tuples}, {})
     # The last 10 s: 6 s of the third window, 4 of the second's 6 s.
     assert throughput.rates(1, START + 18).tuples_in == pytest.approx((300 + 4 / 6 * 1200) / 10)
 
 
 def test_windows_longer_than_the_interval_give_the_rate_of_the_last():
     throughput = Throughput(interval_seconds=10)
-    throughput.add(START + 60, [1], [{"in": 60}], [{}])
-    throughput.add(START + 120, [1], [{"in": 1200}], [{}])
-    throughput.add(START + 180, [1], [{"in": 600}], [{}])
+    add(throughput, START + 60, {"in": 60}, {})
+    add(throughput, START + 120, {"in": 1200}, {})
+    add(throughput, START + 180, {"in": 600}, {})
     for later in (0, 30, 60):
         assert throughput.rates(1, START + 180 + later).tuples_in == pytest.approx(10)
 
@@ -42,7 +47,7 @@ def test_windows_longer_than_the_interval_give_the_rate_of_the_last():
 def test_in_a_stall_the_rate_falls_to_zero_and_ports_stay_known():
     throughput = Throughput(interval_seconds=10)
     for second in range(1, 21):
-        throughput.add(START + second, [1], [{"in": 100}], [{"out": 1}])
+        add(throughput, START + second, {"in": 100}, {"out": 1})
     # the next window may still be running
     assert throughput.rates(1, START + 21).tuples_in == pytest.approx(100)
     assert throughput.rates(1, START + 26).tuples_in == pytest.approx(50)
@@ -54,7 +59,7 @@ def test_in_a_stall_the_rate_falls_to_zero_and_ports_stay_known():
 def test_after_an_idle_hour_the_rate_is_of_the_last_seconds():
     throughput = Throughput(interval_seconds=10)
     for end in (1, 2, 3602, 3603, 3604):
-        throughput.add(START + end, [1], [{"in": 1000}], [{}])
+        add(throughput, START + end, {"in": 1000}, {})
     # Two whole windows, and of the one after the pause 8 s of its 3600.
     assert throughput.rates(1, START + 3604).tuples_in == pytest.approx((2000 + 8 / 3600 * 1000) / 10)
     assert throughput.rates(1, START + 3616).tuples_in == pytest.approx(0)
@@ -63,7 +68,7 @@ def test_after_an_idle_hour_the_rate_is_of_the_last_seconds():
 def test_more_windows_than_samples_shorten_the_time_not_the_rate():
     throughput = Throughput()
     for number in range(1, 1_101):
-        throughput.add(START + number * 0.001, [1], [{"in": 3}], [{}])
+        add(throughput, START + number * 0.001, {"in": 3}, {})
     rates = throughput.rates(1, START + 1.1)
     assert rates.tuples_in == pytest.approx(3000)
     assert rates.seconds == pytest.approx(1.0)
@@ -71,7 +76,7 @@ def test_more_windows_than_samples_shorten_the_time_not_the_rate():
 
 def test_a_clock_that_was_set_back_divides_by_nothing():
     throughput = Throughput()
-    throughput.add(START, [1], [{"in": 10}], [{}])
-    throughput.add(START, [1], [{"in": 10}], [{"out": 2}])
-    throughput.add(START - 50, [1], [{"in": 10}], [{}])
+    add(throughput, START, {"in": 10}, {})
+    add(throughput, START, {"in": 10}, {"out": 2})
+    add(throughput, START - 50, {"in": 10}, {})
     assert throughput.rates(1, START - 50) == Rates({"in": 30.0}, {"out": 2.0}, 30.0, 2.0, 1.0)

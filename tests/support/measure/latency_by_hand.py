@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ridgeline.measure.latency.critical_path import critical_path_of, slack_of_figures
+from ridgeline.measure.latency.critical_path import critical_paths, slack_of_figures
 
 
 class OperatorLatency(NamedTuple):
@@ -26,12 +26,11 @@ class OperatorLatency(NamedTuple):
         return self.compute + self.transfer
 
 
-def by_operator(columns):
-    """The latencies of the operators that reported, by id."""
-    found, nodes = {}, columns.topology.operators
-    rows = zip(
-        nodes, columns.figures.T.tolist(), columns.upstream, columns.estimated, columns.clamped, strict=True
-    )
+def by_operator(topology, latencies, window):
+    """The latencies of the operators that reported in one of several windows, by id."""
+    found, nodes = {}, topology.operators
+    columns = latencies.figures[window].T.tolist(), latencies.upstream[window]
+    rows = zip(nodes, *columns, latencies.estimated[window], latencies.clamped[window], strict=True)
     for node, (*times, _, cpu), upstream, *flags in rows:
         if not math.isnan(times[0]):
             slowest = nodes[upstream].id if upstream >= 0 else None
@@ -42,7 +41,8 @@ def by_operator(columns):
 
 
 def critical_path(topology, own):
-    return critical_path_of(topology, [own.get(node.id, 0.0) for node in topology.operators])
+    [found] = critical_paths(topology, np.array([[own.get(node.id, 0.0) for node in topology.operators]]))
+    return found
 
 
 def slack(topology, own, turns=None):
@@ -54,17 +54,17 @@ def slack(topology, own, turns=None):
     return {node.id: free[node.container] for node in topology.operators}
 
 
-def latencies_by_hand(topology, times, *, window_seconds=0.0, behind=None, lag=math.inf):
+def latencies_by_hand(topology, times, *, window_seconds=0.0, behind=0, lag=math.inf):
     """The latency of every operator that reported, by id."""
     ended = {operator: found.ended for operator, found in times.operators.items()}
-    behind, found = behind or {}, {}
+    found = {}
     for node in topology.operators:
         own = times.operators.get(node.id)
         if own is None:
             continue
         upstream = topology.upstream[node.id]
         slowest = max((one for one in upstream if one in ended), key=ended.__getitem__, default=None)
-        compute, late = max(0.0, own.compute_seconds), behind.get(node.id, 0)
+        compute, late = max(0.0, own.compute_seconds), behind
         if not upstream:
             row = compute, compute, 0.0, 0.0, None, False, False
         elif slowest is None or late > lag:
@@ -109,9 +109,9 @@ def arrivals(topology, times, container, upstream):
     # The turns of siblings as a sum, as in the arrays: else both would differ where a clock is off.
     pieces = [(position, sent - min(siblings, max(0.0, sent - position)))]
     position = max([sent, *(ends[one] for one in topology.producers[container] if one in ends)])
-    for began, ended in found.busy_times:
-        pieces.append((position, began))
-        position = max(position, ended)
+    for began, ended in zip(found.busy[::2], found.busy[1::2], strict=True):
+        pieces.append((position, found.ready - began))
+        position = max(position, found.ready - ended)
     return [*pieces, (position, found.came)]
 
 

@@ -1,13 +1,16 @@
 """Topologies and windows for tests: the events of a window in slots, with chosen times."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
-from ridgeline.measure.latency.operator_latency import latency_columns
-from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.latency.blame import blame_chains
+from ridgeline.measure.latency.critical_path import held_results, slot_paths
+from ridgeline.measure.latency.operator_latency import latencies
+from ridgeline.measure.latency.window import Windows, WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from support.measure.latency_by_hand import by_operator, latencies_by_hand
 
@@ -125,18 +128,35 @@ def operator_latencies(topology, times, **known):
 
     They are those that one finds one by one, also where the window is one of several.
     """
-    behind = known.get("behind") or {}
+    behind = known.get("behind", 0)
     others = {name: value for name, value in known.items() if name != "behind"}
-    columns, without = latency_columns(topology, [times, times], behind=[behind, {}], **others)
-    [alone] = latency_columns(topology, [times], behind=[behind], **others)
-    found = by_operator(columns)
-    assert by_operator(alone) == found
-    assert behind or by_operator(without) == found
+    several = latencies(Windows(topology, [times, times]), behind=[behind, 0], **others)
+    alone = latencies(Windows(topology, [times]), behind=[behind], **others)
+    found = by_operator(topology, several, 0)
+    assert by_operator(topology, alone, 0) == found
+    assert behind or by_operator(topology, several, 1) == found
     expected = latencies_by_hand(topology, times, **known)
     assert found.keys() == expected.keys()
     for operator, latency in expected.items():
         assert found[operator] == pytest.approx(latency, abs=1e-6), operator
     return found
+
+
+def of_window(topology, times, find):
+    """What is found of a window from its arrays: the same as of several windows that are not alike."""
+    windows = Windows(topology, [times, replace(times, containers={}, operators={}), times])
+    alone = Windows(topology, [times])
+    [found] = find(alone, slot_paths(alone))
+    assert [find(windows, slot_paths(windows))[number] for number in (0, 2)] == [found, found]
+    return found
+
+
+def blame_chain(topology, times):
+    return of_window(topology, times, blame_chains)
+
+
+def held(topology, times):
+    return of_window(topology, times, held_results)
 
 
 def reported(topology, times, hosts, clocks):

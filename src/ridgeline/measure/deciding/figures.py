@@ -372,7 +372,7 @@ class ApplicationFigures:
             transfer_seconds=float(sums[Sum.TRANSFER]),
             utilization=min(1.0, busy / there) if there > 0 else 0.0,
             true_rate=float(worked) / useful if useful > 0 and worked else None,
-            queue=float(sums[Sum.QUEUE]) / windows if windows else None,
+            queue=float(sums[Sum.TUPLES_IN]) / windows if windows else None,
             errors=int(sums[Sum.ERRORS]),
             late_records=int(sums[Sum.LATE]),
             state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
@@ -409,7 +409,7 @@ class ApplicationFigures:
             true_rate=None if busiest.true_rate is None else busiest.true_rate * len(parts),
             imbalance=max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0,
             record_age=self.ages.get(name, Spread()),
-            queue=float(whole[Sum.QUEUE]) / self.windows if self.windows else None,
+            queue=float(whole[Sum.TUPLES_IN]) / self.windows if self.windows else None,
             errors=int(whole[Sum.ERRORS]),
             late_records=int(whole[Sum.LATE]),
             critical_path_share=float(whole[Sum.ON_PATH]) / self.windows if self.windows else 0.0,
@@ -422,7 +422,7 @@ class ApplicationFigures:
     def spreads(self, name: str) -> Sequence[Spread]:
         """The distributions of an operator's latency, compute, wait, transfer and processor time."""
         known = [
-            (one.step.greatest[:, place], times[:, :, place])
+            (one.step.greatest[: len(SHOWN), place], times[:, :, place])
             for one, times in zip(self._slices, self._times, strict=True)
             if (place := one.topology.logical.index.get(name)) is not None
         ]

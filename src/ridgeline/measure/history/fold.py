@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,9 +29,10 @@ from ridgeline.measure.history.step import (
     Slice,
     Step,
 )
-from ridgeline.measure.latency.fold import KeptWindow
-from ridgeline.measure.latency.window import Count
 from ridgeline.measure.topology import Topology
+
+if TYPE_CHECKING:
+    from ridgeline.measure.latency.fold import KeptWindow
 
 LEVELS = ((1, 900), (10, 720), (60, 1440))
 """Seconds of a step, and how many of them are kept: 15 minutes, 2 hours, 24 hours."""
@@ -45,23 +50,24 @@ _NOTHING = Topology((), ())
 
 
 class _Level:
-    """Steps of one length."""
+    """Steps of one length. `parts`: shorter ones, of which the next one is made."""
 
     def __init__(self, width: int, most: int) -> None:
         self.width = width
         self.kept: deque[Step] = deque(maxlen=most)
-        self.open: OpenStep | None = None
+        self.parts: list[OpenStep] = []
 
-    def at(self, at: float, operators: int) -> OpenStep:
-        """The open step, or an empty one that has `at` in it."""
-        begin = math.floor(at / self.width) * self.width
-        return self.open or OpenStep(begin, begin + self.width, operators)
+    def add(self, parts: Sequence[OpenStep], topology: Topology, now: float) -> Sequence[OpenStep]:
+        """Add parts; returns the step that they make with those before, if that is over, and keeps it.
 
-    def close(self, topology: Topology, now: float = math.inf) -> None:
-        """Keep the open step, if there is one and it is over. `topology`: of the windows in it."""
-        if self.open is not None and now >= self.open.end:
-            self.kept.append(_closed(self.open, topology))
-            self.open = None
+        `topology`: of their windows.
+        """
+        self.parts += parts
+        if not self.parts or now < (self.parts[0].begin // self.width + 1) * self.width:
+            return ()
+        whole, self.parts = OpenStep.of(self.parts), []
+        self.kept.append(whole.closed(topology))
+        return (whole,)
 
 
 class HistoryFold:
@@ -89,7 +95,7 @@ class HistoryFold:
     # Windows in ---------------------------------------------------------------------------------------------
 
     def add(self, folded: KeptWindow, counts: Floats, window_seconds: float) -> None:
-        """Take a window in; one that came before changes nothing. `counts`: as `counts_of`."""
+        """Take a window in; one that came before changes nothing. `counts`: as in `Windows`."""
         times = folded.times
         if self._last is not None and times.commit.window_id <= self._last[0]:
             return
@@ -101,7 +107,6 @@ class HistoryFold:
         if present is None or not is_of_it or present.topology is not folded.topology:
             present = self._begin(folded.topology, before, now)
         present.end = max(present.end, now)
-        present.state_bytes = np.where(counts[Count.REPORTED] > 0, counts[Count.STATE], present.state_bytes)
         step = present.step
         step.at = max(step.at, now)
         # Time in which no window was due, as while the application is paused, is no part of a step.
@@ -116,14 +121,9 @@ class HistoryFold:
         self._add_up()
         present, self._present = self._present, None
         if present is not None:
-            for level in self._levels:
-                level.open = level.at(present.step.begin, len(present.step.queued))
-                level.open.merge(present.step)
-            present.step.forget_sums()
+            self._close(now, (present.step,))
             if now < present.step.begin - 1:
                 self._set_back(now)
-        for level in self._levels:
-            level.close(self._topology, now)
         if topology is not self._topology:
             self._follow(topology)
         self._present = Slice.begun(topology, min(before, now), now)
@@ -132,12 +132,17 @@ class HistoryFold:
             self._slices.popleft()
         return self._present
 
+    def _close(self, now: float = math.inf, parts: Sequence[OpenStep] = ()) -> None:
+        """Keep steps that are over. `parts`: the last second."""
+        for level in self._levels:
+            parts = level.add(parts, self._topology, now)
+
     def _set_back(self, now: float) -> None:
         """The clock was set back: times that have not come yet are of no use."""
         while self._slices and self._slices[-1].end > now:
             self._slices.pop()
+        self._close()
         for level in self._levels:
-            level.close(self._topology)
             while level.kept and level.kept[-1].at > now:
                 level.kept.pop()
 
@@ -147,8 +152,8 @@ class HistoryFold:
         if names != self._topology.logical.names:
             least = len(names) * _OPERATOR_BYTES / MOST_BYTES
             factor = next((one for one in _FACTORS if one >= least), _FACTORS[-1])
+            self._close()
             for level, (width, most) in zip(self._levels, LEVELS, strict=True):
-                level.close(self._topology)
                 if level.width != width * factor:
                     level.width = width * factor
                     level.kept = deque(level.kept, maxlen=max(1, most // factor))
@@ -193,10 +198,9 @@ class HistoryFold:
                 level = one
         kept = [step for step in level.kept if step.at > begin]
         if self._present is not None:
-            present = self._present.step
-            whole = level.at(present.begin, len(present.queued)).copied()
-            whole.merge(present)
-            last = _closed(whole, self._topology)
+            shorter = self._levels[self._levels.index(level) :: -1]
+            parts = [part for one in shorter for part in one.parts]
+            last = OpenStep.of([*parts, self._present.step]).closed(self._topology)
             kept += [last] if last.at > begin else []
         return level.width, level.width * (level.kept.maxlen or 0), kept
 
@@ -205,18 +209,13 @@ class HistoryFold:
         self._add_up()
         if not self._slices:
             return ()
-        return (*list(self._slices)[:-1], self._slices[-1].copied())
+        *before, last = self._slices
+        return (*before, replace(last, step=copy(last.step)))
 
     @property
     def last(self) -> int | None:
         """The last window that was taken in."""
         return None if self._last is None else self._last[0]
-
-
-def _closed(step: OpenStep, topology: Topology) -> Step:
-    """A step as it is kept, with the names of its operators."""
-    outputs = dict.fromkeys(topology.by_id[one].name for one in topology.leaves)
-    return step.closed(topology.logical.index, tuple(outputs))
 
 
 DEFAULT_SECONDS = 900

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import cached_property
 from itertools import zip_longest
+from typing import NamedTuple
 
-from ridgeline.measure.clocks import corrected_events
-from ridgeline.measure.latency.critical_path import ran_meanwhile, slot_path
-from ridgeline.measure.latency.window import WindowTimes
-from ridgeline.measure.topology import Topology
+import numpy as np
+
+from ridgeline.measure.latency.window import Figures, Places, Windows, WindowTimes
 
 SMALLEST_STEP = 1e-6
 """Seconds; shorter steps go into their neighbour."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlameStep:
+class BlameStep(NamedTuple):
     """A stretch of a window's time. `operator`: the title of the operator whose time it is, or empty.
 
     `what`, in the order of a window:
@@ -44,131 +43,161 @@ class BlameStep:
 
 
 class _Walk:
-    """Time taken off a window's end piece by piece.
+    """Time taken off the ends of windows piece by piece.
 
     No step is negative and their sum is the time walked, also if clocks disagree.
     """
 
-    def __init__(self, end: float, floor: float) -> None:
-        self.position = end
-        self.floor = floor
-        self.steps: list[BlameStep] = []
-        """From the last to the first."""
+    def __init__(self, ends: Figures) -> None:
+        self.positions = ends
+        self.floors = np.full_like(ends, -np.inf)
+        self.steps: list[tuple[str, Places, Figures]] = []
+        """What, the place of the operator or -1, and seconds, of each window; from the last to the first."""
+        self._nobody = np.full(len(ends), -1, np.intp)
 
-    def back_to(self, start: float, what: str, operator: str = "") -> None:
-        """Name the time, if any, from `start` to where the walk is; nothing is taken below `floor`."""
-        start = max(start, self.floor)
-        if start < self.position:
-            self.steps.append(BlameStep(what, operator, self.position - start))
-            self.position = start
+    def back_to(self, starts: Figures, what: str, operators: Places | None = None) -> None:
+        """Name the time, if any, from `starts` to where the walk is; nothing is taken below `floors`.
+
+        NaN: a window has no such time.
+        """
+        positions = np.fmin(self.positions, np.maximum(starts, self.floors))
+        taken = self.positions - positions
+        if taken.any():
+            self.steps.append((what, self._nobody if operators is None else operators, taken))
+            self.positions = positions
 
 
-def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]:
-    """The blame chain of a window in time order.
+def blame_chains(windows: Windows, paths: Places) -> list[tuple[BlameStep, ...]]:
+    """The blame chains of windows in time order. `paths`: as `slot_paths`.
 
-    Its steps add up to `times.latency_seconds`, but for the error of floats.
+    The steps of a window add up to its `latency_seconds`, but for the error of floats.
     """
-    triggered = min(times.triggered, times.commit.committed)
-    walk = _Walk(times.commit.committed, triggered)
-    walk.back_to(times.commit.staged, "commit")
-    walk.back_to(times.commit.returned, "stage")
-    walk.floor = min(max(times.commit.launched, triggered), walk.position)
-    _Containers(topology, times, walk).walk()
-    walk.floor = triggered
-    walk.back_to(times.commit.planned, "planning")
-    walk.back_to(times.commit.began, "retries")
-    head = [
-        BlameStep(what, "", seconds)
-        for what, seconds in spark_phases(times, walk.position - triggered).items()
+    commits = [one.commit for one in windows.times]
+    read = [
+        (one.began, one.planned, one.launched, one.returned, one.staged, one.committed) for one in commits
     ]
-    return _merged([*head, *reversed(walk.steps)])
+    began, planned, launched, returned, staged, committed = np.reshape(read, (-1, 6)).T
+    triggered = np.minimum([one.triggered for one in windows.times], committed)
+    walk = _Walk(committed)
+    walk.floors = triggered
+    walk.back_to(staged, "commit")
+    walk.back_to(returned, "stage")
+    walk.floors = np.minimum(np.maximum(launched, triggered), walk.positions)
+    _Containers(windows, walk).walk(paths, launched)
+    walk.floors = triggered
+    walk.back_to(planned, "planning")
+    walk.back_to(began, "retries")
+    found: list[list[BlameStep]] = [
+        [BlameStep(what, "", seconds) for what, seconds in spark_phases(times, own).items()]
+        for times, own in zip(windows.times, (walk.positions - triggered).tolist(), strict=True)
+    ]
+    titles = [*(node.title for node in windows.topology.operators), ""]
+    steps = walk.steps[::-1]
+    if steps:
+        taken, operators = np.array([one[2] for one in steps]), np.array([one[1] for one in steps])
+        at, rows = np.nonzero(taken)
+        for step, row, operator, seconds in zip(
+            at.tolist(), rows.tolist(), operators[at, rows].tolist(), taken[at, rows].tolist(), strict=True
+        ):
+            found[row].append(BlameStep(steps[step][0], titles[operator], seconds))
+    return [_merged(own) for own in found]
 
 
 class _Containers:
     """The work of containers, for the part of the chain between the launch and the last container's end."""
 
-    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk) -> None:
-        self._topology = topology
-        self._times = times
-        self._walk = walk
-        self._bits, self._lineage = topology.bits, topology.lineage
+    def __init__(self, windows: Windows, walk: _Walk) -> None:
+        self._windows, self._walk = windows, walk
+        self._topology = windows.topology
+        self._rows = np.arange(len(windows))
 
-    def walk(self) -> None:
+    def walk(self, paths: Places, launched: Figures) -> None:
         """Walk back from the end of the last container to the launch, over the producers each waited for."""
-        path = slot_path(self._topology, self._times)
-        wanted, arriving = 0, "results" if path else "other"
-        for container, producer in zip_longest(path, path[1:]):
-            self._walk.back_to(self._times.containers[container].written, arriving)
-            for what, operator, start in self._pieces(container, wanted):
-                self._walk.back_to(start, what, operator)
+        wanted = np.zeros(len(self._rows), object)
+        for number, (container, producer) in enumerate(zip_longest(paths.T, paths.T[1:])):
+            if number == 0:
+                self._walk.back_to(np.where(container < 0, launched, np.nan), "other")
+            if producer is None:
+                producer = np.full_like(container, -1)  # noqa: PLW2901  the path ends here
+            self._walk.back_to(self._at(self._windows.written, container), "launch" if number else "results")
+            self._work(container, wanted)
             self._queue(container)
-            wanted, arriving = self._lineage_of(container), "launch"
-            sent = (
-                self._times.commit.launched if producer is None else self._times.containers[producer].written
-            )
-            for began, ended in reversed(self._times.containers[container].busy_times):
-                self._walk.back_to(max(ended, sent), arriving)
-                self._walk.back_to(max(began, sent), "slot", self._fills(container))
-        self._walk.back_to(self._times.commit.launched, arriving)
+            wanted = self._topology.lineage_of_containers[container]
+            sent = self._at(self._windows.written, producer)
+            sent = np.where((producer < 0) & (container >= 0), launched, sent)
+            busy = self._windows.busy
+            fills = self._fills(container) if len(busy) else None
+            for began, ended in busy[::-1]:
+                self._walk.back_to(np.maximum(self._at(ended, container), sent), "launch")
+                self._walk.back_to(np.maximum(self._at(began, container), sent), "slot", fills)
+        self._walk.back_to(launched, "launch")
 
-    def _pieces(self, container: int, wanted: int) -> Iterator[tuple[str, str, float]]:
-        """The work of a container, from its end back to its begin: what, of which operator, since when.
+    def _at(self, figures: Figures, places: Places) -> Figures:
+        """Of each window the figure of one operator or container; NaN for none."""
+        return np.where(places < 0, np.nan, figures[self._rows, places])
 
-        `wanted`: who was waited for; 0: its last operator.
+    def _work(self, container: Places, wanted: Places) -> None:
+        """The work of a container of each window, from its end back to its begin.
+
+        `wanted`: sets of those that were waited for, as bits; 0: the last operator that ran.
         """
-        found = self._times.containers[container]
-        ran = [
-            operator for operator in self._topology.containers[container] if operator in self._times.operators
-        ]
-        yield "other", "", found.written
-        yield "state", "", found.ran
-        wanted = wanted or (self._lineage[ran[-1]] if ran else 0)
-        title = ""
-        for operator in reversed(ran):
-            own, title = self._times.operators[operator], self._topology.by_id[operator].title
-            what = "sibling"
-            if wanted & self._bits[operator]:
-                what, wanted = "compute", self._lineage[operator]
-            yield "other", "", own.ended
-            yield "transfer", title, min(own.ended, own.began + max(0.0, own.compute_seconds))
-            yield what, title, own.began
-        yield "transfer" if ran else "other", title, found.restored
-        yield "restore", "", found.began
+        windows, walk, members = self._windows, self._walk, self._topology.members.members
+        walk.back_to(self._at(windows.ran, container), "state")
+        first = np.full_like(container, -1)
+        several = [members[one][::-1] if one >= 0 else () for one in container.tolist()]
+        for own in zip_longest(*several, fillvalue=-1):
+            operator = np.array(own)
+            began, ended = self._at(windows.began, operator), self._at(windows.ended, operator)
+            ran = ~np.isnan(ended)
+            lineage = self._topology.lineage[operator]
+            wanted = np.where((wanted == 0) & ran, lineage, wanted)
+            waited = (wanted & self._topology.bits[operator]) != 0
+            wanted = np.where(ran & waited, lineage, wanted)
+            first = np.where(ran, operator, first)
+            spent = np.maximum(0.0, self._at(windows.compute, operator))
+            walk.back_to(ended, "other")
+            walk.back_to(np.minimum(ended, began + spent), "transfer", operator)
+            walk.back_to(np.where(waited, began, np.nan), "compute", operator)
+            walk.back_to(np.where(waited, np.nan, began), "sibling", operator)
+        restored = self._at(windows.restored, container)
+        walk.back_to(np.where(first < 0, np.nan, restored), "transfer", first)
+        walk.back_to(restored, "other")
+        walk.back_to(self._at(windows.turned, container), "restore")
 
-    def _lineage_of(self, container: int) -> int:
-        lineage = 0
-        for operator in self._topology.containers[container]:
-            lineage |= self._lineage[operator]
-        return lineage
-
-    def _queue(self, container: int) -> None:
-        """From its turn back to when its input was there."""
-        came = self._times.containers[container].came
-        if came >= self._walk.position:
+    def _queue(self, container: Places) -> None:
+        """From its turn back to when its input was there: others ran in its slot, the last one first."""
+        windows, walk = self._windows, self._walk
+        came = self._at(windows.came, container)
+        waits = came < walk.positions
+        if not waits.any():
             return
-        for other in ran_meanwhile(self._times, container):
-            self._walk.back_to(max(other.written, came), "slot", self._fills(container))
-            self._walk.back_to(max(other.began, came), "slot", self._longest((other.container,)))
-        self._walk.back_to(came, "slot", self._fills(container))
+        fills, (longest, _) = self._fills(container), self._longest
+        began, slot = self._at(windows.turned, container), windows.slots[self._rows, container]
+        meanwhile = (windows.slots == slot[:, None]) & waits[:, None]
+        meanwhile &= (windows.turned < began[:, None]) & (windows.written > came[:, None])
+        in_order = np.argsort(np.where(meanwhile, -windows.turned, np.inf), axis=1, kind="stable")
+        for other in in_order[:, : meanwhile.sum(axis=1).max()].T:
+            counts = meanwhile[self._rows, other]
+            ended, turned = (
+                np.where(counts, np.maximum(times[self._rows, other], came), np.nan)
+                for times in (windows.written, windows.turned)
+            )
+            walk.back_to(ended, "slot", fills)
+            walk.back_to(turned, "slot", longest[self._rows, other])
+        walk.back_to(np.where(waits, came, np.nan), "slot", fills)
 
-    def _fills(self, container: int) -> str:
+    @cached_property
+    def _longest(self) -> tuple[Places, Figures]:
+        """Of each container the operator that ran longest, -1 if none reported, and for how long."""
+        return self._topology.members.latest(self._windows.ended - self._windows.began)
+
+    def _fills(self, container: Places) -> Places:
         """The operator that most of the time of a container's slot goes to."""
-        task = self._times.containers[container].task
-        return self._longest(
-            number
-            for number, other in corrected_events(self._times.containers).reported.items()
-            if other.task == task
-        )
-
-    def _longest(self, containers: Iterable[int]) -> str:
-        """The operator of these containers that ran longest in the window; empty if none reported."""
-        turns = {
-            operator: own.ended - own.began
-            for container in containers
-            for operator in self._topology.containers[container]
-            if (own := self._times.operators.get(operator)) is not None
-        }
-        return self._topology.by_id[max(turns, key=turns.__getitem__)].title if turns else ""
+        operators, seconds = self._longest
+        slots = self._windows.slots
+        same = (slots == slots[self._rows, container][:, None]) & ~np.isnan(seconds)
+        at = np.argmax(np.where(same, seconds, -np.inf), axis=1)
+        return np.where(same.any(axis=1), operators[self._rows, at], -1)
 
 
 def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
@@ -187,7 +216,7 @@ def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
     return {**named, "trigger": seconds}
 
 
-def _merged(steps: list[BlameStep]) -> tuple[BlameStep, ...]:
+def _merged(steps: Iterable[BlameStep]) -> tuple[BlameStep, ...]:
     """Merge equal neighbours, and steps that are too short into the one before.
 
     At the begin they go into the one after.
@@ -197,7 +226,7 @@ def _merged(steps: list[BlameStep]) -> tuple[BlameStep, ...]:
         last = merged[-1] if merged else None
         if last is None:
             merged.append(step)
-        elif step.seconds < SMALLEST_STEP or (step.what, step.operator) == (last.what, last.operator):
+        elif step.seconds < SMALLEST_STEP or step[:2] == last[:2]:
             merged[-1] = BlameStep(last.what, last.operator, last.seconds + step.seconds)
         elif last.seconds < SMALLEST_STEP:
             merged[-1] = BlameStep(step.what, step.operator, step.seconds + last.seconds)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.clocks import corrected_events
-from ridgeline.measure.events import ContainerWindow
-from ridgeline.measure.latency.window import WindowTimes
-from ridgeline.measure.topology import Neighbours, Rank, Topology
+from ridgeline.measure.latency.window import Figures, Places, Windows, chains
+from ridgeline.measure.topology import Rank, Topology
 
 _PER_SECOND = 10**12
 """Paths are compared in whole picoseconds, so that the order of additions does not change a sum."""
@@ -31,83 +29,46 @@ class CriticalPath:
     path: tuple[int, ...]
 
 
-def critical_path_of(topology: Topology, own: Sequence[float]) -> CriticalPath:
-    """The path with the greatest sum of `own` latencies: seconds, in the order of the operators.
+def critical_paths(topology: Topology, own: Figures) -> list[CriticalPath]:
+    """Of each window the path with the greatest sum of `own` latencies: seconds, by window and operator.
 
     Of equal paths it is the one whose titles sort first. Time linear in operators and in different sets of
     neighbours. An empty topology has an empty path.
     """
-    rest = _longest(_whole(own), topology.below, range(len(own) - 1, -1, -1))
-    nodes, places = topology.operators, topology.places
-    path: list[int] = []
-    candidates: Sequence[int] = [places[operator] for operator in topology.inputs]
-    while candidates:
-        longest = max(map(rest.__getitem__, candidates))
-        longest_ones = (place for place in candidates if rest[place] == longest)
-        path.append(min(longest_ones, key=lambda place: nodes[place].title))
-        group = topology.below.group[path[-1]]
-        candidates = topology.below.members[group] if group >= 0 else ()
-    return CriticalPath(math.fsum(own[place] for place in path), tuple(nodes[place].id for place in path))
+    inputs = np.array(topology.inputs_by_title, np.intp)
+    if not len(inputs):
+        return [CriticalPath(0.0, ())] * len(own)
+    rest = _longest(np.rint(own * _PER_SECOND), topology.ranks_below)
+    following, _ = topology.below.latest(rest)
+    places = chains(inputs[np.argmax(rest[:, inputs], axis=1)], following)
+    seconds = np.take_along_axis(own, places, axis=1)
+    nodes, found = topology.operators, []
+    for path, latencies in zip(places.tolist(), seconds.tolist(), strict=True):
+        ids = tuple(nodes[place].id for place in path if place >= 0)
+        found.append(CriticalPath(math.fsum(latencies[: len(ids)]), ids))
+    return found
 
 
-def _whole(own: Sequence[float]) -> list[int]:
-    return [round(seconds * _PER_SECOND) for seconds in own]
-
-
-def _longest(whole: Sequence[int], beyond: Neighbours, places: Iterable[int]) -> list[int]:
-    """The greatest sum from each operator to an end, inclusive, by place.
-
-    `places`: in an order in which those `beyond` an operator come before it.
-    """
-    longest = [0] * len(whole)
-    greatest: list[int | None] = [None] * len(beyond.members)
-    for place in places:
-        group = beyond.group[place]
-        if group < 0:
-            longest[place] = whole[place]
-            continue
-        rest = greatest[group]
-        if rest is None:
-            rest = greatest[group] = max(map(longest.__getitem__, beyond.members[group]))
-        longest[place] = whole[place] + rest
+def _longest(weights: npt.NDArray[Any], ranks: Sequence[Rank]) -> npt.NDArray[Any]:
+    """The greatest sum of a chain from each one (the last axis) to an end, inclusive, rank after rank."""
+    longest = weights.copy()
+    for rank in ranks:
+        rest = np.maximum.reduceat(longest[..., rank.flat], rank.starts, axis=-1)
+        longest[..., rank.rows] += rest[..., rank.set_of]
     return longest
 
 
-def slot_path(topology: Topology, times: WindowTimes) -> tuple[int, ...]:
+def slot_paths(windows: Windows) -> Places:
     """The container that ended last, then of its producers the last, and so on to one without producers.
 
-    Only containers that reported. Containers that ended at the same time: the one with the lowest id.
+    Places of containers by window, -1 after the end. Only containers that reported. Containers that ended at
+    the same time: the one with the lowest id.
     """
-    containers = corrected_events(times.containers)
-    ends = np.maximum(containers.column("written"), containers.column("sent")).tolist()
-    ended = dict(zip(containers, ends, strict=True))
-    path: list[int] = []
-    found: set[int] | frozenset[int] = set(times.containers)
-    while found:
-        path.append(max(found, key=lambda container: (ended[container], -container)))
-        found = producers(topology, times, path[-1]) - set(path)
-    return tuple(path)
-
-
-def producers(topology: Topology, times: WindowTimes, container: int) -> frozenset[int]:
-    """The containers that reported and that this one reads from."""
-    return frozenset(topology.producers[container]) & times.containers.keys()
-
-
-def ran_meanwhile(times: WindowTimes, container: int) -> Sequence[ContainerWindow]:
-    """The containers of the same slot that ran while this one was ready and waited, the last one first."""
-    own = times.containers[container]
-    same_slot = (
-        number
-        for number, other in corrected_events(times.containers).reported.items()
-        if other.task == own.task
-    )
-    found = [
-        other
-        for other in map(times.containers.__getitem__, same_slot)
-        if other.began < own.began and other.written > own.came
-    ]
-    return sorted(found, key=lambda other: (other.began, other.container), reverse=True)
+    ended = np.where(np.isnan(windows.sent), -np.inf, windows.sent)
+    last = np.argmax(ended, axis=1) if ended.shape[1] else np.zeros(len(windows), np.intp)
+    known = np.isfinite(ended.max(axis=1, initial=-np.inf))
+    following, _ = windows.topology.containers_above.latest(windows.sent)
+    return chains(np.where(known, last, -1), following)
 
 
 LEAST_SECONDS = 0.001
@@ -122,51 +83,39 @@ class Held(NamedTuple):
     seconds: float
 
 
-def held_results(topology: Topology, times: WindowTimes) -> tuple[Held, ...]:
+def held_results(windows: Windows, paths: Places) -> list[tuple[Held, ...]]:
     """For each output that was done early: which operator the window waited for, and how long; longest first.
 
     Of those on the way to the container that ended last, and of which the output reads nothing, that operator
-    ran longest in the meantime.
+    ran longest in the meantime. `paths`: as `slot_paths`.
     """
-    containers = corrected_events(times.containers)
-    ends = np.maximum(containers.column("written"), containers.column("sent"))
-    ended = dict(zip(containers, ends.tolist(), strict=True))
-    done: dict[str, float] = {}
-    before: dict[str, int] = {}
-    for leaf in topology.leaves:
-        node = topology.by_id[leaf]
-        if node.container in ended:
-            done[node.name] = max(done.get(node.name, 0.0), ended[node.container])
-            before[node.name] = before.get(node.name, 0) | topology.lineage[leaf]
-    over = max(ended.values(), default=0.0)
-    early = [name for name, at in done.items() if over - at >= LEAST_SECONDS]
-    if not early:
-        return ()
-    turns = [
-        (own.began, own.ended, operator)
-        for container in slot_path(topology, times)
-        for operator in topology.containers[container]
-        if (own := times.operators.get(operator)) is not None
-    ]
-    found = []
-    for name in early:
-        others = [
-            (own_ended - max(began, done[name]), operator)
-            for began, own_ended, operator in turns
-            if not before[name] & topology.bits[operator]
-        ]
-        if others:
-            found.append(Held(name, topology.by_id[max(others)[1]].name, over - done[name]))
-    return tuple(sorted(found, key=lambda one: (-one.seconds, one.output)))
+    topology = windows.topology
+    found: list[list[Held]] = [[] for _ in windows.times]
+    on_way = np.zeros((len(windows), len(topology.containers) + 1), bool)
+    np.put_along_axis(on_way, paths, values=True, axis=1)
+    counts = on_way[:, topology.rows_of_containers] & ~np.isnan(windows.ended)
+    for name, (containers, read) in topology.ends.items():
+        over, done = (np.fmax.reduce(ended, axis=1) for ended in (windows.sent, windows.sent[:, containers]))
+        early = np.flatnonzero(over - done >= LEAST_SECONDS)
+        if not len(early):
+            continue
+        turns = windows.ended[early] - np.maximum(windows.began[early], done[early, None])
+        turns = np.where(counts[early] & ~read, turns, -np.inf)
+        longest = np.argmax(turns, axis=1)
+        for row, place, seconds in zip(early, longest, turns.max(axis=1), strict=True):
+            if seconds > -np.inf:
+                held = Held(name, topology.operators[place].name, float(over[row] - done[row]))
+                found[row].append(held)
+    return [tuple(sorted(own, key=lambda one: (-one.seconds, one.output))) for own in found]
 
 
-def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> dict[int, float]:
+def slack_of_figures(topology: Topology, figures: Figures) -> dict[int, float]:
     """How many seconds slower the operators of each container may become before a window takes longer.
 
     It is as if every container had a slot of its own. The operators of a container run one after the other,
     and its messages go once all have run. So all operators of a container have the same slack. It is the
     greatest sum of all chains of containers, less the greatest of those through this one. `figures`: as in
-    `LatencyColumns`.
+    `Latencies`, of one window.
     """
     _, compute, _, transfer, turn, _ = np.nan_to_num(figures)
     rows, size = topology.rows_of_containers, len(topology.containers)
@@ -175,14 +124,6 @@ def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> di
     np.maximum.at(came, rows, compute + transfer - turn)
     weights = np.rint((held + came) * _PER_SECOND).astype(np.int64)
     above, below = topology.ranks_of_containers
-    before, rest = _sums_of_chains(weights, above), _sums_of_chains(weights, below)
+    before, rest = _longest(weights, above), _longest(weights, below)
     free = (rest.max(initial=0) - before - rest + weights) / _PER_SECOND
     return dict(zip(topology.containers, free.tolist(), strict=True))
-
-
-def _sums_of_chains(weights: npt.NDArray[np.int64], ranks: Sequence[Rank]) -> npt.NDArray[np.int64]:
-    """The greatest sum of a chain from each container to an end, inclusive, rank after rank."""
-    longest = weights.copy()
-    for rank in ranks:
-        longest[rank.rows] += np.maximum.reduceat(longest[rank.flat], rank.starts)[rank.set_of]
-    return longest

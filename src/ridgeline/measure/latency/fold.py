@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.answers.windows import (
@@ -21,32 +23,40 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.latency.blame import BlameStep, blame_chain
+from ridgeline.measure.events import AgeSample, SparkTrigger
+from ridgeline.measure.history.fold import HistoryFold
+from ridgeline.measure.latency.blame import BlameStep, blame_chains
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
     Held,
-    critical_path_of,
+    critical_paths,
     held_results,
     slack_of_figures,
+    slot_paths,
 )
-from ridgeline.measure.latency.operator_latency import (
-    ROWS,
-    SHOWN,
-    Figures,
-    LatencyColumns,
-    latency_columns,
+from ridgeline.measure.latency.operator_latency import ROWS, SHOWN, Latencies, latencies, own_seconds
+from ridgeline.measure.latency.since_start import (
+    LatencyTotal,
+    LatencyTotals,
+    Spreads,
+    WindowTotal,
+    WindowTotals,
 )
-from ridgeline.measure.latency.since_start import LatencyTotal, LatencyTotals, Spreads, WindowTotals
-from ridgeline.measure.latency.window import WindowTimes, counts_of, entered_and_left
+from ridgeline.measure.latency.window import Figures, Windows, WindowTimes
 from ridgeline.measure.topology import OperatorNode, Topology
 
 SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
 
 
-@dataclass(frozen=True, slots=True)
+_MOST_FIGURES, _MOST_SECONDS = 1_024, 1.0
+"""Windows are folded together, of all operators so many, but none later than this after the first of them."""
+_KEPT = 4  # windows whose events stay until Spark's own account of them has come
+
+
+@dataclass(slots=True)
 class KeptWindow:
-    """One window as it is kept. `figures`: as in `LatencyColumns`; `tuples`: entered, and left.
+    """One window as it is kept. `figures`: as in `Latencies`; `tuples`: entered, and left.
 
     `times`: those of the driver.
     """
@@ -55,22 +65,38 @@ class KeptWindow:
     topology: Topology
     tuples: tuple[int, int]
     figures: Figures
-    estimated: bytes
-    path: tuple[int, ...]
-    path_names: tuple[str, ...]
-    path_seconds: float
+    estimated: npt.NDArray[np.bool_]
+    path: CriticalPath
     blame: tuple[BlameStep, ...]
-    phases: tuple[tuple[str, float], ...]
     held: tuple[Held, ...]
 
     @property
     def path_titles(self) -> list[str]:
         """The titles of the path's operators."""
-        return [self.topology.by_id[operator].title for operator in self.path]
+        return [self.topology.by_id[operator].title for operator in self.path.path]
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds of the blame chain by what they were spent on."""
+        found: dict[str, float] = {}
+        for step in self.blame:
+            found[step.what] = found.get(step.what, 0.0) + step.seconds
+        return found
+
+
+class _Waiting(NamedTuple):
+    """A window that is to be folded, and ages that came after it: operator, sample, seconds to add."""
+
+    times: WindowTimes
+    behind: int
+    ages: list[tuple[str, AgeSample, float]]
 
 
 class LatencyFold:
     """A fold over committed windows, in order, that answers in plain data for JSON.
+
+    A window is only kept when it comes. Several are folded together, in one pass over their arrays: once it
+    is worth it, or when something is asked. Which windows that are changes no figure.
 
     Averages are over the last `average_windows` windows, percentiles over all; what a single window was is
     kept for the last `history` windows. Memory is bounded: about 50 bytes per operator and window kept, 100
@@ -79,13 +105,17 @@ class LatencyFold:
     """
 
     def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
-        self.clamps = 0
-        """How often an operator ended before its upstream, by clocks that disagree."""
-        self.window_totals = WindowTotals()
+        self._clamps = 0
+        self._window_totals = WindowTotals()
         """All windows but the last: Spark's own account of it may come yet."""
         self._average_windows = average_windows
-        self._history = history
+        self._history_windows = history
+        self._waiting: list[_Waiting] = []
+        self._width = 0.0
         self._records: dict[int, KeptWindow] = {}
+        self._with_events: dict[int, tuple[Topology, _Waiting]] = {}
+        """The last windows, with what they were made of."""
+        self._history = HistoryFold()
         self._totals = LatencyTotals()
         """By label and partition: what takes the place of an operator continues its counters."""
         self._physical, self._logical = Spreads(kept=0), Spreads()
@@ -98,97 +128,121 @@ class LatencyFold:
 
     # Windows in ---------------------------------------------------------------------------------------------
 
-    def add(
-        self,
-        topology: Topology,
-        times: WindowTimes,
-        *,
-        window_seconds: float = 0.0,
-        behind: Mapping[int, int] | None = None,
-    ) -> KeptWindow:
-        """Take a window in; returns what is kept of it.
-
-        A window that is kept already is replaced and not counted again: Spark's own account of it comes late.
-        `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
-        `latency_columns`.
-        """
-        known = self._records.get(times.commit.window_id)
-        # Spark's account may come when the plan has changed
-        topology = self.planned(topology) if known is None else known.topology
-        [latencies] = self.latencies(topology, [times], [behind or {}], window_seconds)
-        return self.add_measured(times, latencies, counts_of(topology, times))
-
-    def latencies(
-        self,
-        topology: Topology,
-        windows: Sequence[WindowTimes],
-        behind: Sequence[Mapping[int, int]],
-        window_seconds: float,
-    ) -> list[LatencyColumns]:
-        """The latencies of windows that are to be taken in, as `latency_columns`."""
-        return latency_columns(
-            topology, windows, window_seconds=window_seconds, behind=behind, lag=self._history
-        )
-
-    def add_measured(self, times: WindowTimes, latencies: LatencyColumns, counts: Figures) -> KeptWindow:
-        """Take a window in whose latencies are known. `counts`: as `counts_of`."""
-        topology, known = latencies.topology, times.commit.window_id in self._records
-        record = self._record(topology, times, latencies, counts)
-        last = next(reversed(self._records.values()), None)
-        self._records[times.commit.window_id] = record
-        self._mean = self._mean_path = None
-        if not known:
-            self.clamps += int(latencies.clamped.sum())
-            if last is not None:
-                steps = (((step.what, step.operator), step.seconds) for step in last.blame)
-                self.window_totals.add(last.times.latency_seconds, steps)
-            self._totals.add(record.figures[SHOWN])
-            self._physical.add(record.figures[0])
-            self._logical.add(topology.logical.latencies(record.figures[None, :1])[0, 0])
-            if len(self._records) > self._history:
-                del self._records[next(iter(self._records))]
-        return record
-
-    def planned(self, topology: Topology) -> Topology:
-        """Replace the plan; one that is equal to the last changes nothing, and the last one is returned.
+    def planned(self, topology: Topology, window_seconds: float = 0.0) -> None:
+        """Replace the plan; one that is equal to the last changes nothing.
 
         Percentiles of logical operators stay, and those of physical operators that the plan keeps.
         """
+        self._fold()
+        self._width = window_seconds
         if self._last is not None and (topology is self._last or topology == self._last):
-            return self._last
+            return
         self._last = topology
         self._totals.planned(node.series for node in topology.operators)
         self._physical.planned(_key(topology, node.id) for node in topology.operators)
         self._logical.planned(topology.logical.names)
-        return topology
 
-    def _record(
-        self, topology: Topology, times: WindowTimes, latencies: LatencyColumns, counts: Figures
-    ) -> KeptWindow:
-        """The record that is kept of a window."""
-        critical = critical_path_of(topology, latencies.own.tolist())
-        chain = blame_chain(topology, times)
-        phases: dict[str, float] = {}
-        for step in chain:
-            phases[step.what] = phases.get(step.what, 0.0) + step.seconds
-        return KeptWindow(
-            times=replace(times, containers={}, operators={}),
-            topology=topology,
-            tuples=entered_and_left(topology, counts),
-            figures=latencies.figures,
-            estimated=latencies.estimated.tobytes(),
-            path=critical.path,
-            path_names=tuple(dict.fromkeys(topology.by_id[operator].name for operator in critical.path)),
-            path_seconds=critical.latency_seconds,
-            blame=chain,
-            phases=tuple(phases.items()),
-            held=held_results(topology, times),
+    def add(self, times: WindowTimes, behind: int = 0) -> None:
+        """Take a window of the last plan in. `behind`: as in `latencies`."""
+        self._waiting.append(_Waiting(times, behind, []))
+        since = times.commit.committed - self._waiting[0].times.commit.committed
+        figures = len(self._waiting) * len(self._plan.operators)
+        if figures >= _MOST_FIGURES or not 0 <= since < _MOST_SECONDS:
+            self._fold()
+
+    def add_trigger(self, event: SparkTrigger) -> bool:
+        """Fold a window again: Spark's report of it comes after its commit. False for an unknown window.
+
+        It is replaced and not counted again.
+        """
+        self._fold()
+        if event.window_id not in self._with_events or event.window_id not in self._records:
+            return False
+        topology, known = self._with_events[event.window_id]
+        waiting = known._replace(times=replace(known.times, trigger=event))
+        self._with_events[event.window_id] = topology, waiting
+        [(self._records[event.window_id], _)] = self._folded(topology, [waiting])[0]
+        self._mean = self._mean_path = None
+        return True
+
+    def age(self, operator: str, sample: AgeSample, shift: float) -> None:
+        """Take ages of an operator in, as `HistoryFold.age`: they belong to the step of the last window."""
+        if self._waiting:
+            self._waiting[-1].ages.append((operator, sample, shift))
+        else:
+            self._history.age(operator, sample, shift)
+
+    @property
+    def _plan(self) -> Topology:
+        return Topology((), ()) if self._last is None else self._last
+
+    def _fold(self) -> None:
+        """Fold the windows that wait."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        topology = self._plan
+        records, found = self._folded(topology, waiting)
+        self._clamps += int(found.clamped.sum())
+        self._totals.add(found.figures[:, SHOWN])
+        self._physical.add(found.figures[:, 0])
+        self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
+        self._mean = self._mean_path = None
+        for one, (record, counts) in zip(waiting, records, strict=True):
+            last, number = next(reversed(self._records.values()), None), one.times.commit.window_id
+            if last is not None:
+                self._window_totals.add(last.times.latency_seconds, last.blame)
+            self._records[number], self._with_events[number] = record, (topology, one)
+            self._history.add(record, counts, self._width)
+            for age in one.ages:
+                self._history.age(*age)
+        for kept, most in ((self._records, self._history_windows), (self._with_events, _KEPT)):
+            for number in list(kept)[: max(0, len(kept) - most)]:
+                del kept[number]
+
+    def _folded(
+        self, topology: Topology, waiting: Sequence[_Waiting]
+    ) -> tuple[list[tuple[KeptWindow, Figures]], Latencies]:
+        """What is kept of windows, each with its counts, and their latencies."""
+        windows = Windows(topology, [one.times for one in waiting])
+        behind = [one.behind for one in waiting]
+        found = latencies(windows, window_seconds=self._width, behind=behind, lag=self._history_windows)
+        slots = slot_paths(windows)
+        columns = zip(
+            (replace(times, containers={}, operators={}, clocks={}) for times in windows.times),
+            windows.tuples(),
+            found.figures,
+            found.estimated,
+            critical_paths(topology, found.own),
+            blame_chains(windows, slots),
+            held_results(windows, slots),
+            strict=True,
         )
+        records = [KeptWindow(times, topology, *rest) for times, *rest in columns]
+        return list(zip(records, windows.counts, strict=True)), found
 
     # Answers out --------------------------------------------------------------------------------------------
 
+    @property
+    def history(self) -> HistoryFold:
+        """Metrics over periods, and of the last hours."""
+        self._fold()
+        return self._history
+
+    @property
+    def clamps(self) -> int:
+        """How often an operator ended before its upstream, by clocks that disagree."""
+        self._fold()
+        return self._clamps
+
+    def window_totals(self) -> WindowTotal:
+        """The latencies of all windows since the start."""
+        self._fold()
+        return self._window_totals.total()
+
     def totals(self) -> list[tuple[OperatorNode, LatencyTotal]]:
         """All windows since the start by operator of the last plan, in its order."""
+        self._fold()
         nodes = () if self._last is None else self._last.operators
         return list(zip(nodes, self._totals.totals(), strict=True))
 
@@ -231,10 +285,10 @@ class LatencyFold:
         share, logical_share = self._shares(record)
         return {
             "windowId": record.times.commit.window_id,
-            "latencyMs": as_ms(record.path_seconds),
+            "latencyMs": as_ms(record.path.latency_seconds),
             "path": [
                 _path_step(record, title, operator)
-                for operator, title in zip(record.path, record.path_titles, strict=True)
+                for operator, title in zip(record.path.path, record.path_titles, strict=True)
             ],
             "slack": _slack(record),
             "blame": _blame(record),
@@ -266,12 +320,13 @@ class LatencyFold:
     def _path_of_averages(self, record: KeptWindow) -> CriticalPath:
         known = self._mean_path
         if known is None or known[0] is not record:
-            found = critical_path_of(record.topology, _own(self._averages(record)))
+            [found] = critical_paths(record.topology, own_seconds(self._averages(record))[None])
             self._mean_path = known = record, found
         return known[1]
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
+        self._fold()
         records = list(self._records.values())
         return [
             _summary(record)
@@ -293,10 +348,12 @@ class LatencyFold:
 
     def _find(self, window_id: int | None) -> KeptWindow | None:
         """The record of a window, of the last one, or None before the first."""
+        self._fold()
         return next(reversed(self._records.values()), None) if window_id is None else self._kept(window_id)
 
     def _kept(self, window_id: int) -> KeptWindow:
         """The record of a window. Raises KeyError."""
+        self._fold()
         if window_id not in self._records:
             kept = (
                 f"kept are {next(iter(self._records))} to {next(reversed(self._records))}"
@@ -314,7 +371,7 @@ class LatencyFold:
         record = self._find(None)
         if record is None:
             return {}
-        own = _own(self._averages(record))
+        own = own_seconds(self._averages(record)).tolist()
         path = self._path_of_averages(record)
         parts: dict[str, float] = {}
         for operator in path.path if path.latency_seconds > 0 else ():
@@ -357,9 +414,10 @@ class LatencyFold:
         records = self._until(record, SHARE_WINDOWS)
         by_id, by_name = Counter[int](), Counter[str]()
         # Most paths are alike, and those of large plans are long.
-        for (path, names), times in Counter((one.path, one.path_names) for one in records).items():
+        plans = {id(one.topology): one.topology.by_id for one in records}
+        for (path, plan), times in Counter((one.path.path, id(one.topology)) for one in records).items():
             by_id.update(dict.fromkeys(path, times))
-            by_name.update(dict.fromkeys(names, times))
+            by_name.update(dict.fromkeys((plans[plan][operator].name for operator in path), times))
         return (
             {operator: times / len(records) for operator, times in by_id.items()},
             {name: times / len(records) for name, times in by_name.items()},
@@ -459,11 +517,11 @@ def _summary(record: KeptWindow) -> WindowSummaryAnswer:
         "committedAt": times.commit.committed,
         "latencyMs": as_ms(times.latency_seconds),
         "lateMs": as_ms(times.late_seconds),
-        "criticalPathMs": as_ms(record.path_seconds),
+        "criticalPathMs": as_ms(record.path.latency_seconds),
         "path": record.path_titles,
         "tuplesIn": record.tuples[0],
         "tuplesOut": record.tuples[1],
-        "phases": {what: as_ms(seconds) for what, seconds in record.phases},
+        "phases": {what: as_ms(seconds) for what, seconds in record.phases.items()},
     }
 
 
@@ -496,16 +554,10 @@ def _ms(seconds: float | None) -> float | None:
 
 def _slack(record: KeptWindow) -> dict[str, float]:
     """Milliseconds by which operators off the path may get slower, by title."""
-    topology, on_path = record.topology, set(record.path)
+    topology, on_path = record.topology, set(record.path.path)
     found = slack_of_figures(topology, record.figures)
     of = {container: as_ms(seconds) for container, seconds in found.items()}
     return {node.title: of[node.container] for node in topology.operators if node.id not in on_path}
-
-
-def _own(figures: Figures) -> list[float]:
-    """Own latencies of all operators, 0 of those that did not report."""
-    own: list[float] = np.fmax(0.0, figures[1] + figures[3]).tolist()
-    return own
 
 
 def _aligned(record: KeptWindow, topology: Topology) -> Figures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,11 +87,11 @@ class Spreads(_SinceStart):
         super().__init__([("buckets", np.uint32, _BUCKETS)], kept)
 
     def add(self, latencies: Floats) -> None:
-        """Add a window: seconds by key, NaN where one did not report."""
+        """Add windows: seconds by window and key, NaN where one did not report."""
         self._trim()
-        known = np.flatnonzero(~np.isnan(latencies))
+        known = ~np.isnan(latencies)
         buckets = bucket_numbers(np.maximum(latencies[known], 0.0), BITS) - _BELOW
-        self._rows["buckets"][known, np.clip(buckets, 0, _BUCKETS - 1)] += 1
+        np.add.at(self._rows["buckets"], (np.nonzero(known)[1], np.clip(buckets, 0, _BUCKETS - 1)), 1)
 
     def quantiles(self, key: Hashable, quantiles: Sequence[float]) -> tuple[float | None, ...]:
         """The nearest-rank quantiles in seconds; None of a key without windows."""
@@ -108,13 +109,12 @@ class LatencyTotals(_SinceStart):
         super().__init__([("counts", np.int64, len(_BOUNDS) + 1), ("sums", np.float64, 5)])
 
     def add(self, times: Floats) -> None:
-        """Add a window: rows of seconds as in `LatencyTotal`, by key; NaN: it did not report."""
+        """Add windows: by window, rows of seconds as in `LatencyTotal`, by key; NaN: it did not report."""
         self._trim()
-        known = ~np.isnan(times)
-        sums = self._rows["sums"].T
-        np.add(sums, times, out=sums, where=known)
-        reported = np.flatnonzero(known[0])
-        self._rows["counts"][reported, np.searchsorted(_BOUNDS, times[0, reported])] += 1
+        self._rows["sums"] += np.nansum(times, axis=0).T
+        reported = ~np.isnan(times[:, 0])
+        bounds = np.searchsorted(_BOUNDS, times[:, 0][reported])
+        np.add.at(self._rows["counts"], (np.nonzero(reported)[1], bounds), 1)
 
     def totals(self) -> list[LatencyTotal]:
         """The sums of all keys, in their order."""
@@ -130,15 +130,15 @@ class WindowTotals:
         self._latency = 0.0
         self._blame: defaultdict[tuple[str, str], float] = defaultdict(float)
 
-    def add(self, latency: float, blame: Iterable[tuple[tuple[str, str], float]]) -> None:
+    def add(self, latency: float, blame: Iterable[tuple[str, str, float]]) -> None:
         """Add a window: its latency in seconds, and the steps of its blame chain.
 
-        A step is ((what, operator's title), seconds).
+        A step is (what, operator's title, seconds).
         """
-        self._windows[np.searchsorted(_BOUNDS, latency)] += 1
+        self._windows[bisect_left(LATENCY_BOUNDS_SECONDS, latency)] += 1
         self._latency += latency
-        for step, seconds in blame:
-            self._blame[step] += seconds
+        for what, operator, seconds in blame:
+            self._blame[what, operator] += seconds
 
     def total(self) -> WindowTotal:
         """The sums."""

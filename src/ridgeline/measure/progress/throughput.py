@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.events import Counts
+from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.topology import Series, Topology, surplus
 
+Floats = npt.NDArray[np.float64]
 _MOST_SAMPLES = 1000
-PortNumbers = Mapping[str, int]
-Numbers = npt.NDArray[np.intp]
+Ports = dict[str, int]
+"""The places of the counts of an operator's ports."""
+_NO_PORTS: tuple[Ports, Ports] = {}, {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Throughput:
     def __init__(self, interval_seconds: float = 10.0, window_seconds: float = 1.0) -> None:
         self._interval = interval_seconds
         self._first = window_seconds
-        self._ports = _Ports()
+        self._ports: dict[int, tuple[Ports, Ports]] = {}
+        """By operator: of its input ports and of its output ports, numbered as they appear."""
         self._series: Mapping[int, Series] = {}
         """The label and the partition of each operator of the plan."""
         self._before: dict[Series, Totals] = {}
@@ -72,7 +75,7 @@ class Throughput:
         self._begins = False
         """No window of the plan has come yet: ports and sums are those of the plan before."""
         self._ends: list[float] = []
-        self._totals: list[npt.NDArray[np.float64]] = []
+        self._totals: list[Floats] = []
         """When windows of a plan ended, and its tuples by port as of then; first those before all."""
 
     def planned(self, topology: Topology) -> None:
@@ -83,59 +86,59 @@ class Throughput:
 
     def _begin(self) -> None:
         """The first window of a plan: count its tuples anew, and bound what is kept of other plans."""
-        self._begins, self._ports = False, _Ports()
+        self._begins, self._ports = False, {}
         self._ends = self._ends[-1:]
         self._totals = [np.zeros(0, np.float64)] * len(self._ends)
         for gone in surplus(self._before, set(self._series.values())):
             del self._before[gone]
 
-    def add(
-        self, at: float, operators: list[int], tuples_in: Sequence[Counts], tuples_out: Sequence[Counts]
-    ) -> None:
-        """Note a window of these operators that ended `at` on STRAM's clock, with their tuples by port.
+    def add(self, at: float, operators: Iterable[OperatorWindow]) -> None:
+        """Note a window of these operators that ended `at` on STRAM's clock.
 
         A window that did not end after the one before (a clock was set back) is added to that one.
         """
         if self._begins:
             self._begin()
-        if not self._ends:
-            self._ends.append(at - self._first)
-            self._totals.append(np.zeros(0, np.float64))
-        elif at <= self._ends[-1]:
-            at = self._ends.pop()
-            last = self._totals.pop()
-            self._append(at, last, operators, tuples_in, tuples_out)
-            return
-        self._append(at, self._totals[-1], operators, tuples_in, tuples_out)
+        ends, totals = self._ends, self._totals
+        if not ends:
+            ends.append(at - self._first)
+            totals.append(np.zeros(0))
+        last = totals[-1]
+        if at <= ends[-1]:
+            at = ends.pop()
+            totals.pop()
+        ends.append(at)
+        totals.append(self._with_more(last, operators))
         before = at - self._interval
-        ends = self._ends
         gone = max(0, len(ends) - 1 - _MOST_SAMPLES, min(bisect_right(ends, before) - 1, len(ends) - 3))
-        del self._ends[:gone], self._totals[:gone]
+        del ends[:gone], totals[:gone]
 
-    def _append(
-        self,
-        at: float,
-        totals: npt.NDArray[np.float64],
-        operators: list[int],
-        tuples_in: Sequence[Counts],
-        tuples_out: Sequence[Counts],
-    ) -> None:
-        """The next end, with these tuples added to the totals."""
-        numbers, counts = self._ports.window(operators, tuples_in, tuples_out)
-        totals = np.concatenate((totals, np.zeros(len(self._ports) - len(totals), np.float64)))
-        totals[numbers] += counts
-        self._ends.append(at)
-        self._totals.append(totals)
+    def _with_more(self, totals: Floats, operators: Iterable[OperatorWindow]) -> Floats:
+        """The totals with the tuples of a window."""
+        places: list[int] = []
+        counts: list[int] = []
+        known = sum(map(len, chain.from_iterable(self._ports.values())))
+        for own in operators:
+            ports = self._ports.setdefault(own.operator, ({}, {}))
+            for numbers, tuples in zip(ports, (own.tuples_in, own.tuples_out), strict=True):
+                for port, count in tuples.items():
+                    if port not in numbers:
+                        numbers[port] = known
+                        known += 1
+                    places.append(numbers[port])
+                    counts.append(count)
+        found = np.concatenate((totals, np.zeros(known - len(totals))))
+        found[places] += counts
+        return found
 
     def rates(self, operator_id: int, now: float) -> Rates:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
-        if operator_id not in self._ports.inputs:
+        if operator_id not in self._ports:
             return Rates()
         until = self._until(now)
         since = max(self._ends[0], until - self._interval)
         seconds = until - since
-        inputs = self._per_second(self._ports.inputs[operator_id], since, seconds)
-        outputs = self._per_second(self._ports.outputs[operator_id], since, seconds)
+        inputs, outputs = (self._per_second(ports, since, seconds) for ports in self._ports[operator_id])
         return Rates(inputs, outputs, sum(inputs.values()), sum(outputs.values()), seconds)
 
     def _until(self, now: float) -> float:
@@ -149,16 +152,19 @@ class Throughput:
         before = self._before.get(self._series.get(operator_id, ("", 0)), Totals())
         if self._begins:
             return before
-        inputs = self._since_start(self._ports.inputs.get(operator_id, {}), before.inputs)
-        outputs = self._since_start(self._ports.outputs.get(operator_id, {}), before.outputs)
+        entering, leaving = self._ports.get(operator_id, _NO_PORTS)
+        inputs, outputs = (
+            self._since_start(entering, before.inputs),
+            self._since_start(leaving, before.outputs),
+        )
         return Totals(inputs, outputs, sum(inputs.values()), sum(outputs.values()))
 
-    def _since_start(self, ports: PortNumbers, before: Mapping[str, int]) -> Mapping[str, int]:
+    def _since_start(self, ports: Ports, before: Mapping[str, int]) -> Mapping[str, int]:
         """The tuples by port. Of a port that a new plan has not, what it had stays."""
         own = {port: int(self._totals[-1][number]) for port, number in ports.items()}
         return {port: before.get(port, 0) + own.get(port, 0) for port in (*own, *before)}
 
-    def _per_second(self, ports: PortNumbers, since: float, seconds: float) -> dict[str, float]:
+    def _per_second(self, ports: Ports, since: float, seconds: float) -> dict[str, float]:
         """Tuples per second of each port since a moment; of the window around it, the share after it."""
         ends, totals = self._ends, self._totals
         after = bisect_right(ends, since)
@@ -172,55 +178,3 @@ class Throughput:
             )
             rates[port] = (int(totals[-1][number]) - first - share * (last - first)) / seconds
         return rates
-
-
-class _Ports:
-    """Numbers the ports of operators as they appear: the places of their counts in arrays."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self.inputs: dict[int, dict[str, int]] = {}
-        """By operator, the numbers of its input ports."""
-        self.outputs: dict[int, dict[str, int]] = {}
-        self._shape: object = None
-        self._numbers: Numbers = np.zeros(0, np.intp)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def window(
-        self, operators: list[int], tuples_in: Sequence[Counts], tuples_out: Sequence[Counts]
-    ) -> tuple[Numbers, npt.NDArray[np.float64]]:
-        """The numbers of the ports that these operators have counts of, and the counts.
-
-        Operators that are new have their ports numbered. Windows mostly have the same
-        ports: then all of it is done without a loop in Python.
-        """
-        shape = (
-            operators,
-            list(map(len, tuples_in)),
-            list(chain.from_iterable(tuples_in)),
-            list(chain.from_iterable(tuples_out)),
-            list(map(len, tuples_out)),
-        )
-        if shape != self._shape:
-            entering = self._numbered(self.inputs, operators, tuples_in)
-            leaving = self._numbered(self.outputs, operators, tuples_out)
-            self._numbers = np.array(entering + leaving, np.intp)
-            self._shape = shape
-        counts = [counts.values() for counts in chain(tuples_in, tuples_out)]
-        return self._numbers, np.fromiter(chain.from_iterable(counts), np.float64)
-
-    def _numbered(
-        self, known: dict[int, dict[str, int]], operators: Sequence[int], tuples: Sequence[Counts]
-    ) -> list[int]:
-        """The numbers of these operators' ports, for `window`; ports that are not `known` get theirs."""
-        numbers: list[int] = []
-        for operator, counts in zip(operators, tuples, strict=True):
-            own = known.setdefault(operator, {})
-            for port in counts:
-                if port not in own:
-                    own[port] = self._count
-                    self._count += 1
-                numbers.append(own[port])
-        return numbers

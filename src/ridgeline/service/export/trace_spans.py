@@ -17,10 +17,10 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.latency.blame import blame_chain, spark_phases
-from ridgeline.measure.latency.critical_path import critical_path_of
-from ridgeline.measure.latency.operator_latency import LatencyColumns, latency_columns
-from ridgeline.measure.latency.window import WindowTimes, assemble, counts_of, entered_and_left
+from ridgeline.measure.latency.blame import blame_chains, spark_phases
+from ridgeline.measure.latency.critical_path import critical_paths, slot_paths
+from ridgeline.measure.latency.operator_latency import Latencies, latencies
+from ridgeline.measure.latency.window import Windows, WindowTimes, assemble
 from ridgeline.measure.topology import OperatorNode, Topology
 from ridgeline.measure.trace_ids import span_id
 from ridgeline.service.export.traces import ChosenWindow
@@ -59,10 +59,11 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
     if chosen.failure:
         return _failed(chosen)
     topology = chosen.plan.topology
-    times = assemble(topology, chosen.events, clocks)
-    [latencies] = latency_columns(topology, [times])
-    path = critical_path_of(topology, latencies.own.tolist())
-    entered, left = entered_and_left(topology, counts_of(topology, times))
+    times = assemble(topology, chosen.events, clocks.lines())
+    windows = Windows(topology, [times])
+    found = latencies(windows)
+    [path] = critical_paths(topology, found.own)
+    [(entered, left)] = windows.tuples()
     first = PlainSpan(
         f"window {chosen.plan.application}",
         times.triggered,
@@ -77,17 +78,17 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
             "ridgeline.critical_path": " > ".join(topology.by_id[one].title for one in path.path),
             "ridgeline.tuples_in": entered,
             "ridgeline.tuples_out": left,
-            **_blame(topology, times),
+            **_blame(windows),
         },
         "an operator lost its window" if any(one.dropped for one in _reports(chosen)) else None,
     )
     spans = [first, *_attempts(chosen.events, times.commit.planned), *_phases(times)]
     ran = next(place for place, span in enumerate(spans) if span.name == "run")
     most = MOST_SPANS_BY_CHANCE if chosen.why == "ratio" else MOST_SPANS
-    shown = _shown(times, latencies, topology, path.path, most)
+    shown = _shown(times, found, topology, path.path, most)
     if left_out := len(times.operators) - len(shown):
         first.attributes = {**first.attributes, "ridgeline.operators_left_out": left_out}
-    return [*spans, *(_one(node, times, latencies, path.path, ran) for node in shown)]
+    return [*spans, *(_one(node, windows, found, path.path, ran) for node in shown)]
 
 
 def _of_window(chosen: ChosenWindow) -> Attributes:
@@ -102,10 +103,11 @@ def _of_window(chosen: ChosenWindow) -> Attributes:
     return found
 
 
-def _blame(topology: Topology, times: WindowTimes) -> Attributes:
+def _blame(windows: Windows) -> Attributes:
     """The causes that the window waited for: seconds by cause."""
     found: dict[str, float] = {}
-    for step in blame_chain(topology, times):
+    [chain] = blame_chains(windows, slot_paths(windows))
+    for step in chain:
         name = f"ridgeline.blame.{step.what}_seconds"
         found[name] = found.get(name, 0.0) + step.seconds
     return found
@@ -155,26 +157,27 @@ def _phases(times: WindowTimes) -> Iterator[PlainSpan]:
 
 
 def _shown(
-    times: WindowTimes, latencies: LatencyColumns, topology: Topology, path: Container[int], most: int
+    times: WindowTimes, latencies: Latencies, topology: Topology, path: Container[int], most: int
 ) -> list[OperatorNode]:
     """The operators that have spans, in the order of the plan: of too many the path and the slowest."""
+    own: list[float] = latencies.own[0].tolist()
     places, reported = topology.places, [node for node in topology.operators if node.id in times.operators]
-    ranked = sorted(reported, key=lambda node: (node.id not in path, -latencies.own[places[node.id]]))
+    ranked = sorted(reported, key=lambda node: (node.id not in path, -own[places[node.id]]))
     return sorted(ranked[:most], key=lambda node: places[node.id])
 
 
 def _one(
     node: OperatorNode,
-    times: WindowTimes,
-    latencies: LatencyColumns,
+    windows: Windows,
+    latencies: Latencies,
     path: Container[int],
     parent: int,
 ) -> PlainSpan:
     """The span of an operator, or of one partition of it: its turn in its container."""
-    turn = times.operators[node.id]
-    container = times.containers.get(node.container)
-    place = latencies.topology.places[node.id]
-    latency, compute, wait, transfer, *_ = latencies.figures[:, place].tolist()
+    [times], place = windows.times, windows.topology.places[node.id]
+    turn, container = times.operators[node.id], times.containers.get(node.container)
+    latency, compute, wait, transfer, *_ = latencies.figures[0, :, place].tolist()
+    ended = float(windows.ended[0, place])
     found: dict[str, str | bool | int | float] = {
         "ridgeline.operator": node.name,
         "ridgeline.operator_id": node.id,
@@ -193,7 +196,7 @@ def _one(
     }
     if container is not None:
         found["process.pid"] = container.pid
-    if latencies.clamped[place]:
+    if latencies.clamped[0, place]:
         found["ridgeline.clocks_disagree"] = True
     if turn.cpu_seconds is not None:
         found["ridgeline.cpu_seconds"] = turn.cpu_seconds
@@ -203,8 +206,8 @@ def _one(
     found |= {f"ridgeline.{name}": value for name, value in rest.items() if value}
     return PlainSpan(
         node.title,
-        min(turn.began, turn.ended),
-        turn.ended,
+        min(float(windows.began[0, place]), ended),
+        ended,
         parent,
         found,
         turn.dropped or None,
