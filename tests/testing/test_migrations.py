@@ -377,14 +377,16 @@ def test_fields_of_keys_stay_as_they_are(load: Any) -> None:
     def add(self, r):
         self.kept[Key(r.key)] = 1"""
     storage = begun(load, body, classes=classes.format("int"))
-    assert "its keys were" in refusal(
+    assert "is no `str`" in refusal(
         load, storage, body.replace("key=Key", "key=str"), classes=classes.format("int")
     )
     told = refusal(load, storage, body, classes=classes.format("float"))
-    assert "field `a` was `int`" in told
+    assert "field `a` of `Key`: " in told
+    assert "is in keys, which cannot be converted: keep their type" in told
     step = 'Migration("kept", lambda value: value)'
     told = refusal(load, storage, body, classes=classes.format("str"), steps=step)
-    assert "field `a` was `int`" in told
+    assert "field `a` of `Key`: " in told
+    assert "is no `str`" in told
 
 
 OTHERS = """{one} = State({default})

@@ -36,7 +36,7 @@ HELD = [
 
 @pytest.mark.parametrize("held", HELD)
 def test_values_of_a_class_are_found_wherever_they_are(held: Any) -> None:
-    name, shape = class_name(Part), class_shape(Part)[0]
+    name, shape = class_name(Part), class_shape(Part)
     read = Reader({name: record_class(name, shape)}).loads(pickle.dumps(held(Part)))
     made = Maker({name: Former(shape, Now, is_opaque=False)}, lambda batch: batch).make(read)
     assert made == held(lambda a: Now(a=a))

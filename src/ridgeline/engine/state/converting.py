@@ -20,7 +20,7 @@ from ridgeline.api.columns.arrow_stream import from_ipc, to_ipc
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
-from ridgeline.api.state import KeyedCell, ListCell, State, ValueCell
+from ridgeline.api.state import KeyedCell, ListCell, ValueCell
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.api.support.pickling import Reader, dumps
 from ridgeline.engine.state import state_files
@@ -33,8 +33,8 @@ from ridgeline.engine.state.records import Function, Maker, record_class
 from ridgeline.engine.state.segment_compaction import Entries, Merge
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import attach
-from ridgeline.plan.change.state_schemas import Conversion
-from ridgeline.plan.change.state_shapes import defaults_of
+from ridgeline.plan.change.state_schemas import LIVE_REMEDY, Conversion
+from ridgeline.plan.change.state_shapes import defaults_of, value_type
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
@@ -55,19 +55,17 @@ def convert(
     """
     if not version:
         return version
+    converter = _Converter(files, key, operator, conversion, stem)
     try:
-        return _Converter(files, key, operator, conversion, stem).convert(version, classes)
-    except StateError as error:
-        if f"`{operator.name}`" in str(error):
-            raise
-        raise StateError(f"state of operator `{operator.name}` cannot be converted: {error}") from error
+        return converter.convert(version, classes)
     except OSError:
         raise
     except Exception as error:
-        what = f"state of operator `{operator.name}` cannot be converted: {described(error)}"
-        raise StateError(
-            f"{what}; go on with the code that wrote it, or drop it: `--drop-state {operator.name}`"
-        ) from error
+        if isinstance(error, StateError) and f"`{operator.name}`" in str(error):
+            raise
+        raised = StateError(converter.refusal(error))
+        raised.operator = operator.name
+        raise raised from error
 
 
 class _Converter:
@@ -94,6 +92,8 @@ class _Converter:
         self._values = Maker(classes, self._with_pickles)
         self._migrated = Maker(classes, self._with_pickles, migrated=True)
         self._keys = Maker(classes, self._with_pickles, keys=True)
+        self._state = ""
+        """The state that is converted now, by its name before."""
         self._segments: dict[str, Segment] = {}
         """The new segments, by the names of those that they come from."""
 
@@ -102,29 +102,37 @@ class _Converter:
         for name in version:
             if not state_files.is_segment(name):
                 self._apply(cells, state_files.read(self._files.storage, name, self._key, self._reader.loads))
-        classes |= self._migrated.classes | self._keys.classes
+        classes |= self._values.classes | self._migrated.classes | self._keys.classes
         result, _ = write_cells(self._files, self._key, cells, self._stem())
         return result.names
+
+    def refusal(self, error: Exception) -> str:
+        """Why the state is not converted, and what to do about it."""
+        before = self._key.rsplit("/", 2)[0].partition("#")[0]
+        before += f".{self._state}" if self._state else ""
+        remedy = f"go on with the code that wrote it, or drop it: `--drop-state {before}`"
+        where = f"state of operator `{self._operator.name}` cannot be converted, `{before}`"
+        return f"{where}: {described(error)}; {LIVE_REMEDY if self._conversion.live else remedy}"
 
     def _apply(self, cells: Mapping[str, StateCell], changes: Mapping[str, Change]) -> None:
         """Apply changes of a file to the cells that are still wanted."""
         for name, change in changes.items():
-            new = self._conversion.renamed.get(name, name)
+            new, self._state = self._conversion.renamed.get(name, name), name
             cell = cells.get(new)
             if name in self._conversion.dropped or cell is None:
                 continue
-            value = self._value_function(new)
+            value, key = self._value_function(new), self._key_function(new)
             if isinstance(change, SegmentsChange):
                 assert isinstance(cell, KeyedCell)  # noqa: S101  no other has segments
                 attach(
                     cell,
-                    self._with_new_segments(change, value, is_other=self._is_other(new)),
+                    self._with_new_segments(change, new, key, value),
                     {state_files.last_part(segment.name): segment for segment in self._segments.values()},
                 )
             elif isinstance(cell, KeyedCell):
                 full, window, values, keys = change
-                values = {self._keys.make(key): value(one) for key, one in values.items()}
-                cell.apply((full, window, values, list(map(self._keys.make, keys))))
+                values = {key(one): value(held) for one, held in values.items()}
+                cell.apply((full, window, values, list(map(key, keys))))
             elif isinstance(cell, ListCell):
                 start, items = change
                 cell.apply((start, list(map(value, items))))
@@ -145,11 +153,7 @@ class _Converter:
             if state == "kept" and isinstance(self._operator.operator, (DelayHead, DelayTail)):
                 return partial(self._stream, batch=tuples)
             return Maker(self._conversion.classes, tuples).make if has_columns else self._values.make
-        declared: Any = operator_type(type(self._operator.operator)).states[state]
-        if isinstance(declared, State):
-            kind = Any if declared.default is None else type(declared.default)
-        else:
-            kind = Any if declared.type is None else declared.type
+        kind = value_type(operator_type(type(self._operator.operator)).states[state])
         functions = self._conversion.functions.get(state)
         if functions is None:
             return partial(self._values.make, kind=kind)
@@ -162,34 +166,44 @@ class _Converter:
 
         return made
 
+    def _key_function(self, state: str) -> Function:
+        """What makes each key of a state of the one before."""
+        if state not in self._conversion.rekeyed:
+            return self._keys.make
+        declared: Any = operator_type(type(self._operator.operator)).states[state]
+        return partial(self._keys.make, kind=declared.key)
+
     # Segments -----------------------------------------------------------------------------------------------
 
     def _with_new_segments(
-        self, change: SegmentsChange, value: Function, *, is_other: bool
+        self, change: SegmentsChange, state: str, key: Function, value: Function
     ) -> SegmentsChange:
-        """What a state file says of segments, of converted ones. `is_other`: values are converted, too."""
+        """What a state file says of segments, of converted ones."""
 
         def new(names: Sequence[str]) -> tuple[str, ...]:
-            segments = (self._new_segment(name, value, is_other=is_other) for name in names)
+            segments = (self._new_segment(name, state, key, value) for name in names)
             return tuple(state_files.last_part(segment.name) for segment in segments)
 
         parts = tuple(Part(new(part.names), part.keys) for part in change.parts)
         values = change.values
         if values is not None:
-            values = {self._keys.make(key): value(one) for key, one in values.items()}
-        changed, removed = (list(map(self._keys.make, keys)) for keys in (change.changed, change.removed))
+            values = {key(one): value(held) for one, held in values.items()}
+        changed, removed = (list(map(key, keys)) for keys in (change.changed, change.removed))
         return SegmentsChange(change.application_window, new(change.names), changed, parts, values, removed)
 
-    def _new_segment(self, name: str, value: Function, *, is_other: bool) -> Segment:
+    def _new_segment(self, name: str, state: str, key: Function, value: Function) -> Segment:
         """The segment with converted keys and values; it has its entries where they were."""
         found = self._segments.get(name)
         if found is None:
             found = old = self._files.open(name)
             keys, values = old.key_column, old.value_column
             has_classes = bool(self._conversion.classes)
-            if has_classes and keys.kind == "p":
-                keys = self._made_column(keys, old.there, self._keys.make, is_keys=True)
-            if is_other or (has_classes and values.kind == "p"):
+            if keys.kind == "p" and (has_classes or state in self._conversion.rekeyed):
+                keys = self._made_column(keys, old.there, key, is_keys=True)
+            elif state in self._conversion.rekeyed:
+                for one in keys.many(np.arange(len(old.there))).tolist():
+                    key(one)  # one of another type is refused, so they stay as they are
+            if self._is_other(state) or (has_classes and values.kind == "p"):
                 values = self._made_column(values, old.there, value)
             if keys is not old.key_column or values is not old.value_column:
                 entries = Entries(old.hashes, old.there, keys, values, old.size_bytes)

@@ -35,10 +35,8 @@ from ridgeline.plan.change.state_shapes import (
     Shape,
     class_shape,
     defaults_of,
-    is_within,
-    type_shape,
+    hints_of,
     type_text,
-    types_of,
 )
 
 Function = Callable[[Any], Any]
@@ -47,6 +45,8 @@ _WRITTEN_IN_PYTHON = 1 << 9
 """The flag of classes that are not built in."""
 _NO_OBJECTS = (Enum, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _LEFT = "a value of the class `{}` that was is left where no class of now takes it: convert it by a migration"
+
+_REMEDY = "declare the type that it has, or convert it by a function"
 
 
 class Record(dict[str, Any]):
@@ -66,7 +66,7 @@ class Record(dict[str, Any]):
             dict.update(record, zip(cls.fields, values, strict=True))
         elif values:
             what = "says itself how it is written, so nothing else can read it"
-            raise TypeError(f"`{type_text(cls.former)}` {what}")
+            raise TypeError(f"`{_dotted(cls.former)}` {what}")
         return record
 
     def __init__(self, *_values: Any) -> None:
@@ -92,7 +92,7 @@ class Record(dict[str, Any]):
         return found
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
-        raise TypeError(_LEFT.format(type_text(self.former)))
+        raise TypeError(_LEFT.format(_dotted(self.former)))
 
 
 class MemberName(str):
@@ -106,13 +106,13 @@ class MemberName(str):
         return self
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
-        raise TypeError(_LEFT.format(type_text(self.former)))
+        raise TypeError(_LEFT.format(_dotted(self.former)))
 
 
 def record_class(name: str, shape: Shape) -> Callable[..., Any]:
     """What stands for a class while a pickle is read. `name`, `shape`: those that it had."""
     if "members" not in shape:
-        known = {"former": name, "kind": shape["kind"], "fields": tuple(types_of(shape))}
+        known = {"former": name, "kind": shape["kind"], "fields": tuple(_types_of(shape))}
         return type(name.rpartition(".")[2], (Record,), {"__slots__": ()} | known)
     names = {value: member for member, value in reversed(shape["members"])}
 
@@ -122,6 +122,16 @@ def record_class(name: str, shape: Shape) -> Callable[..., Any]:
         return found
 
     return member
+
+
+def _types_of(shape: Shape) -> dict[str, str]:
+    """The types of a class's fields as texts, by its shape."""
+    return dict(map(tuple, shape.get("fields", ())))
+
+
+def _dotted(name: str) -> str:
+    """The name of a class as people write it."""
+    return name.replace(":", ".")
 
 
 def _bits(names: Mapping[str, str], value: int) -> str:
@@ -183,7 +193,7 @@ class Maker:
         if isinstance(value, (Record, MemberName)):
             kind = self._class_now(value)
             if kind is None:
-                raise ValueError(_LEFT.format(type_text(value.former)))
+                raise ValueError(_LEFT.format(_dotted(value.former)))
             return self._of_record(kind, value) if isinstance(value, Record) else self._member(kind, value)
         self.classes.add(type(value))
         if isinstance(value, (tuple, frozenset, list, deque, set)):
@@ -252,7 +262,7 @@ class Maker:
         if origin in (typing.Union, types.UnionType):
             return self._one_of(declared, arguments)
         kind = type(None) if declared is None else origin or declared
-        if type_shape(kind, {}) == ANY:
+        if type_text(kind) == ANY:
             return self.any
         if is_typeddict(kind):
             return functools.partial(self._typed_dict, kind)
@@ -321,10 +331,14 @@ class Maker:
             now, base = self._class_now(value), cast("Any", dict if isinstance(value, Record) else str)
             if now is not None and issubclass(now, kind):
                 kind = now
-            elif issubclass(base, kind):
-                value = base(value)  # a function has put it where that is declared
+            elif self._migrated:
+                if issubclass(base, kind):
+                    value = base(value)  # a function has put it where that is declared
+            elif now is not None or value.former.rpartition(":")[2] != kind.__qualname__:
+                # a class that has moved to another module is known by what is declared; this is another one
+                raise ValueError(f"a value of `{_dotted(value.former)}` is no `{type_text(kind)}`; {_REMEDY}")
         is_one = isinstance(value, kind) and not isinstance(value, (Record, MemberName))
-        if not is_one and isinstance(value, dict) and class_shape(kind)[0]["kind"] in RECORDS:
+        if not is_one and isinstance(value, dict) and class_shape(kind)["kind"] in RECORDS:
             return self._of_record(kind, value)
         if not is_one and isinstance(value, str) and issubclass(kind, Enum):
             return self._member(kind, value)
@@ -339,10 +353,12 @@ class Maker:
     def _typed_dict(self, kind: Any, value: Any) -> Any:
         if not isinstance(value, dict):
             raise _misfit(value, kind)
+        hints = hints_of(kind)
         if missing := [name for name in kind.__required_keys__ if name not in value]:
             raise ValueError(f"a `{kind.__name__}` has no `{missing[0]}`")
-        functions = self._plan(kind, "").functions
-        return {name: functions.get(name, self.any)(one) for name, one in value.items()}
+        if unknown := [name for name in value if name not in hints]:
+            raise ValueError(f"`{kind.__name__}` has no field `{unknown[0]}`: a migration must drop it")
+        return {name: self.of(hints[name])(one) for name, one in value.items()}
 
     def _of_record(self, kind: Any, found: dict[str, Any]) -> Any:
         """An instance of a class with these fields, and the defaults of others."""
@@ -358,10 +374,14 @@ class Maker:
         instance = None if plan.maker == tuple.__new__ else plan.maker(kind)
         if instance is not None:
             self._made[id(found)] = found, instance  # it may be within itself
-        values = {
-            name: function(found[name]) if name in found else copy.deepcopy(plan.defaults[name]())
-            for name, function in plan.functions.items()
-        }
+        values = {}
+        for name, function in plan.functions.items():
+            try:
+                values[name] = (
+                    function(found[name]) if name in found else copy.deepcopy(plan.defaults[name]())
+                )
+            except ValueError as error:
+                raise ValueError(f"field `{name}` of `{kind.__name__}`: {error}") from None
         if instance is None:
             return tuple.__new__(kind, values.values())
         rest = self.any(found.rest) if isinstance(found, Record) and found.rest else {}
@@ -391,15 +411,11 @@ class Maker:
         """How a value of a class is made of the record of the one that it was."""
         found = self._plans.get((kind, former))
         if found is None:
-            before = types_of(self._formers[former].old) if former in self._formers else {}
-            try:
-                hints = typing.get_type_hints(kind)
-            except Exception:  # noqa: BLE001  names that cannot be resolved here
-                hints = {}
-            fields, defaults = types_of(class_shape(kind)[0]), defaults_of(kind)
+            before = _types_of(self._formers[former].old) if former in self._formers else {}
+            hints, fields, defaults = hints_of(kind), _types_of(class_shape(kind)), defaults_of(kind)
             functions = {
                 name: self.any
-                if not self._migrated and name in before and is_within(before[name], now)
+                if not self._migrated and before.get(name) == now
                 else self.of(hints.get(name, Any))
                 for name, now in fields.items()
             }
@@ -429,9 +445,7 @@ def _may_differ(keys: Iterable[object]) -> bool:
 
 
 def _misfit(value: object, kind: Any, wrong: str = "no") -> ValueError:
-    text = type_text(type_shape(kind, {}))
-    remedy = "declare the type that it has, or convert it by a function"
-    return ValueError(f"{shorten(value)} is {wrong} `{text}`; {remedy}")
+    return ValueError(f"{shorten(value)} is {wrong} `{type_text(kind)}`; {_REMEDY}")
 
 
 def _widened(kind: Any, value: Any) -> Any:

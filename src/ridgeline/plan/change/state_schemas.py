@@ -1,8 +1,8 @@
 """Compares what states hold with what a plan declares: by name, before anything runs.
 
-Fields are matched by name. Fields may change places, and new ones need a default. Types may become wider, and
-a class may be in another module. Values are converted once, at the start. What a migration's function gets is
-compared when it has run. Any other difference is a fault.
+Refused here is what no conversion could give: another kind of state, a state that is gone, a class that only
+its own code reads. Where types or classes are others, the conversion looks at each value: it is what is
+declared now, or the start is refused.
 """
 
 from __future__ import annotations
@@ -18,34 +18,23 @@ from ridgeline.plan.change.state_moves import Outcome, StateVerdict, refused
 from ridgeline.plan.change.state_shapes import (
     ANY,
     DONE,
-    LITERAL,
     MEANING,
     NOTHING,
     RECORDS,
     SLIDES,
     Schemas,
     Shape,
-    arguments_of,
     class_names,
     class_shape,
-    classes_in,
+    classes_of,
     defaults_of,
-    head_of,
-    is_within,
     meaning_of,
-    members,
     migrations_done,
     state_shapes,
-    type_text,
-    types_of,
-    with_inner,
-    without_literals,
 )
 from ridgeline.plan.physical import PhysicalOperator
 
 Function = Callable[[Any], Any]
-WIDER: Mapping[str, Sequence[str]] = {"int": ("float",), "bool": ("int", "float")}
-"""The types that a type may become, each value exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +56,9 @@ class Conversion:
     `classes`: those that are read as records, or are others now, by the name under which pickles have them.
     `renamed`: new names of states. `dropped`: states that are not wanted. `columns`: those of a port whose
     tuples are kept, before; None: they are the same. `functions`: of migrations, one after the other, by the
-    new name of the state. `retyped`: the states, by new names, whose values must be of another type.
+    new name of the state. `retyped`, `rekeyed`: the states, by new names, whose values or keys are looked at,
+    since another type is declared. `remade`: those in which values may be of other classes then. `live`: the
+    plan changes while it runs.
     """
 
     classes: Mapping[str, Former] = field(default_factory=dict)
@@ -76,9 +67,17 @@ class Conversion:
     columns: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     functions: Mapping[str, Sequence[Function]] = field(default_factory=dict)
     retyped: frozenset[str] = frozenset()
+    rekeyed: frozenset[str] = frozenset()
+    remade: frozenset[str] = frozenset()
+    live: bool = False
 
     def __bool__(self) -> bool:
-        return any((self.classes, self.renamed, self.dropped, self.columns, self.functions, self.retyped))
+        names = self.renamed, self.dropped, self.columns, self.functions, self.retyped, self.rekeyed
+        return any((self.classes, *names))
+
+
+LIVE_REMEDY = "keep it as it is, or remove the operator and add another one, whose state begins anew"
+"""What to do about a state while an application runs, where no options say what becomes of states."""
 
 
 def held_states(schemas: Mapping[str, Any], base: str) -> Mapping[str, Shape]:
@@ -113,12 +112,7 @@ class Comparison:
         self._window_id = window_id
         self.classes: Mapping[str, Shape] = schemas.get("classes", {})
         self._dropped, self._renamed = dropped, renamed
-        kinds: dict[str, type] = {}
-        operators = tuple(operators)
         self._users = [type(one.operator) for one in operators]
-        for one in operators:
-            state_shapes(one, kinds)
-        self._kinds = with_inner(kinds)
         self._modules = {base.__module__ for kind in self._users for base in kind.__mro__} - {"builtins"}
         self.faults: list[Fault] = []
         self.states: dict[str, dict[str, Shape]] = {}
@@ -152,17 +146,13 @@ class Comparison:
         return next((self._renamed[name] for name in names if name in self._renamed), None)
 
     def find(self, name: str) -> type | None:
-        """The class that has this name now; one that has moved is found by its name within its module."""
-        found = self._kinds.get(name) or self.named(name)
+        """The class that has this name now; one that has moved is one of that name where operators are."""
+        found = self.named(name)
         if found is not None:
             return found
         path = name.rpartition(":")[2]
-        moved = {other: kind for other, kind in self._kinds.items() if other.rpartition(":")[2] == path}
-        for module in self._modules:
-            kind = class_of(f"{module}:{path}")
-            if kind is not None:
-                moved[class_name(kind)] = kind
-        return next(iter(moved.values())) if len(moved) == 1 else None
+        moved = {class_of(f"{module}:{path}") for module in self._modules} - {None}
+        return moved.pop() if len(moved) == 1 else None
 
     def named(self, name: str) -> type | None:
         """The class that code of the operators has by this name."""
@@ -176,19 +166,19 @@ class _OperatorComparison:
         self, whole: Comparison, base: str, operator: PhysicalOperator, held: Mapping[str, Shape]
     ) -> None:
         self._whole, self._operator, self._held = whole, operator, held
-        kinds: dict[str, type] = {}
-        self._declared = state_shapes(operator, kinds)
-        self._types = _TypeComparison(whole, with_inner(kinds))
+        self._declared = state_shapes(operator)
         self._owner = f"{operator.name}.{operator.port}" if operator.port else operator.name
         self._before = base.partition("#")[0]
         self.faults: list[Fault] = []
         self.states: dict[str, Shape] = {}
-        self._over: set[str] = set()
-        """States of an application window that has ended."""
+        self._ended: dict[str, tuple[Outcome, str]] = {}
+        """The fate of states that are not kept, and why."""
         # What the migrations that are due say, by the names in the checkpoint.
         self._names = {name: name for name in held if not name.startswith("#")}
         self._removed: set[str] = set()
         self._functions: dict[str, list[Function]] = {}
+        self._changes: dict[str, list[str]] = {}
+        """How classes have changed, in words."""
 
     def compare(self) -> Conversion:
         """Compare all states that hold something; adds faults."""
@@ -196,8 +186,7 @@ class _OperatorComparison:
         renamed: dict[str, str] = {}
         dropped: set[str] = set()
         columns: dict[str, Sequence[Sequence[str]]] = {}
-        functions: dict[str, Sequence[Function]] = {}
-        retyped: set[str] = set()
+        others: dict[str, set[str]] = {"type": set(), "key": set()}
         for name, before in self._held.items():
             if name == MEANING:
                 self._compare_meaning(before)
@@ -213,23 +202,28 @@ class _OperatorComparison:
             why = self._differs(name, before, declared)
             if why and self._whole.is_over(before, self._operator):
                 dropped.add(name)
-                self._over.add(name)
+                self._ended[name] = _WITH_ITS_WINDOW
             elif why:
                 remedy = "write it as it was, convert it by `migrations`, or "
                 remedy += f"`--drop-state {self._before}.{name}` drops the values"
                 self._fault(remedy, why, f"{self._owner}.{name}")
             else:
-                if name in self._functions:
-                    functions[new] = self._functions[name]
-                elif SLIDES not in self._held and self._types.is_other(before, declared):
-                    retyped.add(new)
+                for part, states in others.items():
+                    if _is_other(before, declared, part):
+                        states.add(new)
+                self._compare_classes(name, before)
                 if (old := before.get("columns")) is not None and old != declared.get("columns"):
                     columns[new] = old
                 self.states[new] = declared | {"classes": self._classes_from_now_on(name, before)}
         if (done := migrations_done(self._operator)) is not None and self.states:
             self.states[DONE] = done
-        frozen = frozenset(dropped), columns, functions, frozenset(retyped)
-        return Conversion(self._types.changed() | self._records(), renamed, *frozen)
+        functions = {renamed.get(name, name): found for name, found in self._functions.items()}
+        retyped, rekeyed = frozenset(others["type"] - functions.keys()), frozenset(others["key"])
+        classes = self._read_otherwise(drops=bool(dropped))
+        touched = {name for name in self._held if classes.keys() & self._held[name].get("classes", ())}
+        remade = retyped | rekeyed | functions.keys() | {renamed.get(name, name) for name in touched}
+        parts = renamed, frozenset(dropped), columns, functions, retyped, rekeyed, frozenset(remade)
+        return Conversion(classes, *parts, live=self._whole.live)
 
     def _take_migrations(self) -> None:
         """Apply the steps that the state lacks to names; adds a fault for those that the code lacks."""
@@ -258,12 +252,13 @@ class _OperatorComparison:
 
     def _kept_as(self, name: str, before: Shape) -> str | None:
         """The name under which a state is kept; None if it is not, which may be a fault."""
-        names = self._both_names(name)
-        if self._whole.dropped(names) or name in self._removed:
+        if name in self._removed or self._whole.dropped(self._both_names(name)):
+            why = "by a migration" if name in self._removed else "as it was asked for"
+            self._ended[name] = Outcome.DROPPED, why
             return None
         declared = {key: value for key, value in before.items() if key != "classes"}
         if self._whole.is_over(before, self._operator) and self._declared.get(name) != declared:
-            self._over.add(name)
+            self._ended[name] = _WITH_ITS_WINDOW
             return None
         asked = self._asked(name)
         if asked is not None:
@@ -272,7 +267,9 @@ class _OperatorComparison:
             return self._lifetimes(before["of"])
         if name in self._declared:
             return name
-        if before["kind"] not in {"kept", "slides"}:  # else it slides no more, or keeps no tuples
+        if before["kind"] in {"kept", "slides"}:  # it slides no more, or keeps no tuples
+            self._ended[name] = Outcome.ENDED, "it keeps nothing between windows now"
+        else:
             self._gone(name, before)
         return None
 
@@ -322,7 +319,7 @@ class _OperatorComparison:
         what = f"`{kind}` has no state `{name}` any more, but the checkpoint has its values"
         self._fault(f"{remedy}`--drop-state {old}` drops them", what)
 
-    def _differs(self, name: str, old: Shape, new: Shape) -> str:
+    def _differs(self, name: str, old: Shape, new: Shape) -> str:  # noqa: PLR0911  one for each reason
         """Why the values of a state cannot be those of the one that is declared now; "" if they can."""
         if old["kind"] != new["kind"]:
             before, now = (_KINDS.get(one["kind"], one["kind"]) for one in (old, new))
@@ -331,43 +328,52 @@ class _OperatorComparison:
         if was != now and old["kind"] in _SCOPED:
             return f"it lived as long as the {was}, and lives as long as the {now}"
         if old["kind"] == "kept":
-            why = _columns_differ(old.get("columns"), new.get("columns"), self._operator)
-            return why or self._types.observed(old.get("classes", ()))  # of a port of objects
-        was, why = old.get("type", ANY), ""
-        if old.get("key", ANY) != ANY:
-            why = self._types.differ(old["key"], new.get("key", ANY), "its keys were", exactly=True)
-        if why:
-            return why
+            return _columns_differ(old.get("columns"), new.get("columns"), self._operator)
         if name in self._functions:
             if old["kind"] not in _SCOPED:
-                why = "a function converts values, and it has none"
-            elif SLIDES in self._held:
-                why = "its slides have values of it, which the function of a migration does not reach"
-        else:
-            if was != ANY:  # else each value is looked at
-                why = self._types.differ(was, new.get("type", ANY), "its values were")
-            why = why or self._types.observed(old.get("classes", ()))
-            if not why and SLIDES in self._held and was != ANY and self._types.is_other(old, new):
-                why = "its slides have values of it, which cannot be made wider"
-        return why
+                return "a function converts values, and it has none"
+            if SLIDES in self._held:
+                return "its slides have values of it, which the function of a migration does not reach"
+        elif SLIDES in self._held and _is_other(old, new, "type"):
+            return f"its values were `{old['type']}`, and are `{new['type']}`; its slides have some, too"
+        return ""
 
-    def _records(self) -> dict[str, Former]:
-        """The classes that functions of migrations get records of."""
-        found: set[str] = set()
-        for name in self._functions:
-            shape = self._held[name]
-            found |= classes_in([*shape.get("classes", ()), shape.get("type", ANY)], self._whole.classes)
-        return {
-            name: self._types.former(name, self._types.class_now(name))
-            for name in found
-            if self._whole.classes[name]["kind"] != "TypedDict"
-        }
+    def _compare_classes(self, state: str, before: Shape) -> None:
+        """Compare the classes of a state's values with those of now; adds faults."""
+        for name in before.get("classes", ()):
+            kind, old = self._whole.find(name), self._whole.classes.get(name)
+            if kind is None or old is None or state in self._functions:
+                continue  # where a value of it is, the conversion says so
+            if (why := _only_its_own(old, class_shape(kind), kind)) and name not in self._changes:
+                remedy = f"write it as it was, or `--drop-state {self._before}.{state}` drops the values"
+                what = f"`{_dotted(name)}` is another class than in the checkpoint: {why}"
+                self._fault(remedy, what, f"{self._owner}.{state}")
+            self._changes[name] = _class_changes(name, old, class_shape(kind), kind)
+
+    def _read_otherwise(self, *, drops: bool) -> dict[str, Former]:
+        """The classes that are not read as they are: they have changed, or functions get records of them.
+
+        `drops`: states are left out, whose classes may be gone.
+        """
+        found: dict[str, Former] = {}
+        for name in classes_of(self._held):
+            kind, old = self._whole.find(name), self._whole.classes.get(name)
+            if old is None:
+                continue  # it was not found when values of it were written
+            new = {} if kind is None else class_shape(kind)
+            is_opaque = old["kind"] == "class" or "own" in old or new.get("own") == "read"
+            if drops and kind is None and is_opaque:
+                continue  # a value that is kept of it cannot be written, which refuses the start
+            # a class that is not found by its name may be in pickles as a whole, which is not that of now
+            is_same = kind is not None and class_name(kind) == name and class_of(name) is kind
+            if not is_same or self._functions or (old != new and not is_opaque):
+                found[name] = Former(old, kind, is_opaque)
+        return found
 
     def _classes_from_now_on(self, name: str, before: Shape) -> list[str]:
         if name in self._functions:  # of whatever classes its values are then
             return []
-        kinds = [self._types.pairs.get(one) or self._whole.named(one) for one in before.get("classes", ())]
-        return list(class_names(filter(None, kinds)))
+        return list(class_names(filter(None, map(self._whole.find, before.get("classes", ())))))
 
     def _compare_meaning(self, before: Shape) -> None:
         """Compare the columns of ports and the properties that a state depends on; adds faults."""
@@ -392,8 +398,7 @@ class _OperatorComparison:
 
     def _fault(self, at_start: str, what: str, where: str = "") -> None:
         """Add a fault. `at_start`: its remedy where options say what becomes of states."""
-        live = "keep it as it is, or remove the operator and add another one, whose state begins anew"
-        self.faults.append(Fault(where or self._owner, what, live if self._whole.live else at_start))
+        self.faults.append(Fault(where or self._owner, what, LIVE_REMEDY if self._whole.live else at_start))
 
     # For people ---------------------------------------------------------------------------------------------
 
@@ -406,16 +411,8 @@ class _OperatorComparison:
             where = f"{self._owner}.{new}"
             if name.startswith("#") or before["kind"] == "lifetimes" or {where, self._owner} & faulty:
                 continue
-            if name not in conversion.dropped:
-                found.append(self._verdict(name, new, conversion))
-            elif name in self._over:
-                found.append(StateVerdict(where, Outcome.ENDED, "with its application window"))
-            elif name in self._removed:
-                found.append(StateVerdict(where, Outcome.DROPPED, "by a migration"))
-            elif self._whole.dropped(self._both_names(name)):
-                found.append(StateVerdict(where, Outcome.DROPPED, "as it was asked for"))
-            else:
-                found.append(StateVerdict(where, Outcome.ENDED, "it keeps nothing between windows now"))
+            ended = self._ended.get(name)
+            found.append(StateVerdict(where, *ended) if ended else self._verdict(name, new, conversion))
         return found
 
     def _verdict(self, name: str, new: str, conversion: Conversion) -> StateVerdict:
@@ -425,11 +422,10 @@ class _OperatorComparison:
         if new in conversion.functions:
             parts.append("by the function of a migration")
         else:
-            changed = (one for one in conversion.classes if one in before.get("classes", ()))
-            parts += [change for one in changed for change in self._types.changes.get(one, ())]
+            found = (one for one in before.get("classes", ()) if one in conversion.classes)
+            parts += [change for one in found for change in self._changes.get(one, ())]
         if new in conversion.retyped:
-            is_open = before.get("type", ANY) == ANY
-            parts.append(f"values {'are looked at: all must be' if is_open else 'become'} {_text(now)}")
+            parts.append(f"values are looked at: all must be `{now}`")
         if new in conversion.columns:
             parts.append("its tuples have other columns, matched by name")
         was = f"was `{self._before}.{name}`" if new != name else ""
@@ -437,176 +433,62 @@ class _OperatorComparison:
         return StateVerdict(f"{self._owner}.{new}", outcome, ", ".join(filter(None, [was, *parts])))
 
 
-class _TypeComparison:
-    """Compares types as they were with those of now.
+def _is_other(old: Shape, new: Shape, part: str) -> bool:
+    """Whether another type is declared of the values ("type") or keys ("key") of a state.
 
-    `pairs`: the classes of now that were found for some. `changes`: how these have changed, in words.
+    Keys of which nothing was declared are left alone.
     """
+    was, now = old.get(part, ANY), new.get(part, ANY)
+    return was != now != ANY and (part == "type" or was != ANY)
 
-    def __init__(self, whole: Comparison, kinds: dict[str, type]) -> None:
-        self._whole, self._kinds = whole, kinds
-        self.pairs: dict[str, type] = {}
-        self.changes: dict[str, list[str]] = {}
 
-    def differ(self, old: Any, new: Any, what: str, *, exactly: bool = False) -> str:
-        """Why a value of one type may be none of another; "" if it always is one.
+def _only_its_own(old: Shape, new: Shape, kind: type) -> str:
+    """Why values of a class as it was cannot be those of the class of now; "" if they can, or may.
 
-        `exactly`: nothing wider is taken.
-        """
-        if new == ANY or (old == new and isinstance(old, str) and ":" not in old):
-            return ""
-        other = f"{what} {_text(old)}, and are {_text(new)}"
-        if old == ANY:  # within a value: nothing looks at it
-            return other
-        olds, news = members(old), members(new)
-        for one in olds:
-            whys = [
-                self._differ(one, kind, what, exactly=exactly)
-                for kind in sorted(news, key=lambda kind: kind != one)
-            ]
-            if all(whys):
-                return whys[0] if len(olds) == len(news) == 1 else other
+    A class that says itself how it is written is not read as a record, nor is one of which no fields are
+    known.
+    """
+    if new.get("own") == "read":
         return ""
-
-    def _differ(self, old: Any, new: Any, what: str, *, exactly: bool) -> str:
-        """Why a value of one type, no union, may be none of another."""
-        head, now = head_of(old), head_of(new)
-        other = f"{what} {_text(old)}, and are {_text(new)}"
-        if new == ANY:
-            return ""
-        if LITERAL in {head, now}:
-            same = head != now or old[2] == new[2]
-            why = self.differ(without_literals(old), without_literals(new), what, exactly=exactly)
-            return why if why or same else other
-        if ":" in head or ":" in now:
-            why = self._pair(head, now, what, exactly=exactly)
-        else:
-            wider = not exactly and now in WIDER.get(head, ())
-            why = "" if head == now or wider else other
-        before, after = arguments_of(old), arguments_of(new)
-        if why or not before or not after:  # one of them says nothing about what is inside
-            return why
-        if len(before) != len(after):
-            return other
-        # What is inside of keys and of classes stays as it is.
-        kept = {"list": 0, "tuple": 0, "set": 0, "frozenset": 0, "dict": 1}.get(head, len(before))
-        pairs = enumerate(zip(before, after, strict=True))
-        whys = (self.differ(*pair, what, exactly=exactly or place < kept) for place, pair in pairs)
-        return next(filter(None, whys), "")
-
-    def _pair(self, old: str, new: str, what: str, *, exactly: bool) -> str:
-        """Why values of one class cannot be those of another one."""
-        kind = self._kinds.get(new) or self._whole.named(new)
-        if old == new:
-            return self._fields(old, kind, exactly=exactly) if kind is not None else ""
-        same_path = ":" in old and ":" in new and old.rpartition(":")[2] == new.rpartition(":")[2]
-        if kind is None or not (same_path or self._whole.named(old) is kind):  # another name for the same
-            return f"{what} {_text(old)}, and are {_text(new)}"
-        return self._fields(old, kind, exactly=exactly)
-
-    def observed(self, names: Iterable[str]) -> str:
-        """Why values of classes that were found in a state cannot be read."""
-        for name in names:
-            if name in self.pairs:
-                continue
-            kind = self._whole.find(name)
-            if kind is None:
-                return f"it has values of the class {_text(name)}, which is not there any more"
-            if why := self._fields(name, kind):
-                return why
+    is_record = {old["kind"], new["kind"]} <= RECORDS and not ("own" in old or "own" in new)
+    if old["kind"] != new["kind"] and not is_record:
+        return f"it was {_CLASSES[old['kind']]}, and is {_CLASSES[new['kind']]}"
+    if is_record or "fields" not in old:
         return ""
-
-    def _fields(self, name: str, kind: type, *, exactly: bool = False) -> str:
-        """Why values of a class as it was cannot be those of the class that it is now."""
-        if (before := self.pairs.get(name)) is not None:
-            other = f"{_text(class_name(before))} and {_text(class_name(kind))}"
-            what = f"its values were of the class {_text(name)}: two classes are called so now, {other}"
-            return "" if before is kind else what
-        self.pairs[name] = kind
-        self.changes[name] = changes = []
-        old = self._whole.classes.get(name)
-        new, inside = class_shape(kind)
-        self._kinds.update(inside)
-        if class_name(kind) != name:
-            changes.append(f"{_text(name)} is {_text(class_name(kind))} now")
-        if old is None or new.get("own") == "read":
-            return ""
-        own = f"`{kind.__qualname__}`"
-        by_name = {old["kind"], new["kind"]} <= RECORDS and not ("own" in old or "own" in new)
-        why = ""
-        if old["kind"] != new["kind"]:
-            changes.append(f"{own} is {_CLASSES[new['kind']]} now")
-            why = "" if by_name else f"it was {_CLASSES[old['kind']]}, and is {_CLASSES[new['kind']]}"
-        elif "members" in old:
-            now = dict(new["members"])
-            gone = [member for member, _ in old["members"] if member not in now]
-            why = f"it has no member `{gone[0]}` any more" if gone else ""
-            if any(now.get(member) != value for member, value in old["members"]):
-                changes.append(f"members of {own} have other values")
-        elif old.get("form") != new.get("form"):
-            changes.append(f"instances of {own} are written otherwise")
-        if not why and "fields" in old:
-            why = self._fields_differ(old, new, own, changes, exactly=exactly or not by_name)
-        return f"{_text(name)} is another class than in the checkpoint: {why}" if why else ""
-
-    def _fields_differ(self, old: Shape, new: Shape, own: str, changes: list[str], *, exactly: bool) -> str:
-        """Why the fields of a class cannot be matched by name; adds in words how they have changed."""
-        before, after = types_of(old), types_of(new)
-        gone = [name for name in before if name not in after]
-        added = [name for name in after if name not in before]
-        if gone:
-            more = f"; `{added[0]}` is new" if added else ""
-            return f"it has no field `{gone[0]}` any more{more}"
-        optional = {name for name, _, has_default in new["fields"] if has_default}
-        for name in added:
-            if name not in optional:
-                return f"its field `{name}` is new, and has no default"
-            changes.append(f"field `{name}` of {own} is new, and gets its default")
-        for name, kind in before.items():
-            if why := self.differ(kind, after[name], f"its field `{name}` was", exactly=exactly):
-                return why.replace(", and are ", ", and is ")
-            if not is_within(self._now(kind), after[name]):
-                changes.append(f"field `{name}` of {own} becomes {_text(after[name])}")
-        if list(before) != [name for name in after if name in before]:
-            changes.append(f"fields of {own} have changed places")
-            if "own" in new:
-                return "its fields are in another order, and it says itself how it is written"
+    before, after = dict(map(tuple, old["fields"])), dict(map(tuple, new["fields"]))
+    added = after.keys() - before.keys()
+    kept = [one for one in new["fields"] if one[0] not in added]
+    if kept == old["fields"] and added <= defaults_of(kind).keys():
         return ""
-
-    def is_other(self, old: Shape, new: Shape) -> bool:
-        """Whether the values of a state must become others, or be looked at."""
-        return not is_within(self._now(old.get("type", ANY)), new.get("type", ANY))
-
-    def _now(self, kind: Any) -> Any:
-        """A type that was, with the names that its classes have now."""
-        if isinstance(kind, str):
-            return class_name(self.pairs[kind]) if kind in self.pairs else kind
-        return list(map(self._now, kind))
-
-    def class_now(self, name: str) -> type | None:
-        """The class that stands for one that was."""
-        return self.pairs.get(name) or self._whole.find(name)
-
-    def former(self, name: str, kind: type | None) -> Former:
-        """A class that was, with what it is now."""
-        old = self._whole.classes[name]
-        reads = kind is not None and class_shape(kind)[0].get("own") == "read"
-        return Former(old, kind, is_opaque=old["kind"] == "class" or "own" in old or reads)
-
-    def changed(self) -> dict[str, Former]:
-        """The classes that are not what they were, of those that were found."""
-        found: dict[str, Former] = {}
-        for name, kind in self.pairs.items():
-            if name not in self._whole.classes or self._whole.classes[name]["kind"] == "TypedDict":
-                continue  # the values of a TypedDict are dictionaries
-            one = self.former(name, kind)
-            # a class that is not found by its name may be in pickles as a whole, which is not that of now
-            is_same = class_name(kind) == name and class_of(name) is kind
-            if not is_same or (self.changes[name] and not one.is_opaque):
-                found[name] = one
-        return found
+    return "its fields are others, and it says itself how it is written"
 
 
+def _class_changes(name: str, old: Shape, new: Shape, kind: type) -> list[str]:
+    """What has changed of a class, in words."""
+    own = f"`{kind.__qualname__}`"
+    found = [] if class_name(kind) == name else [f"`{_dotted(name)}` is `{_dotted(class_name(kind))}` now"]
+    if old["kind"] != new["kind"]:
+        found.append(f"{own} is {_CLASSES[new['kind']]} now")
+    elif old.get("members") != new.get("members"):
+        found.append(f"members of {own} have other values")
+    elif old.get("form") != new.get("form"):
+        found.append(f"instances of {own} are written otherwise")
+    before, after = (dict(map(tuple, shape.get("fields", ()))) for shape in (old, new))
+    found += [f"field `{one}` of {own} is new, and gets its default" for one in after if one not in before]
+    for one, kind_before in before.items():
+        if after.get(one, kind_before) != kind_before:
+            found.append(f"field `{one}` of {own} becomes `{after[one]}`")
+    if [one for one in before if one in after] != [one for one in after if one in before]:
+        found.append(f"fields of {own} have changed places")
+    return found
+
+
+def _dotted(name: str) -> str:
+    """The name of a class as people write it."""
+    return name.replace(":", ".")
+
+
+_WITH_ITS_WINDOW = Outcome.ENDED, "with its application window"
 _KINDS = {
     "value": "a `State`",
     "keyed": "a `KeyedState`",
@@ -620,15 +502,10 @@ _CLASSES = {
     "dataclass": "a dataclass",
     "Enum": "an Enum",
     "Flag": "a Flag",
-    "TypedDict": "a TypedDict",
     "model": "a class of pydantic or attrs",
     "class": "a class",
 }
 _SCOPED = frozenset({"value", "keyed", "list"})
-
-
-def _text(kind: Any) -> str:
-    return f"`{type_text(kind)}`"
 
 
 def _columns_differ(old: Any, new: Any, operator: PhysicalOperator) -> str:

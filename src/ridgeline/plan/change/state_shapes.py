@@ -1,7 +1,7 @@
-"""The shape of a state, as JSON: its kind, the types of its values, the fields of their classes.
+"""The shape of a state, as JSON: its kind, the types of its values and keys, the classes found in them.
 
-A type is a text (`int`, `app:Account`) or a list of a type and its arguments, as `["list", "int"]` and `["|",
-"int", "None"]`. A class has its kind and, in order, its fields: name, type, and whether it has a default.
+Types are texts (`int`, `list[app.Account]`), which are the same or not. A class that is found in a state has
+its kind and, in order, its fields with their types. By these its values are read as records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum, Flag
 from functools import lru_cache, partial
 from typing import Any
@@ -36,8 +36,6 @@ from ridgeline.plan.physical import PhysicalOperator
 
 Shape = dict[str, Any]
 ANY = "any"
-LITERAL = "literal"
-"""The head of one value of a `Literal`: its type and its text follow."""
 NOTHING: Mapping[str, Any] = {}
 """The schemas of states that hold nothing."""
 RECORDS = frozenset({"NamedTuple", "dataclass", "model"})
@@ -55,114 +53,39 @@ _WRITES = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__",
 # Types ------------------------------------------------------------------------------------------------------
 
 
-def members(kind: Any) -> Sequence[Any]:
-    """The types of a union, by its shape; of another one itself."""
-    return kind[1:] if head_of(kind) == "|" else [kind]
+def type_text(kind: Any, within: tuple[object, ...] = ()) -> str:  # noqa: PLR0911  one for each form of a type
+    """A type as text, the same in all processes; `ANY` if it says nothing.
 
+    Its values are plain where those of a class are records: so the keys of a TypedDict are part of the text.
+    `within`: the types that contain it.
 
-def without_literals(kind: Any) -> Any:
-    """A type with that of their values in the place of Literals."""
-    if isinstance(kind, str):
-        return kind
-    return kind[1] if kind[0] == LITERAL else [*map(without_literals, kind)]
-
-
-def literal_text(value: object) -> str:
-    """One value of a Literal as its shape has it: a member of an Enum by its name, as pickles have it.
-
-    >>> literal_text("p"), literal_text(2)
-    ("'p'", '2')
+    >>> type_text(dict[str, list[int | None]]), type_text(object)
+    ('dict[str, list[int | None]]', 'any')
     """
-    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
-
-
-def head_of(kind: Any) -> str:
-    """The name of a type without its arguments, by its shape."""
-    return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else head_of(kind[0]))
-
-
-def arguments_of(kind: Any) -> Sequence[Any]:
-    """The shapes of the arguments of a type; none of one that says nothing about what is inside."""
-    return () if isinstance(kind, str) else kind[1:]
-
-
-def type_text(kind: Any) -> str:
-    """A type as people write it, by its shape."""
-    if isinstance(kind, str):
-        return kind.replace(":", ".")
-    head, *arguments = kind
-    if head == LITERAL:
-        return str(arguments[1])
-    texts = map(type_text, arguments)
-    return " | ".join(texts) if head == "|" else f"{type_text(head)}[{', '.join(texts)}]"
-
-
-def is_within(old: Any, new: Any) -> bool:
-    """Whether the values of a type are those of another one as they stand."""
-    return new == ANY or all(one in members(new) for one in members(old))
-
-
-def types_of(shape: Shape) -> dict[str, Any]:
-    """The types of a class's fields, by its shape."""
-    return {name: kind for name, kind, _ in shape.get("fields", ())}
-
-
-def classes_in(kind: Any, classes: Mapping[str, Shape]) -> set[str]:
-    """The classes that a type names, and those that their fields name, of those whose shapes are given."""
-    found: set[str] = set()
-    waiting = [kind]
-    while waiting:
-        one = waiting.pop()
-        if not isinstance(one, str):
-            waiting += one
-        elif one in classes and one not in found:
-            found.add(one)
-            waiting += types_of(classes[one]).values()
-    return found
-
-
-def type_shape(kind: Any, classes: dict[str, type]) -> Any:
-    """A type as JSON. Adds the classes of users that it names."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated or hasattr(kind, "__supertype__"):
-        return type_shape(arguments[0] if arguments else kind.__supertype__, classes)
+        return type_text(arguments[0] if arguments else kind.__supertype__, within)
     if origin is typing.Literal:
-        return _union([LITERAL, type_shape(type(one), classes), literal_text(one)] for one in arguments)
+        return " | ".join(map(_literal_text, arguments))
     if origin in (typing.Union, types.UnionType):
-        return _union(type_shape(one, classes) for one in arguments)
+        return " | ".join(type_text(one, within) for one in arguments)
     if isinstance(origin, type):
-        return [type_shape(origin, classes), *(_argument(one, classes) for one in arguments)]
-    return _plain_shape(kind, classes)
-
-
-def _union(shapes: Iterable[Any]) -> Any:
-    found = [inner for one in shapes for inner in members(one)]
-    return found[0] if len(found) == 1 else ["|", *found]
-
-
-def _plain_shape(kind: Any, classes: dict[str, type]) -> str:
+        texts = ("..." if one is Ellipsis else type_text(one, within) for one in arguments)
+        return f"{type_text(origin)}[{', '.join(texts)}]"
     if kind is None or kind is type(None):
         return "None"
     if not isinstance(kind, type) or kind in {object, Any} or getattr(kind, "_is_protocol", False):
         return ANY  # a type variable, a name that cannot be resolved
-    name = class_name(kind)
-    if is_described(kind):
-        classes.setdefault(name, kind)
-    return name
+    name = class_name(kind).replace(":", ".")
+    if not is_typeddict(kind) or kind in within:
+        return name
+    fields = (f"{field}: {type_text(one, (*within, kind))}" for field, one in hints_of(kind).items())
+    return f"{name}({', '.join(fields)})"
 
 
-def _argument(kind: Any, classes: dict[str, type]) -> Any:
-    if kind is Ellipsis:
-        return "..."
-    return ANY if isinstance(kind, (list, tuple)) else type_shape(kind, classes)
-
-
-def is_described(kind: type) -> bool:
-    """True for a class whose fields are known: a NamedTuple, a dataclass, an Enum, a TypedDict.
-
-    So are those of pydantic and attrs.
-    """
-    return issubclass(kind, Enum) or _fields(kind) is not None
+def _literal_text(value: object) -> str:
+    """One value of a Literal: a member of an Enum by its name, as records have it."""
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
 
 
 def _fields(kind: Any) -> tuple[str, list[str]] | None:
@@ -171,8 +94,6 @@ def _fields(kind: Any) -> tuple[str, list[str]] | None:
         return "NamedTuple", list(kind._fields)
     if dataclasses.is_dataclass(kind):
         return "dataclass", [one.name for one in dataclasses.fields(kind)]
-    if is_typeddict(kind):
-        return "TypedDict", list(kind.__annotations__)
     if issubclass(kind, BaseModel):
         return "model", list(kind.model_fields)
     attributes = vars(kind).get("__attrs_attrs__")
@@ -209,43 +130,31 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def with_inner(classes: Mapping[str, type]) -> dict[str, type]:
-    """Classes, and those that their fields name."""
-    found: dict[str, type] = {}
-    waiting = dict(classes)
-    while waiting:
-        name, kind = waiting.popitem()
-        found[name] = kind
-        inside = class_shape(kind)[1]
-        waiting.update((other, one) for other, one in inside.items() if other not in found)
-    return found
-
-
 @lru_cache(maxsize=4096)
-def class_shape(kind: Any) -> tuple[Shape, dict[str, type]]:
-    """A class as JSON, and the classes that its fields name."""
-    inside: dict[str, type] = {}
+def class_shape(kind: Any) -> Shape:
+    """A class as JSON: its kind, fields or members, and `own` if its own code says how it is pickled."""
     shape: Shape = {"kind": "class"}
     if (described := _fields(kind)) is not None:
         title, names = described
-        hints, defaults = _hints(kind), defaults_of(kind)
-        optional = kind.__optional_keys__ if title == "TypedDict" else defaults
-        fields = [[name, type_shape(hints.get(name, Any), inside), name in optional] for name in names]
-        shape = {"kind": title, "fields": fields}
+        hints = hints_of(kind)
+        shape = {"kind": title, "fields": [[name, type_text(hints.get(name, Any))] for name in names]}
         if title == "dataclass":
-            shape["form"] = form_of(kind)
+            shape["form"] = _form_of(kind)
     elif issubclass(kind, Flag):
-        members = [[name, str(int(one.value))] for name, one in kind.__members__.items()]
-        shape = {"kind": "Flag", "members": members}
+        shape = {"kind": "Flag", "members": [[name, str(int(one.value))] for name, one in _members(kind)]}
     elif issubclass(kind, Enum):
-        members = [[name, repr(one.value)] for name, one in kind.__members__.items()]
-        shape = {"kind": "Enum", "members": members}
+        shape = {"kind": "Enum", "members": [[name, repr(one.value)] for name, one in _members(kind)]}
     if own := _own(kind):
         shape["own"] = own
-    return shape, inside
+    return shape
 
 
-def form_of(kind: Any) -> str:
+def _members(kind: Any) -> Iterable[tuple[str, Any]]:
+    found: Iterable[tuple[str, Any]] = kind.__members__.items()
+    return found
+
+
+def _form_of(kind: Any) -> str:
     """How instances of a dataclass are pickled: a `list` of values in order, or by name."""
     setter = getattr(kind, "__setstate__", None)
     if getattr(setter, "__module__", "") == "dataclasses":
@@ -267,22 +176,23 @@ def _is_users(method: object) -> bool:
     return method.__globals__.get("__name__", method.__module__) not in _GENERATED
 
 
-def _hints(kind: Any) -> dict[str, Any]:
+def hints_of(kind: Any) -> dict[str, Any]:
+    """The types of a class's fields by name; none if their names cannot be resolved here."""
     try:
         return typing.get_type_hints(kind)
-    except Exception:  # noqa: BLE001  names that cannot be resolved here
+    except Exception:  # noqa: BLE001  whatever code of annotations raises
         return {}
 
 
 # States -----------------------------------------------------------------------------------------------------
 
 
-def state_shapes(operator: PhysicalOperator, classes: dict[str, type]) -> dict[str, Shape]:
-    """The states that an operator declares, or has, by name. Adds the classes of users that they name."""
+def state_shapes(operator: PhysicalOperator) -> dict[str, Shape]:
+    """The states that an operator declares, or has, by name."""
     found: dict[str, Shape] = {}
     for name, declared in operator_type(type(operator.operator)).states.items():
         if name not in PLATFORM:
-            found[name] = _state_shape(declared, classes)
+            found[name] = _state_shape(declared)
     if operator.unifier and WAITING in found:
         found[WAITING] = _kept(operator)
     if isinstance(operator.operator, (DelayTail, DelayHead)):
@@ -292,27 +202,27 @@ def state_shapes(operator: PhysicalOperator, classes: dict[str, type]) -> dict[s
     return found
 
 
-def _state_shape(declared: Declaration, classes: dict[str, type]) -> Shape:
-    """A declared state as JSON. Adds the classes of users that it names."""
+def _state_shape(declared: Declaration) -> Shape:
+    """A declared state as JSON."""
     shape: Shape = {"scope": declared.scope} if declared.scope != "application" else {}
     if isinstance(declared, Lifetimes):
         return shape | {"kind": "lifetimes", "of": declared.state}
     if isinstance(declared, Timers):
-        return shape | {"kind": "timers", "key": type_shape(declared.key, classes)}
+        return shape | {"kind": "timers", "key": type_text(declared.key)}
     if isinstance(declared, KeyedState):
-        key = type_shape(declared.key, classes)
-        return shape | {"kind": "keyed", "type": type_shape(declared.type, classes), "key": key}
-    if isinstance(declared, ListState):
-        kind = ANY if declared.type is None else type_shape(declared.type, classes)
-        return shape | {"kind": "list", "type": kind}
-    if isinstance(declared, State):
-        return shape | {"kind": "value", "type": _of_default(declared.default, classes)}
+        types_ = {"type": type_text(declared.type), "key": type_text(declared.key)}
+        return shape | {"kind": "keyed"} | types_
+    if isinstance(declared, (ListState, State)):
+        kind = "list" if isinstance(declared, ListState) else "value"
+        return shape | {"kind": kind, "type": type_text(value_type(declared))}
     return shape | {"kind": class_name(type(declared))}
 
 
-def _of_default(default: object, classes: dict[str, type]) -> Any:
-    """The type of a default, as far as it says something: that of None is any."""
-    return ANY if default is None else type_shape(type(default), classes)
+def value_type(declared: Any) -> Any:
+    """The type of the values of a state, as far as its declaration says one."""
+    if isinstance(declared, State):
+        return Any if declared.default is None else type(declared.default)
+    return Any if declared.type is None else declared.type
 
 
 def _kept(operator: PhysicalOperator) -> Shape:
@@ -368,7 +278,9 @@ def _is_noted(kind: type) -> bool:
     is_ours = kind.__module__.startswith(("ridgeline.engine.", "ridgeline.api."))
     if "<locals>" in kind.__qualname__ or kind is type or is_ours:
         return False
-    return is_described(kind) or kind.__module__.partition(".")[0] not in _KNOWN
+    if issubclass(kind, Enum) or _fields(kind) is not None:
+        return True
+    return kind.__module__.partition(".")[0] not in _KNOWN
 
 
 _KNOWN = sys.stdlib_module_names | {"numpy", "pyarrow", "ridgeline", "cloudpickle"}
@@ -379,6 +291,11 @@ def migrations_done(operator: PhysicalOperator) -> Shape | None:
     """The entry of an operator whose state has been through all migrations; None if there are none."""
     titles = [title for title, _ in steps_of(operator.operator)]
     return {"kind": "migrations", "done": titles} if titles else None
+
+
+def classes_of(states: Mapping[str, Shape]) -> list[str]:
+    """The names of the classes that were found in the states of an operator."""
+    return sorted({one for state in states.values() for one in state.get("classes", ())})
 
 
 class Schemas:
@@ -394,7 +311,7 @@ class Schemas:
         }
         self._picture: Mapping[str, Any] = picture
         self._changed = bool(picture)
-        self._declared: dict[str, tuple[dict[str, Shape], dict[str, type]]] = {}
+        self._declared: dict[str, dict[str, Shape]] = {}
 
     def note(self, base: str, changed: Mapping[str, Collection[str]]) -> None:
         """States have changed, by name, and have values of these classes. Costs little if that is known."""
@@ -403,7 +320,7 @@ class Schemas:
             held = states.get(name)
             if held is not None and not (classes and set(classes).difference(held["classes"])):
                 continue
-            shape = self._shapes(base)[0].get(name)
+            shape = self._shapes(base).get(name)
             if shape is None:
                 continue
             known = () if held is None else held["classes"]
@@ -415,11 +332,10 @@ class Schemas:
                 states[DONE] = steps
             self._changed = True
 
-    def _shapes(self, base: str) -> tuple[dict[str, Shape], dict[str, type]]:
-        """The states of an operator as it declares them, and the classes that these name."""
+    def _shapes(self, base: str) -> dict[str, Shape]:
+        """The states of an operator as it declares them."""
         if base not in self._declared:
-            kinds: dict[str, type] = {}
-            self._declared[base] = state_shapes(self._operators[base], kinds), kinds
+            self._declared[base] = state_shapes(self._operators[base])
         return self._declared[base]
 
     @property
@@ -429,14 +345,12 @@ class Schemas:
             self._changed = False
             kinds: dict[str, type] = {}
             for base, states in self._states.items():
-                held = [state for name, state in states.items() if not name.startswith("#")]
-                kinds |= self._shapes(base)[1] if held else {}
-                for one in (one for state in held for one in state["classes"]):
-                    kind = class_within(one, (type(self._operators[base].operator),))
-                    if kind is not None:
+                users = (type(self._operators[base].operator),)
+                for one in classes_of(states):
+                    if one not in kinds and (kind := class_within(one, users)) is not None:
                         kinds[one] = kind
             states = {base: dict(sorted(held.items())) for base, held in sorted(self._states.items()) if held}
-            classes = {name: class_shape(kind)[0] for name, kind in sorted(with_inner(kinds).items())}
+            classes = {name: class_shape(kind) for name, kind in sorted(kinds.items())}
             picture = {"states": states, "classes": classes}
             self._picture = json.loads(json.dumps(picture)) if states else NOTHING
         return self._picture

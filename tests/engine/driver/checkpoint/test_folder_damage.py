@@ -10,6 +10,7 @@ from ridgeline import CheckpointError
 from ridgeline.api.errors import FencedError
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.run_description import FORMAT
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 
 
@@ -74,9 +75,8 @@ def test_a_missing_description_is_no_new_run(storage):
 
 def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     overwrite(storage, "run.json", b'{"format": 1, "application": "app", "run_id": "12345678"}')
-    assert "run.json` has format 1; this version reads 8; run it with the version that wrote it" in refusal(
-        storage
-    )
+    told = f"run.json` has format 1; this version reads {FORMAT}; run it with the version that wrote it"
+    assert told in refusal(storage)
 
 
 def test_the_description_of_another_run_is_reported(storage):
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_the_format_before_is_refused(storage):
     before = b'{"crc32":1,"run":{"format":5,"application":"app","run_id":"12345678"}}\n'
     overwrite(storage, "run.json", before)
     assert refusal(storage) == (
-        f"`{storage.uri}/run.json` has format 5; this version reads 8; "
+        f"`{storage.uri}/run.json` has format 5; this version reads {FORMAT}; "
         "run it with the version that wrote it, or give another `--checkpoint`"
     )
 

@@ -113,7 +113,9 @@ def judge_states(
             trial = _Trial(storage, run_id, last.epoch)
             moved(plan, trial, last, found, _conversions(comparison, by_base))
         except StateError as error:
-            verdicts.append(StateVerdict(error.operator or "state", Outcome.REFUSED, str(error)))
+            where = error.operator or "state"
+            kept = [one for one in verdicts if not f"{one.where}.".startswith(f"{where}.")]
+            verdicts = [*kept, StateVerdict(where, Outcome.REFUSED, str(error))]
     return sorted(verdicts, key=lambda one: (one.where, one.outcome))
 
 
@@ -327,12 +329,12 @@ def moved(
 
 
 def _with_classes(conversions: Conversions, classes: Mapping[str, Collection[type]]) -> Mapping[str, Any]:
-    """What states hold, with the classes of values that functions of migrations have made."""
-    migrated = {name for one in conversions.by_base.values() for name in one.functions}
+    """What states hold, with the classes of values that were made."""
+    remade = {name for one in conversions.by_base.values() for name in one.remade}
     schemas = copy.deepcopy(dict(conversions.schemas))
     for base, made in classes.items():
         for name, shape in schemas.get("states", {}).get(base, {}).items():
-            if name in migrated:
+            if name in remade:
                 shape["classes"] = sorted({*shape["classes"], *class_names(made)})
     return schemas
 
