@@ -160,7 +160,7 @@ class ProgressFold:
         alone = set(self.windows.attempted) <= {event.window_id}
         new = self.windows.started(event)
         if event.attempt:
-            self._settling.again(event.window_id)
+            self._settling.begin(event.window_id)
         if event.attempt or new:
             self._void(event.window_id)
         return alone
@@ -495,44 +495,45 @@ class ProgressFold:
     ) -> BacklogAnswer:
         """The backlog over all sources; by the schedule where no source knows its own."""
         free = {name: state for name, state in states.items() if not self._sources[name].paced}
-        counted = [state for state in free.values() if state.backlog.known and not state.backlog.infinite]
+        counted = any(state.backlog.known and not state.backlog.infinite for state in free.values())
+        judged = list(free.values()) if counted else [schedule]
+        seconds = greatest(UNKNOWN if state.backlog.infinite else state.seconds for state in judged)
+        known = [state.oldest for state in judged if state.oldest.known]
+        oldest = greatest(known) if known or counted else UNKNOWN
+        ends = [
+            one.caught_up_at
+            for one in judged
+            if one.verdict is Verdict.CATCHING_UP and not one.backlog.infinite
+        ]
+        caught_up_at = None if None in ends else max((end for end in ends if end is not None), default=None)
+        settles = self._settles(now)
         if counted:
-            records = [
+            amounts = [
                 self._sources[name].backlog_in("records", state.backlog) for name, state in free.items()
             ]
-            oldest = greatest(state.oldest for state in free.values() if state.oldest.known)
-            seconds = greatest(
-                UNKNOWN if state.backlog.infinite else state.seconds for state in free.values()
-            )
+            records = total(one for one in amounts if one is not None) if any(amounts) else UNKNOWN
+            basis = seconds.basis.value
             verdict = worst(verdicts.values())
             seen = all(self._sources[name].seen_late for name in free)  # then the sources' verdict counts it
             if verdict is Verdict.KEEPING_UP and not seen and self._is_behind(schedule):
                 starts = self._schedule.in_first_window or self._settling.settles(now)
                 verdict = Verdict.SETTLING if starts else Situation(verdict, schedule.verdict).late
-            ends = [state.caught_up_at for state in counted if state.verdict is Verdict.CATCHING_UP]
-            caught_up_at = (
-                max((end for end in ends if end is not None), default=None) if None not in ends else None
-            )
-            basis = seconds.basis.value
-            backlog_records = total(one for one in records if one is not None) if any(records) else UNKNOWN
         else:
-            seconds, oldest, caught_up_at = schedule.backlog, schedule.backlog, schedule.caught_up_at
+            records, basis = UNKNOWN, "schedule" if schedule.backlog.known else Basis.UNKNOWN.value
             verdict = worst(verdicts.values()) if len(free) < len(states) else schedule.verdict
-            settles, committed = self._settles(now), self._settling.committed_any
+            committed = self._settling.committed_any
             verdict = in_application(
                 Situation(verdict, schedule.verdict, settles=settles, committed=committed)
             )
-            basis, backlog_records = "schedule" if schedule.backlog.known else Basis.UNKNOWN.value, UNKNOWN
         unreachable = [name for name, source in self._sources.items() if source.problem]
         if self._hangs(now) or self._stuck_stores:
             verdict = Verdict.STUCK
         if unreachable:
             verdict = Verdict.UNREACHABLE
-        answers = [
-            source.backlog.as_of for source in self._sources.values() if source.backlog.as_of is not None
-        ]
+        late = schedule.backlog.value
+        answers = [one.backlog.as_of for one in self._sources.values() if one.backlog.as_of is not None]
         return {
-            "backlogRecords": finite(backlog_records),
+            "backlogRecords": finite(records),
             "backlogSeconds": finite(seconds),
             "basis": basis,
             "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
@@ -541,9 +542,7 @@ class ProgressFold:
             "stuckOutputs": [f"`{name}` is {why}" for name, why in self._stuck_outputs.items()],
             "stuckStores": list(self._stuck_stores.values()),
             "verdict": verdict.value,
-            "windowsBehind": None
-            if schedule.backlog.value is None
-            else int(schedule.backlog.value / self._window_seconds + 1e-9),
+            "windowsBehind": None if late is None else int(late / self._window_seconds + 1e-9),
             "oldest": oldest.to_json(),
             "bottleneck": None,
             **infinite(seconds),

@@ -299,7 +299,21 @@ class SourceLevel:
             self._counted_at = at
         self._sampled_at = at
         consumed, remaining = self._amounts(at, done, by_now=done.late or not counts)
-        late = done.late
+        self._add(at, consumed, remaining, counts=counts, late=done.late, restarted=restarted)
+        as_of = min((book.at for book in self._books.values()), default=-math.inf)
+        self.backlog.arrived(as_of, self._arrived(None).value)
+
+    def _add(
+        self,
+        at: float,
+        consumed: float | None,
+        remaining: Estimate,
+        *,
+        counts: bool,
+        late: bool,
+        restarted: bool = False,
+    ) -> None:
+        """Add a sample of it. The trend while windows are late is another one than before."""
         if late and not self.late:
             self.backlog.restart(at)
         self.late = late
@@ -312,8 +326,6 @@ class SourceLevel:
             late=late,
             restarted=restarted,
         )
-        as_of = min((book.at for book in self._books.values()), default=-math.inf)
-        self.backlog.arrived(as_of, self._arrived(None).value)
 
     def _amounts(self, at: float, done: Done, *, by_now: bool) -> tuple[float | None, Estimate]:
         """The records processed, and those that wait by now, or by when the source was asked last."""
@@ -369,19 +381,10 @@ class SourceLevel:
         if event.taken > self.taken:  # nothing of it can have been consumed before
             self.backlog.moved(event.at)
         self.taken = event.taken
-        if late and not self.late:
-            self.backlog.restart(event.at)
-        self.late = late
         left = event.held * (1.0 - done)
-        self.backlog.add(
-            event.at,
-            event.taken - left,
-            event.waiting + left,
-            basis=Basis.ESTIMATED if event.held > 0 else Basis.EXACT,
-            counts=known and (late or self.window_ended),
-            late=late,
-            restarted=False,
-        )
+        remaining = Estimate(event.waiting + left, Basis.ESTIMATED if event.held > 0 else Basis.EXACT)
+        counts = known and (late or self.window_ended)
+        self._add(event.at, event.taken - left, remaining, counts=counts, late=late)
         self.backlog.arrived(event.at, event.taken + event.waiting)
         self.window_ended = self.window_ended and not known
 

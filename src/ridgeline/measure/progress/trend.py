@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 LEAST_SECONDS = 1e-6
 """Over less there is no rate."""
@@ -70,7 +71,6 @@ class Samples:
         self._slice = slice_seconds
         self._fewest = fewest
         self._samples: list[Sample] = []
-        self._times: list[float] = []
         self._noises: deque[tuple[float | None, float | None]] = deque(maxlen=_NOISE_SAMPLES)
         self.changed_at = -math.inf
         """The last change that was noted."""
@@ -84,37 +84,34 @@ class Samples:
     def clear(self) -> None:
         """Forget all."""
         self._samples.clear()
-        self._times.clear()
         self._noises.clear()
         self.changed_at = -math.inf
 
     def begins_slice(self, at: float) -> bool:
         """True if a sample of this moment will stay beside the last one; else it will take its place."""
-        return len(self._times) < 2 or at - self._times[-2] >= self._slice  # noqa: PLR2004  a slice has a begin
+        return len(self._samples) < 2 or at - self._samples[-2].at >= self._slice  # noqa: PLR2004  its begin
 
     def add(self, sample: Sample) -> None:
         """Take a sample that is not older than the last one."""
-        samples, times = self._samples, self._times
+        samples = self._samples
         if not self.begins_slice(sample.at):
             samples.pop()
-            times.pop()
             self._noises.pop()
         self._noises.append(self._noise_at(sample))
         samples.append(sample)
-        times.append(sample.at)
         gone = min(self._first(sample.at - self._kept), len(samples) - self._fewest)
         if gone > 0:
-            del samples[:gone], times[:gone]
+            del samples[:gone]
 
     def since(self, at: float) -> int:
         """The number of the first kept sample from then on.
 
         At least `fewest` samples follow it, if there are as many.
         """
-        if not self._times:
+        if not self._samples:
             return 0
-        begin = max(at, self._times[-1] - self._kept) - LEAST_SECONDS
-        return max(0, min(self._first(begin), len(self._times) - self._fewest))
+        begin = max(at, self._samples[-1].at - self._kept) - LEAST_SECONDS
+        return max(0, min(self._first(begin), len(self._samples) - self._fewest))
 
     def rate(self, first: int) -> float | None:
         """Consumed per second from a sample on; None if unknown."""
@@ -156,7 +153,7 @@ class Samples:
         return statistics.linear_regression(*zip(*known, strict=True)).slope
 
     def _first(self, at: float) -> int:
-        return bisect_left(self._times, at)
+        return bisect_left(self._samples, at, key=attrgetter("at"))
 
     def _change(self, first: int, last: int, noise: float) -> int | None:
         """Where the slope has most clearly changed; None if it has not.

@@ -321,7 +321,7 @@ class WindowSchedule:
             verdict = Verdict.UNKNOWN
         seconds = Estimate(current, Basis.ESTIMATED)
         end = None if caught_up_at is None else max(now, caught_up_at)
-        return BacklogState(seconds, seconds, None, None, end, verdict)
+        return BacklogState(seconds, seconds, None, None, end, verdict, oldest=seconds)
 
 
 def _progressed(report: RunningOperator, before: RunningOperator | None) -> bool:
@@ -350,19 +350,14 @@ class Settling:
     """
 
     def __init__(self) -> None:
-        self._first: int | None = None
+        self.begin()
+
+    def begin(self, window_id: int | None = None) -> None:
+        """A run or a plan begins with this window, or all is done once more; None: with the next one."""
+        self._first = window_id
         """The first window that counts; None before it is planned."""
         self._works_since = math.inf
         self._windows = 0
-
-    def begin(self) -> None:
-        """A run or a plan begins with the next window."""
-        self._first, self._works_since, self._windows = None, math.inf, 0
-
-    def again(self, window_id: int) -> None:
-        """From this window on all is done once more."""
-        self.begin()
-        self._first = window_id
 
     def planned(self, window_id: int) -> None:
         """A window begins."""
