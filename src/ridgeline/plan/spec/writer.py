@@ -66,24 +66,21 @@ class _Writer:
     def document(self, graph: Graph) -> Document:
         """All that can be written, without queries and recordings, which were inserted."""
         graph = graph.without([name for name, one in graph.nodes.items() if one.operator.leaves_with_streams])
-        found: Document = {"application": graph.name, "window": graph.window}
-        if graph.attributes:
-            found["attributes"] = self._attributes("", graph.attributes)
-        found["operators"] = {name: self.operator(node) for name, node in graph.nodes.items()}
-        if graph.parts:
-            found["modules"] = {name: self._module(part) for name, part in graph.parts.items()}
-        found["streams"] = {name: self._stream(stream) for name, stream in graph.streams.items()}
-        if graph.dead_letters is not None:
-            found["dead_letters"] = str(graph.dead_letters)
-        if graph.regions:
-            found["regions"] = {added.name: self._region(added) for added in graph.regions}
-        if graph.rules:
-            found["affinity"] = [self._rule(rule) for _, rule in graph.rules]
-        if graph.policies:
-            found["policies"] = [self._decider(graph.name, "policy", policy) for policy in graph.policies]
-        if graph.promises:
-            found["promises"] = [write_promise(promise) for promise in graph.promises]
-        return found
+        return {
+            "application": graph.name,
+            "window": graph.window,
+            **_filled(attributes=self._attributes("", graph.attributes)),
+            "operators": {name: self.operator(node) for name, node in graph.nodes.items()},
+            **_filled(modules={name: self._module(part) for name, part in graph.parts.items()}),
+            "streams": {name: self._stream(stream) for name, stream in graph.streams.items()},
+            **_filled(
+                dead_letters=str(graph.dead_letters or ""),
+                regions={added.name: self._region(added) for added in graph.regions},
+                affinity=[self._rule(rule) for _, rule in graph.rules],
+                policies=[self._decider(graph.name, "policy", policy) for policy in graph.policies],
+                promises=list(map(write_promise, graph.promises)),
+            ),
+        }
 
     def _attributes(self, owner: str, given: Mapping[str, Any]) -> Document:
         found = {}
@@ -98,17 +95,16 @@ class _Writer:
         if node.migrations:
             what = "the application gives it migrations, which no specification holds"
             self._fault(node.name, what, "list them in its class: `migrations = [...]`")
-        if node.listeners:
-            written = [self._decider(node.name, "listener", one) for one in node.listeners]
-            found["stats_listeners"] = written
-        if node.attributes:
-            found["attributes"] = self._attributes(node.name, node.attributes)
-        for section, given in (("ports", node.ports), ("unifiers", node.unifiers)):
-            if given:
-                found[section] = {
-                    port: self._attributes(f"{node.name}.{port}", values) for port, values in given.items()
-                }
-        return found
+
+        def of_ports(given: Mapping[str, Mapping[str, Any]]) -> Document:
+            return {port: self._attributes(f"{node.name}.{port}", values) for port, values in given.items()}
+
+        return found | _filled(
+            stats_listeners=[self._decider(node.name, "listener", one) for one in node.listeners],
+            attributes=self._attributes(node.name, node.attributes),
+            ports=of_ports(node.ports),
+            unifiers=of_ports(node.unifiers),
+        )
 
     def _decider(self, owner: str, what: str, decider: Any) -> object:
         try:
@@ -118,10 +114,9 @@ class _Writer:
             return None
 
     def _module(self, part: Part) -> Document:
-        found = self._made(part.name, part.module)
-        if part.attributes:
-            found["attributes"] = self._attributes(part.name, part.attributes)
-        return found
+        return self._made(part.name, part.module) | _filled(
+            attributes=self._attributes(part.name, part.attributes)
+        )
 
     def _made(self, name: str, thing: Any) -> Document:
         """The class of an operator or module, and its properties."""
@@ -130,8 +125,7 @@ class _Writer:
             found["class"] = class_path(type(thing), of_script=self._of_script)
         except ValueFaultError as error:
             self._fault(name, error.what, error.remedy)
-        properties = self._properties(name, thing)
-        return {**found, "properties": properties} if properties else found
+        return found | _filled(properties=self._properties(name, thing))
 
     def _properties(self, owner: str, operator: Any) -> Document:
         """The properties that differ from their defaults."""
@@ -160,47 +154,40 @@ class _Writer:
     def _stream(self, stream: Stream) -> Document:
         """A stream: its ends, and what each sink has of its own."""
         own = stream.sinks.values()
-        places = {None if one.locality is None else _name(one.locality) for one in own}
+        places = {_name(one.locality) for one in own}
         same, every = len(places) == 1, all(one.decoupled for one in own)
         sinks = []
         for end, sink in stream.sinks.items():
-            values: Document = {}
-            if not same and sink.locality is not None:
-                values["locality"] = _name(sink.locality)
-            if not every and sink.decoupled:
-                values["decoupled"] = True
+            values = _filled(
+                locality="" if same else _name(sink.locality), decoupled=sink.decoupled and not every
+            )
             sinks.append({"port": str(end), **values} if values else str(end))
-        found: Document = {"from": str(stream.source), "to": sinks}
-        if every:
-            found["decoupled"] = True
-        if any(one.decoupled for one in own) and stream.keep != KEEP:
-            found["keep"] = stream.keep
-        if same and places != {None}:
-            found["locality"] = places.pop()
-        return found
+        waits = any(one.decoupled for one in own) and stream.keep != KEEP
+        found: Document = {"from": str(stream.source), "to": sinks, **_filled(decoupled=every)}
+        return found | ({"keep": stream.keep} if waits else {}) | _filled(locality=same and places.pop())
 
     def _region(self, added: AddedRegion) -> Document:
-        found: Document = {"operators": list(added.operators)}
-        if added.window is not None:
-            found["window"] = added.window
-        if added.attributes:
-            found["attributes"] = self._attributes("", added.attributes)
-        return found
+        window = {} if added.window is None else {"window": added.window}
+        attributes = _filled(attributes=self._attributes("", added.attributes))
+        return {"operators": list(added.operators), **window, **attributes}
 
     def _rule(self, rule: AffinityRule) -> Document:
+        hosts = [rule.hosts] if isinstance(rule.hosts, str) else list(rule.hosts)
         found: Document = {"type": _name(rule.type), "locality": _name(rule.locality), "relax": rule.relax}
-        if rule.hosts:
-            found["hosts"] = [rule.hosts] if isinstance(rule.hosts, str) else list(rule.hosts)
-        if rule.pattern is not None:
-            return {**found, "pattern": rule.pattern}
-        return {**found, "operators": list(rule.operators)}
+        named = {"operators": list(rule.operators)} if rule.pattern is None else {"pattern": rule.pattern}
+        return found | _filled(hosts=hosts) | named
 
     def _fault(self, where: str, what: str, remedy: str) -> None:
         self.faults.append(Fault(where, what, remedy))
 
 
-def _name(locality: object) -> str:
-    return str(getattr(locality, "name", locality))
+def _filled(**values: Any) -> Document:
+    """Those of the values that are not empty."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _name(member: object) -> str:
+    return "" if member is None else str(getattr(member, "name", member))
 
 
 def _made_by_itself(operator: Operator, name: str) -> bool:
