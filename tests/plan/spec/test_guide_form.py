@@ -110,11 +110,11 @@ def test_faults_of_lists():
     assert are(
         faults(text, Form.JSON)[:5],
         [
-            "`operators.out.clas`: there is no key `clas` ... `class`, `name`, `properties`",
             "`operators.2`: `in` is there twice; give each a name of its own",
             '`operators.3`: has no `name`; give it: `{"name": ...}`',
             '`operators.4`: has no `name`; give it: `{"name": ...}`',
-            "`more`: there is no key `more` here; the guide ... `name`, `operators`, `streams`",
+            "`operators.out.clas`: there is no key `clas` here; did you mean `class`?",
+            "`more`: there is no key `more` here; ... `window`",
         ],
     )
 

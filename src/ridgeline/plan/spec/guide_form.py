@@ -7,19 +7,16 @@ case, or ours. All values of properties are texts.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import javaproperties
 
-from ridgeline.api.errors import Fault, listed
+from ridgeline.api.errors import Fault
 from ridgeline.plan.spec.form import Document, FormError
 
 _PREFIXES = ("apex", "dt")
-_KEYS = {
-    "": {"name", "description", "operators", "streams", "attributes"},
-    "operators": {"name", "class", "properties", "attributes"},
-    "streams": {"name", "source", "sinks", "locality"},
-}
-"""The keys of a document with lists, and of the entries of each list."""
+_OURS = {"source": "from", "sinks": "to"}
+"""Our keys of streams, by the guide's."""
 _RULES = "affinity_rules_set"
 _RULE_KEYS = {"operatorRegex": "pattern", "operatorsList": "operators", "relaxLocality": "relax"}
 _KNOWN = (
@@ -41,14 +38,12 @@ def from_guide(document: Document, name: str) -> tuple[Document, bool, list[Faul
 
 
 def _from_lists(document: Document, faults: list[Fault]) -> Document:
-    """`operators` and `streams` as lists of objects with names."""
-    found = {
-        section: _named(section, document.get(section, []), faults) for section in ("operators", "streams")
-    }
-    known = _known("", "", document, faults)
-    found |= {key: value for key, value in known.items() if key in {"description", "attributes"}}
-    if "name" in known:
-        found["application"] = known["name"]
+    """`operators` and `streams` as lists of objects with names; other keys are our form's."""
+    found = dict(document)
+    for section in ("operators", "streams"):
+        found[section] = _named(section, document.get(section, []), faults)
+    if "name" in found:
+        found["application"] = found.pop("name")
     if isinstance(found.get("attributes"), dict):
         found |= _of_application(_lowered(found.pop("attributes")), faults)
     return found
@@ -68,39 +63,21 @@ def _named(section: str, given: object, faults: list[Fault]) -> Document:
             continue
         if name in found:
             faults.append(Fault(where, f"`{name}` is there twice", "give each a name of its own"))
-        known = _known(section, f"{section}.{name}.", entry, faults)
+        known = {key: value for key, value in entry.items() if (key, value) != ("locality", None)}
         del known["name"]
-        found[name] = _operator(known) if section == "operators" else _stream(known)
+        for theirs, ours in _OURS.items():
+            if theirs in known:
+                known[ours] = _ends(known.pop(theirs))
+        if "attributes" in known:
+            known["attributes"] = _lowered(known["attributes"])
+        found[name] = known
     return found
 
 
-def _known(section: str, path: str, entry: Document, faults: list[Fault]) -> Document:
-    """An entry without keys that the guide does not have; these are faults."""
-    keys = _KEYS[section]
-    remedy = f"the guide has {listed(sorted(keys))}"
-    faults += [
-        Fault(f"{path}{key}", f"there is no key `{key}` here", remedy) for key in entry if key not in keys
-    ]
-    return {key: value for key, value in entry.items() if key in keys}
-
-
-def _operator(entry: Document) -> Document:
-    attributes = entry.get("attributes")
-    return {**entry, "attributes": _lowered(attributes)} if isinstance(attributes, dict) else entry
-
-
-def _stream(entry: Document) -> Document:
-    """`source` and `sinks` as `operator.port`."""
-    found = {"locality": entry["locality"]} if entry.get("locality") is not None else {}
-    if "source" in entry:
-        found["from"] = _end(entry["source"])
-    if "sinks" in entry:
-        sinks = entry["sinks"]
-        found["to"] = [_end(sink) for sink in sinks] if isinstance(sinks, list) else sinks
-    return found
-
-
-def _end(given: object) -> object:
+def _ends(given: object) -> object:
+    """A port, or several of them, as `operator.port`; anything else as it is."""
+    if isinstance(given, list):
+        return list(map(_ends, given))
     if isinstance(given, dict) and set(given) == {"operatorName", "portName"}:
         return f"{given['operatorName']}.{given['portName']}"
     return given
@@ -154,8 +131,9 @@ def _of_application(attributes: Document, faults: list[Fault]) -> Document:
     return found
 
 
-def _lowered(given: Document) -> Document:
-    return {name.lower(): value for name, value in given.items()}
+def _lowered(given: Any) -> Any:
+    """Attributes by our names; what is none is found as the document is checked."""
+    return {name.lower(): value for name, value in given.items()} if isinstance(given, dict) else given
 
 
 _LONGEST_LINE = 20_000
