@@ -129,7 +129,9 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
         if source != sink:
             alike = stream.name, stream.sink_port, id(stream.schema), id(stream.encoding)
             if alike not in kinds:  # one for the streams of all pairs of partitions
-                kinds[alike] = _incoming(stream)
+                port = f"port `{stream.sink_port}` (stream `{stream.name}`)"
+                where = stream.encoding.where if stream.encoding else port
+                kinds[alike] = Incoming(stream.schema, stream.encoding, where)
             incoming[sink][source, len(routes[source])] = kinds[alike]
         routes[source].append(
             Route(
@@ -235,9 +237,3 @@ def _ends(plan: PhysicalPlan) -> dict[int, tuple[int, ...]]:
             )
             reached += found[one]
     return found
-
-
-def _incoming(stream: PhysicalStream) -> Incoming:
-    coded = stream.encoding
-    where = coded.where if coded else f"port `{stream.sink_port}` (stream `{stream.name}`)"
-    return Incoming(stream.schema, coded, where)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +19,11 @@ from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKe
 from ridgeline.measure.deciding.key_load import KEY_BITS
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.build.unifiers import merges_by_key
-from ridgeline.plan.draft import Draft, Faults
+from ridgeline.plan.draft import Draft, DraftOperator, End, Faults
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalOperator
 from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.region import PortRef
 
 _KINDS = (
     ("numbers", (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)),
@@ -127,32 +128,36 @@ def _how(port: KeyedPort) -> str:
     return "its key" if _kind(port.codec) is ColumnCodec else f"`{type(port.codec).__name__}`"
 
 
+Divided = DraftOperator | LogicalOperator
+
+
 def why_alone(
-    operator: Operator,
-    attributes: Mapping[str, Any],
-    inputs: Collection[str],
-    outputs: Iterable[str],
-    followers: Iterable[str],
+    one: Divided, connected: Collection[str], sinks: Iterable[tuple[End | PortRef, Divided]]
 ) -> str:
     """Why no two partitions of an operator may have tuples of one key; "" if they may.
 
-    `inputs`, `outputs`: its connected ports. `followers`: input ports that follow its partitions one by one.
+    `connected`: its ports that are. `sinks`: the input ports that it feeds, each with its operator.
     """
+    operator = one.operator
     declared = operator_type(type(operator))
-    keyed = {name: port.codec for name, port in declared.inputs.items() if name in inputs and port.codec}
+    keyed = {name: port.codec for name, port in declared.inputs.items() if name in connected and port.codec}
     if len(keyed) > 1:
         names = " and ".join(f"`{name}`" for name in keyed)
         return f"tuples of one key must meet that come in at {names}"
     lasting = [name for name, state in declared.states.items() if getattr(state, "scope", "") != "window"]
     if lasting:
         return f"state `{lasting[0]}` is kept for longer than an application window"
-    if attributes["slide_by_window_count"] is not None:
+    if one.attributes["slide_by_window_count"] is not None:
         return "its application windows slide"
-    results = [port for port in outputs if not declared.every_output[port].error]
-    why = _unmerged(operator, results, keyed.values())
-    if not why and (follower := next(iter(followers), None)) is not None:
-        why = f"`{follower}` follows its partitions one by one, so nothing is merged before it"
-    return why
+    outputs = declared.every_output
+    results = [port for port in outputs if port in connected and not outputs[port].error]
+    if why := _unmerged(operator, results, keyed.values()):
+        return why
+    for sink, owner in sinks:
+        # of what only looks at tuples no partition needs all of a key
+        if sink.port in owner.followed and not owner.operator.leaves_with_streams:
+            return f"`{sink}` follows its partitions one by one, so nothing is merged before it"
+    return ""
 
 
 def _unmerged(operator: Operator, results: Collection[str], keyed: Iterable[StreamCodec]) -> str:
@@ -178,16 +183,14 @@ def _keeps_apart(merged: StreamCodec, divided: StreamCodec) -> bool:
 
 def alone(plan: Plan, operator: str) -> str:
     """`why_alone` of a logical operator of a plan."""
-    logical = plan.logical.operator(operator)
-    followers = [
-        str(sink)
+    one = plan.logical.operator(operator)
+    sinks = (
+        (sink, plan.logical.operator(sink.operator))
         for stream in plan.logical.streams
         if stream.source.operator == operator
         for sink in stream.sinks
-        if sink.port in plan.logical.operator(sink.operator).followed
-        and not plan.logical.operator(sink.operator).operator.leaves_with_streams
-    ]
-    return why_alone(logical.operator, logical.attributes, logical.inputs, logical.outputs, followers)
+    )
+    return why_alone(one, {*one.inputs, *one.outputs}, sinks)
 
 
 def check_sharing(draft: Draft, faults: Faults) -> None:
@@ -195,16 +198,8 @@ def check_sharing(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
             continue
-        followers = [
-            str(sink)
-            for _, source, sink in draft.edges()
-            if source.operator is operator
-            and sink.port in sink.operator.followed
-            and not sink.operator.operator.leaves_with_streams
-        ]  # of what only looks at tuples no partition needs all of a key
-        outputs = [port for port in operator.declared.every_output if port in operator.touched]
-        why = why_alone(operator.operator, operator.attributes, operator.connected, outputs, followers)
-        if why:
+        sinks = [(sink, sink.operator) for _, source, sink in draft.edges() if source.operator is operator]
+        if why := why_alone(operator, operator.touched, sinks):
             what = f"its partitioner lets partitions share keys, but {why}"
             faults.add(operator.name, what, "give each key to one partition: leave `shared` out")
 

@@ -25,6 +25,12 @@ def make_unifier(operator: Operator, port: str, *, slides: bool = False) -> Oper
     return unifier
 
 
+def lasting_states(unifier: type) -> list[str]:
+    """The states that a class of unifiers keeps for longer than an application window."""
+    states = operator_type(unifier).states
+    return [name for name, state in states.items() if state.scope != "window" and name != "_waiting"]
+
+
 def unifier_ports(unifier: Operator) -> tuple[str, str]:
     """The names of its input and its output port."""
     declared = operator_type(type(unifier))

@@ -10,6 +10,7 @@ from ridgeline.api.errors import Fault, ValidationError, did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys, assign_keys
 from ridgeline.api.support.loops import DelayHead
+from ridgeline.plan.build.unifiers import lasting_states
 from ridgeline.plan.change.succession import divided_plainly, is_by_value, redivided
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator, module_of
@@ -286,10 +287,8 @@ class _StatePlanner:
             remedy = "leave its partitions and slides as they are, or drop them: "
             self._fault(name, what, f"{remedy}`--drop-state {name}.{port}`")
             return
-        kind = declared if isinstance(declared, type) or declared is None else type(declared)
-        states = {} if kind is None else operator_type(kind).states
-        lasting = [state for state, cell in states.items() if state != "_waiting" and cell.scope != "window"]
-        if lasting:
+        kind = declared if isinstance(declared, type) else type(declared)
+        if declared is not None and (lasting := lasting_states(kind)):
             what = f"its unifier keeps `{lasting[0]}` for longer than an application window"
             remedy = f'declare it with `scope="window"`, or drop it: `--drop-state {name}.{port}`'
             self._fault(f"{name}.{port}", f"{what}, which cannot be divided anew", remedy)

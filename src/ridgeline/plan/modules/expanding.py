@@ -79,9 +79,7 @@ class _Expander:
         `defaults`: attributes of operators that do not say otherwise.
         """
         graph = scope.graph()
-        nodes: dict[str, Node] = {}
-        parts: dict[str, Part] = {}
-        streams: dict[str, Stream] = {}
+        nodes, parts, streams = dict[str, Node](), dict[str, Part](), dict[str, Stream]()
         rules = list(graph.rules)
         for position, node in enumerate([*graph.nodes.values(), None]):
             # a module stands among the operators where it was added: ids and states follow that order
@@ -258,12 +256,13 @@ class _Expander:
         if outside:
             what = f"`{part.kind}.populate` added to the application, not to the `app` that it is given"
             self.faults.add(part.name, what, "call `add_operator` and the like of that `app`")
-        changed = [
-            name
-            for name in ("name", "window", "attributes", "dead_letter_port")
-            if getattr(view, name) != _fresh(root, name)
-        ]
-        if changed:
+        fresh: dict[str, Any] = {
+            "name": root.name,
+            "window": root.window,
+            "attributes": {},
+            "dead_letter_port": None,
+        }
+        if changed := [name for name, value in fresh.items() if getattr(view, name) != value]:
             what = f"`{part.kind}.populate` sets {listed(changed)} of its `app`, which does nothing"
             self.faults.add(part.name, what, "set it on the application")
         return True
@@ -280,9 +279,8 @@ class _Expander:
             elif not graph.parts[owner].failed:
                 name, inside = rest.partition(".")[0], f"{owner}."
                 known = [one.removeprefix(inside) for one in graph.names if one.startswith(inside)]
-                known = [one for one in known if "." not in one] + list(
-                    graph.parts[owner].declared.properties
-                )
+                known = [one for one in known if "." not in one]
+                known += graph.parts[owner].declared.properties
                 what = f"module `{owner}` has no property, operator or module `{name}`"
                 self.faults.add(key, what, did_you_mean(name, known))
 
@@ -303,10 +301,6 @@ def _inside(name: Any, nodes: Mapping[str, Node]) -> list[Any]:
 
 def _is_among(value: object, others: Iterable[object]) -> bool:
     return any(value is other for other in others)  # 0 is no False here
-
-
-def _fresh(app: Application, name: str) -> object:
-    return {"attributes": {}, "dead_letter_port": None}.get(name, getattr(app, name))
 
 
 def _place(error: Exception) -> str:

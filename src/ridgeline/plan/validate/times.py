@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.cells.merging import merges_of
-from ridgeline.api.operator import Operator, lateness_seconds, operator_type
+from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.support.handlers import hidden
 from ridgeline.api.timers import Timers
 from ridgeline.plan.build.callbacks import method_faults
-from ridgeline.plan.build.unifiers import unifier_faults
+from ridgeline.plan.build.unifiers import lasting_states, unifier_faults
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 
 
@@ -154,12 +154,7 @@ def _check_port(faults: Faults, operator: DraftOperator, port: str) -> None:
         for what, remedy in unifier_faults(operator.operator, port, operator.outputs.get(port), slides=True):
             faults.add(where, what, remedy)
     kind = declared if isinstance(declared, type) else type(declared)
-    lasting = [
-        name
-        for name, state in operator_type(kind).states.items()
-        if state.scope != "window" and name != "_waiting"
-    ]
-    if lasting:
+    if lasting := lasting_states(kind):
         what = f"{given}: `{kind.__name__}` keeps `{lasting[0]}` over windows, but gets tuples in several"
         remedy = f'declare it with `scope="window"`: `{lasting[0]} = State(..., scope="window")`'
         faults.add(where, what, remedy)
