@@ -17,6 +17,7 @@ from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, OperatorType, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise, StatsListener
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import PortRef
 
 Kind = Literal["property", "attribute", "port", "unifier"]
@@ -160,10 +161,10 @@ class Part(_Given):
 class Graph:
     """An application by name.
 
-    `rules`: affinity rules, each with the module that it is of. `exempt`: ports that need no stream, since a
-    port of a module stands for them. `dead_letters`: where those of all operators go; `letters_of_others`:
-    where those of other regions come in. `region`: which one this is; `first_id`: its ids are greater;
-    `elsewhere`: the operators of others.
+    `rules`: affinity rules, each with the module that it is of; those of a region are settled. `exempt`:
+    ports that need no stream, since a port of a module stands for them. `dead_letters`: where those of all
+    operators go; `letters_of_others`: where those of other regions come in. `region`: which one this is;
+    `first_id`: its ids are greater; `elsewhere`: the operators of others.
     """
 
     name: str
@@ -304,7 +305,7 @@ def _renamed(operators: Collection[Any], rename: Callable[[Any], Any]) -> tuple[
 def moved_rule(rule: Any, rename: Callable[[Any], Any]) -> Any:
     """An affinity rule of what is in the place of operators; None if it names too few then."""
     # what is no list is found by the checks of the application
-    if not isinstance(rule, AffinityRule) or not isinstance(rule.operators, (list, tuple)):
+    if not isinstance(rule, (AffinityRule, PlacementRule)) or not isinstance(rule.operators, (list, tuple)):
         return rule
     left = _renamed(rule.operators, rename)
     is_enough = len(left) == len(rule.operators) or len(left) >= (1 if rule.hosts else _LEAST)

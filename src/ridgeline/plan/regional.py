@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.plan.graph import Graph, Node, Sink, Stream
-from ridgeline.plan.logical import LogicalPlan, module_of
-from ridgeline.plan.placement_rule import PlacementRule
+from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import IDS, PortRef, QueueEdge, Region
 
 
@@ -80,7 +78,8 @@ class RegionPlans:
                 stream = streams.get(first.stream, Stream(first.stream, first.source, {}))
                 streams[first.stream] = replace(stream, sinks={**stream.sinks, entry: Sink()})
         parts = {name: part for name, part in here.parts.items() if _is_whole(name, inside, elsewhere)}
-        rules = [self._rule(rule, inside, parts) for rule in self.whole.affinity]
+        rules = (*self.whole.affinity, *(rule for rule, _ in self.whole.given_up))
+        named = [(rule, [name for name in rule.operators if name in inside]) for rule in rules]
         return replace(
             here,
             window=graph.window if region.window is None else region.window,
@@ -88,9 +87,10 @@ class RegionPlans:
             nodes=nodes,
             streams=streams,
             parts=parts,
-            rules=(
-                *(("", one) for one in rules if one is not None),
-                *((name, one) for name, one in graph.rules if name in parts),
+            rules=tuple(
+                ("", replace(rule, operators=tuple(names)))
+                for rule, names in named  # those that attributes say are read from there again
+                if not rule.declared and len(names) >= (1 if rule.hosts else 2)
             ),
             regions=(),
             policies=tuple(copy.deepcopy(one) for one in graph.policies if _decides(one, inside)),
@@ -101,20 +101,6 @@ class RegionPlans:
             first_id=first_id,
             elsewhere=elsewhere,
         )
-
-    def _rule(
-        self, rule: PlacementRule, inside: Collection[str], parts: Collection[str]
-    ) -> AffinityRule | None:
-        """A rule of the whole application, as far as it is of operators here; None if nothing is left of it.
-
-        Rules of modules that are wholly here, and those that attributes say, are read from there again.
-        """
-        names = [name for name in rule.operators if name in inside]
-        is_read_again = rule.declared or module_of(rule.name) in parts
-        if is_read_again or len(names) < (1 if rule.hosts else 2):
-            return None
-        kind = AffinityType.ANTI_AFFINITY if rule.apart else AffinityType.AFFINITY
-        return AffinityRule(kind, names, None, rule.locality, rule.relax, rule.hosts)
 
 
 def _decides(policy: Any, inside: Collection[str]) -> bool:

@@ -10,22 +10,15 @@ from ridgeline.api.errors import shorten
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.ports import InputPort
 
-_LIFE_CYCLE = {
-    "setup": ("context",),
-    "activate": (),
-    "begin_window": ("window_id",),
-    "end_window": (),
-    "end_of_input": (),
-    "handle_idle_time": (),
-    "before_checkpoint": ("window_id",),
-    "checkpointed": ("window_id",),
-    "committed": ("window_id",),
-    "deactivate": (),
-    "teardown": (),
+_CALLED = {
+    name: tuple(inspect.signature(getattr(InputOperator, name)).parameters)[1:]
+    for name in (
+        *("setup", "activate", "begin_window", "end_window", "end_of_input", "handle_idle_time"),
+        *("before_checkpoint", "checkpointed", "committed", "deactivate", "teardown"),
+        *("emit_tuples", "publisher", "progress"),
+    )
 }
-_OF_INPUTS = {"emit_tuples": ()}
-_ASKED = ("publisher", "progress")
-"""Other methods that the engine calls."""
+"""The methods that the engine calls, with the parameters that the base class declares."""
 
 
 class CallbackFault(NamedTuple):
@@ -38,10 +31,10 @@ class CallbackFault(NamedTuple):
 
 def callback_faults(operator: Operator) -> Iterator[CallbackFault]:
     """Find all faults in an operator's callbacks."""
-    callbacks = _LIFE_CYCLE | (_OF_INPUTS if isinstance(operator, InputOperator) else {})
-    asked = [name for name in _ASKED if hasattr(type(operator), name)]
-    asked += [name for name, one in operator_type(type(operator)).metrics.items() if one.method]
-    for name, parameters in (callbacks | dict.fromkeys(asked, ())).items():
+    base = InputOperator if isinstance(operator, InputOperator) else Operator
+    asked = {name: parameters for name, parameters in _CALLED.items() if hasattr(base, name)}
+    asked |= {name: () for name, one in operator_type(type(operator)).metrics.items() if one.method}
+    for name, parameters in asked.items():
         yield from method_faults(operator, name, parameters)
     if any("context" in vars(base) for base in type(operator).__mro__ if base not in Operator.__mro__):
         what = f"`{type(operator).__name__}` declares `context`, which is what operators know of their run"

@@ -48,6 +48,8 @@ def read_affinity(draft: Draft, faults: Faults) -> list[PlacementRule]:
 
 def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> PlacementRule | None:
     """One rule with the full names of its operators; None, and faults, if it is not sound."""
+    if isinstance(rule, PlacementRule):
+        return rule
     if not isinstance(rule, AffinityRule):
         faults.add(where, f"{shorten(rule)} is no `AffinityRule`", "give `AffinityRule(type, operators)`")
         return None

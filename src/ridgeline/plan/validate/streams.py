@@ -44,16 +44,13 @@ def _check_sharing(faults: Faults, graph: Graph) -> None:
             end[sink].append(stream.name)
         if stream.source is not None:
             begin[stream.source].append(stream.name)
-    for port, names in begin.items():
+    for port, names in (*begin.items(), *end.items()):
         if len(names) > 1:
-            what = f"{len(names)} streams begin at this output port: {listed(names)}"
-            remedy = f'make one stream with all sinks: `add_stream("{names[0]}", {port}, ...)`'
-            faults.add(str(port), what, remedy)
-    for port, names in end.items():
-        if len(names) > 1:
-            what = f"{len(names)} streams end at this input port: {listed(names)}"
+            where = "begin at this output port" if port in begin else "end at this input port"
             remedy = "give each stream an input port of its own, or merge them in an operator before it"
-            faults.add(str(port), what, remedy)
+            if port in begin:
+                remedy = f'make one stream with all sinks: `add_stream("{names[0]}", {port}, ...)`'
+            faults.add(str(port), f"{len(names)} streams {where}: {listed(names)}", remedy)
 
 
 _REMEDY = "set `on_error=SKIP` for operators that may leave tuples out, or remove it"
