@@ -16,7 +16,6 @@ from ridgeline.cli.grouping import command, option
 from ridgeline.cli.other_names import OTHER_NAMES
 from ridgeline.cli.output import finish, write
 
-_CHANGE = "Change, pause and end it"
 _LISTED: Mapping[str, Sequence[tuple[str, str]]] = {
     "Write and run an application": (
         ("running.starting", "run"),
@@ -42,7 +41,8 @@ _LISTED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("remote.querying", "query"),
         ("remote.recording", "record"),
     ),
-    _CHANGE: (
+    "Change, pause and end it": (
+        ("remote.editing", "repartition set-operator-property set-operator-attribute"),
         ("remote.changing", "change changes pause resume"),
         ("applications.commands", "stop"),
         ("remote.inspecting", "kill-container"),
@@ -63,22 +63,16 @@ _PLACES = {
 }
 _CONFIGURED = ("run", "upgrade", "validate", "plan")
 """Those that read configuration, and pass on options that they do not know."""
+_DASHED = ("set-operator-property", "set-operator-attribute")
+"""Those whose arguments may begin with a dash, as `-5` does."""
 
 
 class _Commands(TyperGroup):
-    """The commands, each imported when it is named: all of them take most of a second.
-
-    What is none of `_LISTED` may be that of a single edit. These are rows of the plan's package.
-    """
+    """The commands, each imported when it is named: all of them take most of a second."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names; single edits come before the other commands of their title."""
-        self._add_edits()
-        found = []
-        for title in _LISTED:
-            found += [name for name in self.commands if title == _CHANGE and name not in _PLACES]
-            found += [name for name, place in _PLACES.items() if place[0] == title]
-        return found
+        """All names, as they are listed."""
+        return [*_PLACES]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first word names, which may be that of Apex or of before."""
@@ -87,8 +81,6 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in _PLACES:
             self._add(cmd_name, *_PLACES[cmd_name])
-        elif cmd_name not in self.commands:
-            self._add_edits()
         return super().get_command(ctx, cmd_name)
 
     def _add(self, name: str, title: str, module: str) -> None:
@@ -99,19 +91,14 @@ class _Commands(TyperGroup):
             from ridgeline.cli.configuration import CONFIGURED
 
             settings |= {**CONFIGURED, "epilog": getattr(made, "epilog", CONFIGURED["epilog"])}
+        if name in _DASHED:
+            settings["context_settings"] = {"ignore_unknown_options": True}
         one = typer.Typer(rich_markup_mode=self.rich_markup_mode)
         if isinstance(made, typer.Typer):
             one.add_typer(made, name=name, **settings)
         else:
             one.command(name, **settings)(command(made))
         self.commands = {**self.commands, **get_group(one).commands}
-
-    def _add_edits(self) -> None:
-        from ridgeline.cli.remote.editing import add_edit_commands
-
-        edits = typer.Typer(rich_markup_mode=self.rich_markup_mode)
-        add_edit_commands(edits, _CHANGE)
-        self.commands = {**get_group(edits).commands, **self.commands}
 
 
 app = typer.Typer(

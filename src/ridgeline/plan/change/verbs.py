@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ridgeline.api.errors import ChangeError
-from ridgeline.plan.change.commands import partitioner_of
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -21,6 +21,21 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
+
+
+def partitioner_of(text: str) -> dict[str, Any]:
+    """The partitioner that a text names: an import path, or JSON. Raises ChangeError.
+
+    >>> partitioner_of("payments.ByRegion")
+    {'class': 'payments.ByRegion'}
+    """
+    if not text.lstrip().startswith("{"):
+        return {"class": text}
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ChangeError(f"`--partitioner` is no JSON: {error}; write it as JSON") from None
+    return found
 
 
 class Verb(NamedTuple):
