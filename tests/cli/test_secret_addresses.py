@@ -27,6 +27,7 @@ from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import FileOutput
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import CollectorSink, ListInput
+from ridgeline.testing.sinks import Collector
 from support.engine.driven import publisher_context
 from support.ports import free_port
 
@@ -71,17 +72,15 @@ def test_errors_by_whatever_way_they_are_shown() -> None:
     without(json.dumps(failure.to_dict()))
 
 
-def test_warnings_and_reasons_of_outputs() -> None:
+def test_warnings_and_reasons_of_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     where, said = address(), []
     made = Application("secret")
     numbers = made.add_operator("numbers", ListInput(object, [1]))
     made.add_stream("numbers", numbers.output, made.add_operator("sink", CollectorSink(object)).input)
     plan, clock = plan_application(made), SystemClock()
-    outputs = Outputs(plan, clock, lambda name: publisher_context(name, clock))
-    outputs.warn = said.append
-    publisher: Any = outputs.publishers["sink"]
+    outputs = Outputs(plan, clock, lambda name: publisher_context(name, clock), warn=said.append)
     contexts: list[Any] = []
-    publisher.open = lambda context, _state: contexts.append(context)
+    monkeypatch.setattr(Collector, "open", lambda _self, context, _state: contexts.append(context))
     outputs.open(plan, {}, -1)
     contexts[0].warn(f"{where} does not answer")
     without(said[0])

@@ -12,7 +12,7 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.inputs import Inputs
-from ridgeline.engine.driver.run import live_plan
+from ridgeline.engine.driver.run import run as run_module
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots import executor as slot_executor
 from ridgeline.engine.slot.slot import Slot
@@ -200,7 +200,7 @@ def states_stay_behind(patch):
         kept = {one: version for one, version in begin.states.items() if one not in begin.moved}
         return replace(begin, states=kept)
 
-    patch.setattr(live_plan, "moved", nothing)
+    patch.setattr(run_module, "moved", nothing)
 
 
 def attempts_begin_anew(patch):

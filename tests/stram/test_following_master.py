@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ridgeline import AffinityRule, Application
 from ridgeline.api.errors import Failure
-from ridgeline.engine.driver.run.changes import Changes
+from ridgeline.engine.driver.run.changes import Requests
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
 from ridgeline.plan.planner import plan_application
@@ -387,7 +387,7 @@ def test_each_share_goes_to_the_slot_that_hosts_most_of_it(slots, more, seed):
 
 
 def test_what_is_asked_after_the_end_is_refused() -> None:
-    changes = Changes()
+    changes = Requests()
     waiting = changes.ask(EditPlan(()), "test")
     changes.close()
     late = changes.ask(EditPlan(()), "test")

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, did_you_mean, listed
-from ridgeline.engine.driver.run.changes import APPLIED, QUEUED, REFUSED, WITHDRAWN, Asked, Changes, refused
+from ridgeline.engine.driver.run.changes import APPLIED, QUEUED, REFUSED, WITHDRAWN, Asked, Requests
 from ridgeline.plan.edits import (
     AddOperator,
     AddStream,
@@ -82,11 +82,11 @@ class JoinedChanges:
 
     def __init__(self, regions: Sequence[RegionRun]) -> None:
         self._regions = tuple(regions)
-        self._own = Changes(_CLOCK.wall, IDS * (1 + max(region.number for region in regions)))
+        self._own = Requests(_CLOCK.wall, IDS * (1 + max(region.number for region in regions)))
         """Those that no region has got."""
         self._own.is_secret = lambda name, value: any(one.is_secret(name, value) for one in self._each())
 
-    def _each(self) -> list[Changes]:
+    def _each(self) -> list[Requests]:
         return [region.run.changes for region in self._regions if region.run is not None]
 
     def ask(self, what: What, by: str) -> AnyAsked:
@@ -106,7 +106,7 @@ class JoinedChanges:
     def _refuse(self, what: What, by: str, reason: str) -> Asked:
         asked = self._own.ask(what, by)
         self._own.take()
-        refused(asked, reason)
+        self._own.refuse(asked, reason)
         return asked
 
     def _of(self, what: What) -> Sequence[RegionRun]:
@@ -127,7 +127,7 @@ class JoinedChanges:
         """Take back a change that waits. Raises KeyError if it is not among the last ones."""
         return self._with(number).withdraw(number)
 
-    def _with(self, number: int) -> Changes:
+    def _with(self, number: int) -> Requests:
         return next(
             (one for one in self._each() if number in {asked.change.number for asked in one.all()}), self._own
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ridgeline.engine.driver import watchdog
 from ridgeline.engine.driver.checkpoint import folder, journal
-from ridgeline.engine.driver.run import live_plan
+from ridgeline.engine.driver.run import changes
 from ridgeline.engine.driver.slots import contents
 from ridgeline.engine.driver.slots import group as slot_group
 from ridgeline.engine.driver.slots.contents import SlotContents
@@ -194,7 +194,7 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield journal, "PICTURE_RECORDS", 3
     yield folder, "OLD_SEGMENTS", 1
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
-    yield live_plan, "ThreadPoolExecutor", Here
+    yield changes, "ThreadPoolExecutor", Here
     yield contents, "ThreadPoolExecutor", Here
     yield _file_publisher, "OutputFiles", SimulatedOutputFiles
     yield lateness, "LEAST_WINDOWS", 2

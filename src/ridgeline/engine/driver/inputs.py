@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.clock import Clock, SteadyTime
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
@@ -17,8 +18,27 @@ from ridgeline.engine.driver.outputs import call_on_driver, check_json, driver_h
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import Budget, WindowReport, holding
 
+if TYPE_CHECKING:
+    from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+
 Read = Mapping[str, OffsetRange]
 """The ranges that a window reads, by input operator."""
+
+
+def enumerator_context(plan: Plan, name: str, checkpoint: Checkpoint, clock: Clock) -> EnumeratorContext:
+    """The surroundings of the enumerator of an operator, as long as no window reads."""
+    return EnumeratorContext(
+        application=plan.logical.application,
+        operator=name,
+        run_id=checkpoint.run_id,
+        clock=clock,
+        wake=lambda: None,
+        check_owner=checkpoint.check_owner,
+        warn=lambda _text: None,
+        partitions=lambda: 1,
+        staging=f"{checkpoint.storage.uri}/staging",
+        windows_kept=plan.logical.attributes["windows_kept"],
+    )
 
 
 class Inputs:
@@ -31,26 +51,22 @@ class Inputs:
     def __init__(
         self,
         plan: Plan,
-        run_id: str,
+        checkpoint: Checkpoint,
         clock: Clock,
-        check_owner: Callable[[], None],
         wake: Callable[[], None],
         warn: Callable[[str], None],
-        staging: str,
         on_problem: Callable[[int, str], None],
     ) -> None:
         """`wake`: lets the run look at `take_awake`; from any thread. `warn`: takes a text for people.
 
-        `staging`: the URI of a folder in the checkpoint. `on_problem`: takes the first partition of an input
-        and why its source does not answer, or an empty text once it does.
+        `on_problem`: takes the first partition of an input and why its source does not answer, or an empty
+        text once it does.
         """
         self.plan = plan
-        self._run_id = run_id
+        self._checkpoint = checkpoint
         self._clock = clock
-        self._check_owner = check_owner
         self._wake = wake
         self._warn = warn
-        self._staging = staging
         self._on_problem = on_problem
         self._problems: dict[str, str] = {}
         """Why sources do not answer, by input operator."""
@@ -140,17 +156,11 @@ class Inputs:
 
     def _open(self, name: str, enumerator: Enumerator, offset: object) -> None:
         """Open an enumerator where the last committed window ends. Raises what it does."""
-        context = EnumeratorContext(
-            application=self.plan.logical.application,
-            operator=name,
-            run_id=self._run_id,
-            clock=self._clock,
+        context = replace(
+            enumerator_context(self.plan, name, self._checkpoint, self._clock),
             wake=self._on_wake,
-            check_owner=self._check_owner,
             warn=lambda text: self._warn(mask_addresses(text)),
             partitions=partial(self._partitions, name),
-            staging=self._staging,
-            windows_kept=self.plan.logical.attributes["windows_kept"],
             budget=lambda: self._budgets[name].records if name in self._budgets else math.inf,
         )
         self._call(name, "open", -1, enumerator.open, context, offset)

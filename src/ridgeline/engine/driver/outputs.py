@@ -23,12 +23,12 @@ from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.engine.files.patience import STARTING_SECONDS, Patience
 from ridgeline.measure.events import OutputAsked, OutputPublished
-from ridgeline.plan.edits import RemoveOperator
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalOperator
+from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowReport
 from ridgeline.plan.same_values import same_values
 from ridgeline.plan.shown_properties import holds_secret
-from ridgeline.stram.changes import EditPlan
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.folder import Checkpoint
@@ -88,7 +88,7 @@ def publisher_contexts(
 
 
 class Outputs:
-    """All publishers of an application, by operator. For one thread.
+    """All publishers of an application, by operator; none before `open`. For one thread.
 
     An error of a publisher ends the run: OperatorError that names the operator, or a RidgelineError as it is.
     With `stores` a publisher waits for files that it cannot use now.
@@ -100,48 +100,28 @@ class Outputs:
         clock: Clock,
         context: Callable[[str], PublisherContext],
         stores: OutputStores | None = None,
+        warn: Callable[[str], None] = _log.warning,
     ) -> None:
+        """`warn`: takes a text for people."""
+        self.plan = plan
+        self.publishers: dict[str, Publisher] = {}
+        self.places: dict[str, str] = {}
+        """The outputs whose results last: the class of each publisher, and where it publishes."""
         self._stores = stores
         self._clock = clock
         self._context = context
+        self._warn = warn
         self._open: dict[str, Operator] = {}
         """The operators whose publishers are open."""
-        self._new = True
-        """Whether the publishers have never been opened."""
         self._partitions: dict[str, list[int]] = {}
-        self._declared: dict[str, dict[str, Any]] = {}
-        self.places: dict[str, str] = {}
-        """The outputs whose results last: the class of each publisher, and where it publishes."""
         self._bounded: Sequence[str] = ()
         """The outputs that may hold windows back."""
         self._said_full: str | None = None
-        self.warn: Callable[[str], None] = _log.warning
-        """Takes a text for people."""
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished | OutputAsked] = []
         self._seconds, self._given = 0.0, False
-        self._leaving: set[str] = set()
-        """The outputs that were asked to leave the plan."""
         self._troubled: set[str] = set()
         """The outputs that were in trouble when they were asked last."""
-        self._take(plan, _publishers(plan, {}))
-
-    def _take(self, plan: Plan, publishers: dict[str, Publisher]) -> None:
-        """Have the publishers of a plan."""
-        self.plan, self.publishers = plan, publishers
-        self._declare(plan)
-        self.places = _places(plan, publishers)
-        self._bounded = [name for name, one in publishers.items() if type(one).full is not Publisher.full]
-        self._partitions = {
-            name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
-            for name in publishers
-        }
-
-    def _declare(self, plan: Plan) -> None:
-        """Know attributes and schemas of a plan's outputs, which their publishers get."""
-        self._declared = {
-            one.name: {"attributes": one.attributes, "schemas": one.inputs} for one in plan.logical.operators
-        }
 
     @property
     def full(self) -> str | None:
@@ -154,7 +134,7 @@ class Outputs:
             (mask_addresses(f"`{name}`: {reason}") for name, reason in reasons if reason is not None), None
         )
         if (found is None) != (self._said_full is None):
-            self.warn("windows begin again" if found is None else f"no window begins: {found}")
+            self._warn("windows begin again" if found is None else f"no window begins: {found}")
             self._said_full = found
         return found
 
@@ -173,15 +153,6 @@ class Outputs:
         """Whether several windows may be staged before they are published."""
         return all(publisher.groups_windows for publisher in self.publishers.values())
 
-    def changed(self, plan: Plan) -> dict[str, bool]:
-        """The outputs that are not the same in another plan: added, removed or replaced.
-
-        By name; True if what one of them has shown lasts.
-        """
-        stay, found = staying(operators_of(self.plan), plan, self.publishers), _publishers(plan, {})
-        either = [one for one in (*self.publishers.items(), *found.items()) if one[0] not in stay]
-        return {name: any(one.lasting for other, one in either if other == name) for name, _ in either}
-
     def open(self, plan: Plan, states: Mapping[str, object], committed: int, *, new: bool = False) -> None:
         """Publish for a plan from where the last committed window, which is published, has left outputs.
 
@@ -190,9 +161,9 @@ class Outputs:
         then are made anew. `new`: as of `OutputStores.call`.
         """
         stay = staying(self._open, plan, self.publishers)
-        found = _publishers(plan, self.publishers if self._new else stay)
-        self._new = False
-        self._declare(plan)
+        found = publishers_of(plan, stay)
+        self.places = places_of(plan, found)
+        operators = {one.name: one for one in plan.logical.operators}
         opened: list[str] = []
         try:
             for name in self._open.keys() - found.keys():  # first: another one may go on with what it has
@@ -202,15 +173,20 @@ class Outputs:
                     self._let_go(name, committed)
                 opened.append(name)
                 self.publishers = {**self.publishers, name: found[name]}
-                self._open_one(name, found[name], states.get(name), committed, new=new)
+                self._open_one(operators[name], found[name], states.get(name), committed, new=new)
         except Exception:
             for name in opened:  # `close` would show rows, also of one that its folder has refused
                 with suppress(Exception):
                     self.publishers[name].abandon()
             self.publishers = {name: self.publishers[name] for name in self._open}
             raise
-        self._take(plan, found)
-        self._open = {name: one for name, one in operators_of(plan).items() if name in found}
+        self.plan, self.publishers = plan, found
+        self._open = {name: operators[name].operator for name in found}
+        self._bounded = [name for name, one in found.items() if type(one).full is not Publisher.full]
+        self._partitions = {
+            name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
+            for name in found
+        }
         for name, publisher in stay.items():
             self._call(name, "plan_changed", committed, publisher.plan_changed)
 
@@ -223,13 +199,16 @@ class Outputs:
             self.publishers = {other: one for other, one in self.publishers.items() if other != name}
             self._visible.pop(name, None)
 
-    def _open_one(self, name: str, publisher: Publisher, state: object, committed: int, *, new: bool) -> None:
+    def _open_one(
+        self, one: LogicalOperator, publisher: Publisher, state: object, committed: int, *, new: bool
+    ) -> None:
         context = replace(
-            self._context(name),
-            warn=lambda text: self.warn(mask_addresses(f"`{name}`: {text}")),
-            **self._declared.get(name, {}),
+            self._context(one.name),
+            warn=lambda text: self._warn(mask_addresses(f"`{one.name}`: {text}")),
+            attributes=one.attributes,
+            schemas=one.inputs,
         )
-        self._call(name, "open", committed, publisher.open, context, state, new=new)
+        self._call(one.name, "open", committed, publisher.open, context, state, new=new)
 
     def _show(self, name: str, publisher: Publisher, committed: int) -> None:
         """Let a publisher show all that it holds back."""
@@ -252,23 +231,21 @@ class Outputs:
                 states[name] = state
         taken = {one for name in self.publishers for one in self._partitions[name]}
         for operator, values in handed_over.items():
-            if values and operator not in taken and not self._has_enumerator(operator):
-                self._refuse_lost(operator, window_id)
+            if values and operator not in taken:
+                self._refuse_lost(self.plan.physical.operator(operator), window_id)
         self._seconds += self._clock.monotonic() - began
         return states
 
-    def _has_enumerator(self, operator: int) -> bool:
-        """Whether an input takes what it hands over."""
-        name = next(one.name for one in self.plan.physical.operators if one.id == operator)
-        found = next(one.operator for one in self.plan.logical.operators if one.name == name)
-        return isinstance(found, InputOperator) and type(found).enumerator is not InputOperator.enumerator
-
-    def _refuse_lost(self, operator: int, window_id: int) -> None:
-        """Raise OperatorError for an operator that hands values over and has no publisher."""
-        name = next(one.name for one in self.plan.physical.operators if one.id == operator)
+    def _refuse_lost(self, one: PhysicalOperator, window_id: int) -> None:
+        """Raise OperatorError for an operator that hands values over which nobody takes."""
+        operator = one.operator
+        if isinstance(operator, InputOperator) and type(operator).enumerator is not InputOperator.enumerator:
+            return  # its enumerator gets them
         what = "it hands values over (`hand_over`), and nobody would publish them"
         message = f"{what}; return a `Publisher` from its method `publisher`, which gave None"
-        raise OperatorError(Failure(self.plan.logical.application, name, 0, window_id, "publisher", message))
+        raise OperatorError(
+            Failure(self.plan.logical.application, one.name, 0, window_id, "publisher", message)
+        )
 
     def committing(self, window_id: int) -> None:
         """The commit begins of all windows that are staged, up to this one."""
@@ -328,12 +305,11 @@ class Outputs:
         published, self._published = self._published, []
         return published
 
-    def over(self) -> list[EditPlan]:
-        """The changes by which outputs that are done leave the plan by themselves, each once."""
+    @property
+    def over(self) -> dict[str, str]:
+        """The outputs that are done and are to leave the plan, each with why."""
         why = {name: getattr(one, "over", None) for name, one in self.publishers.items()}
-        found = {name: text for name, text in why.items() if text and name not in self._leaving}
-        self._leaving = {*found, *(self._leaving & why.keys())}
-        return [EditPlan((RemoveOperator(name),), text) for name, text in found.items()]
+        return {name: text for name, text in why.items() if text}
 
     def take_seconds(self) -> float:
         """How long publishers took for windows that had something for them, since the last call."""
@@ -435,7 +411,7 @@ def staying(before: Mapping[str, Operator], plan: Plan, halves: Mapping[str, _Ha
     }
 
 
-def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
+def publishers_of(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
     """The publishers of a plan."""
     found = driver_halves(plan, stay, Publisher, lambda operator: operator.publisher())
     for name, publisher in found.items():
@@ -473,7 +449,7 @@ def check_json(state: object) -> None:
             waiting += one
 
 
-def _places(plan: Plan, publishers: Mapping[str, Publisher]) -> dict[str, str]:
+def places_of(plan: Plan, publishers: Mapping[str, Publisher]) -> dict[str, str]:
     """As `Outputs.places`. Where a publisher does not say its place, the properties stand for it."""
     operators = operators_of(plan)
     places = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ridgeline.api.errors import CheckpointError, Fault, ValidationError, listed, shorten
@@ -58,6 +58,20 @@ def counted_on(plan: Plan, last: Manifest | None) -> Plan:
     return plan if plan.passed_over == passed_over else replace(plan, passed_over=passed_over)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the next window keeps of what the application was given, and of the changes in this run.
+
+    `edits`: as JSON; those of properties are kept as `properties`. `made`: the edits of this run. `noted`:
+    the same, without the values of new operators that no checkpoint keeps.
+    """
+
+    properties: KeptProperties = NOTHING_KEPT
+    edits: tuple[Mapping[str, Any], ...] = ()
+    made: tuple[Edit, ...] = ()
+    noted: tuple[Edit, ...] = ()
+
+
 class Planner:
     """Plans an application with the properties that its checkpoint keeps.
 
@@ -85,15 +99,9 @@ class Planner:
         self._found = NOTHING_KEPT
         self._edits: tuple[Edit, ...] = ()
         """Those that the checkpoint keeps."""
-        self._made: tuple[Edit, ...] = ()
-        """Those of changes in this run."""
-        self._noted: tuple[Edit, ...] = ()
-        """The same, without the values of new operators that no checkpoint keeps."""
         self._plan: Plan | None = None
-        self.kept = NOTHING_KEPT
-        """The properties that the windows of this run keep."""
-        self.kept_edits: tuple[Mapping[str, Any], ...] = ()
-        """The edits that the windows of this run keep."""
+        self.kept = Kept()
+        """What the windows of this run keep."""
 
     def first(self, checkpoint: str | DriverStorage | None, application: str) -> Plan:
         """The plan with what a checkpoint keeps, as far as that can be read before Spark is started.
@@ -124,13 +132,11 @@ class Planner:
         if self._resume.get("reset_changes"):
             found, edits = _before(edits, found), ()
         known = same(found.picture(), self._found.picture()) and edits == self._edits
-        if self._plan is None or self._made or not known:
-            self._made = self._noted = ()  # the checkpoint has those that were committed
+        if self._plan is None or self.kept.made or not known:  # the checkpoint has what was committed of it
             self._plan = self._planned(found, edits)
             self._found, self._edits = found, edits
-            self._note_edits()
             withheld = [name for name, value in self._given.items() if self._is_withheld(name, value)]
-            self.kept = found.joined(self._given, withheld)
+            self.kept = Kept(found.joined(self._given, withheld), self._texts(()))
         self._plan = counted_on(self._plan, last)
         return self._plan
 
@@ -162,42 +168,36 @@ class Planner:
         faults = [fault for edit in edits for fault in _not_kept(edit)]
         if faults:
             raise ValidationError(plan.logical.application, faults)
-        return transition(plan, self._make(self._found.values, self._edits, (*self._made, *edits)), edits)
+        return transition(plan, self._make(self._found.values, self._edits, (*self.kept.made, *edits)), edits)
 
-    def keep(self, edits: Sequence[Edit], plan: Plan | None = None) -> Callable[[], None]:
-        """The plan is that with these edits from now on. Returns what takes that back.
+    def keep(self, edits: Sequence[Edit], plan: Plan) -> None:
+        """The plan is that with these edits from now on. Give `kept` its value of before to take that back.
 
         `plan`: what they have made, which knows the secrets among the properties of new operators.
         """
-        before = self._made, self._noted, self.kept, self.kept_edits
-        self._made = tuple(shortened((*self._made, *edits)))
-        logical = None if plan is None else plan.logical
+        logical, properties, noted = plan.logical, self.kept.properties, self.kept.noted
         for edit in edits:
-            noted, withheld = self._without_secrets(edit, logical)
-            self._noted = tuple(shortened((*self._noted, noted)))
+            plain, withheld = self._without_secrets(edit, logical)
+            noted = tuple(shortened((*noted, plain)))
             match edit:
                 case SetProperty(operator, name, value):
                     key = f"{operator}.{name}"
                     secret = [key] if self._is_withheld(key, value, logical) else []
-                    self.kept = self.kept.joined({key: value}, secret)
+                    properties = properties.joined({key: value}, secret)
                 case RemoveOperator(operator) | ReplaceOperator(operator, _):
-                    self.kept = self.kept.without(operator)
+                    properties = properties.without(operator)
                 case RenameOperator(operator, new):
-                    self.kept = self.kept.without(new).renamed(operator, new)
-            self.kept = self.kept.joined(dict.fromkeys(withheld), withheld)
-        self._note_edits()
+                    properties = properties.without(new).renamed(operator, new)
+            properties = properties.joined(dict.fromkeys(withheld), withheld)
+        made = tuple(shortened((*self.kept.made, *edits)))
+        self.kept = Kept(properties, self._texts(noted), made, noted)
 
-        def take_back() -> None:
-            self._made, self._noted, self.kept, self.kept_edits = before
+    def _texts(self, noted: Sequence[Edit]) -> tuple[Mapping[str, Any], ...]:
+        """The edits that windows keep, with those of this run: all but those of properties."""
+        edits = shortened((*self._edits, *noted))
+        return tuple(edit_to_json(edit) for edit in edits if not isinstance(edit, SetProperty))
 
-        return take_back
-
-    def _note_edits(self) -> None:
-        """Work out the edits that windows keep: all but those of properties, which are kept as properties."""
-        edits = shortened((*self._edits, *self._noted))
-        self.kept_edits = tuple(edit_to_json(edit) for edit in edits if not isinstance(edit, SetProperty))
-
-    def _without_secrets(self, edit: Edit, logical: LogicalPlan | None) -> tuple[Edit, list[str]]:
+    def _without_secrets(self, edit: Edit, logical: LogicalPlan) -> tuple[Edit, list[str]]:
         """An edit without the properties of a new operator that no checkpoint keeps, and their names."""
         if not isinstance(edit, AddOperator | ReplaceOperator):
             return edit, []

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.enumerator import EnumeratorContext
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.publisher import PublisherContext
@@ -21,8 +20,9 @@ from ridgeline.api.state import ValueCell
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.checkpoint.state_moves import check_states_of
-from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.driver.checkpoint.state_moves import check_states
+from ridgeline.engine.driver.inputs import enumerator_context
+from ridgeline.engine.driver.outputs import Outputs, operators_of, places_of, publishers_of, staying
 from ridgeline.engine.state.compaction import cells_of
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -54,37 +54,37 @@ def rewind(
         raise _not_kept(checkpoint, window_id, [manifest.window_id for manifest in kept])
     if target.window_id == last.window_id:
         return last
-    way = _Way(checkpoint, plan, Outputs(plan, clock, context), last, clock, context, planner)
-    outputs, going = way.outputs, way.outputs_of(target)
-    if wrong := way.wrong(target, going):
+    way = _Way(checkpoint, plan, last, clock, planner)
+    going = way.plan_of(target)
+    if wrong := way.wrong(target):
         raise _refused(f"cannot rewind to window {window_id}: {wrong}", target, kept, way.is_open)
-    changed = outputs.changed(going.plan) if going is not outputs else {}
     if check is not None:
-        check(going.plan, target)
-        check_states_of(going.plan, checkpoint, planner, target)
-    at = _number(going.plan, target.window_id, last.window_id)
+        check(going, target)
+        check_states(going, checkpoint, planner, target)
+    at = _number(going, target.window_id, last.window_id)
     offsets = target.offsets
     if offsets is not None and last.offsets is not None:  # as of windows: the numbers of Spark only grow
         offsets = replace(offsets, batch=last.offsets.batch + 1)
+    outputs = Outputs(plan, clock, context)
     try:
         outputs.open(plan, last.publishers, last.window_id)
         outputs.publish_again(last.window_id, last.publishers)
         try:
-            found = way.taken_back(target, at)
+            found = _taken_back(outputs, target, at)
         except _CannotError as error:
-            raise _refused(str(error), target, kept, way.is_open_to_outputs) from error
-        publishers = {
-            name: state
-            for name, state in found.items()
-            if state is not None and (name in going.places or name not in changed)
-        }
+
+            def is_open(window: Manifest) -> bool:
+                return _can_take_back(outputs, window, last.window_id + 1) and way.is_open(window)
+
+            raise _refused(str(error), target, kept, is_open) from error
     finally:
         outputs.abandon()
+    stay = {*_places(going), *staying(operators_of(plan), going, found)}
     rewound = replace(
         target,
         window_id=at,
         epoch=checkpoint.epoch,
-        publishers=publishers,
+        publishers={name: state for name, state in found.items() if state is not None and name in stay},
         offsets=offsets,
         rewound_to=window_id,
         passed_over=target.passed_over + at - window_id,
@@ -109,68 +109,71 @@ def _refused(
     return CheckpointError(f"{wrong}; {remedy} start anew with another `--checkpoint`")
 
 
+def _taken_back(outputs: Outputs, window: Manifest, at: int) -> dict[str, object]:
+    """The states that publishers, which are open, continue from. They have changed nothing then.
+
+    Raises _CannotError; another RidgelineError if an output never can.
+    """
+    states = dict[str, object]()
+    for name, publisher in outputs.publishers.items():
+        try:
+            states[name] = publisher.rewind(window.window_id, window.publishers.get(name), at)
+        except NotImplementedError:
+            what = f"`{name}` cannot take back what it has published after window {window.window_id}"
+            remedy = f"give `{type(publisher).__name__}` a `rewind`"
+            raise RidgelineError(f"{what}; {remedy}, or start anew with another `--checkpoint`") from None
+        except RidgelineError as error:
+            raise _CannotError(str(error)) from error
+    return states
+
+
+def _can_take_back(outputs: Outputs, window: Manifest, at: int) -> bool:
+    try:
+        _taken_back(outputs, window, at)
+    except RidgelineError:
+        return False
+    return True
+
+
+def _places(plan: Plan) -> dict[str, str]:
+    """The outputs of a plan whose results last, and where they publish. Raises RidgelineError."""
+    return places_of(plan, publishers_of(plan, {}))
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """What is asked before a rewind changes anything. `plan`, `outputs`: those of the start."""
+    """What is asked before a rewind changes anything. `plan`: that of the start."""
 
     checkpoint: Checkpoint
     plan: Plan
-    outputs: Outputs
     last: Manifest
     clock: Clock
-    publisher_context: Callable[[str], PublisherContext]
     planner: Planner | None
 
-    def outputs_of(self, window: Manifest) -> Outputs:
-        """Those of the plan as of a window. Raises RidgelineError."""
-        if list(window.edits) == list(self.last.edits):
-            return self.outputs
-        plan = self.plan if self.planner is None else self.planner.settled(window)
-        return Outputs(plan, self.clock, self.publisher_context)
+    def plan_of(self, window: Manifest) -> Plan:
+        """The plan as of a window. Raises RidgelineError."""
+        same = self.planner is None or list(window.edits) == list(self.last.edits)
+        return self.plan if same else self.planner.settled(window)  # type: ignore[union-attr]
 
     def is_open(self, window: Manifest) -> bool:
         """Whether the run can go back to a window, as far as is known without asking outputs."""
         try:
-            return not self.wrong(window, self.outputs_of(window))
+            return not self.wrong(window)
         except RidgelineError:
             return False
 
-    def is_open_to_outputs(self, window: Manifest) -> bool:
-        """As `is_open`, for publishers that are open, too."""
-        try:
-            self.taken_back(window, self.last.window_id + 1)
-        except RidgelineError:
-            return False
-        return self.is_open(window)
-
-    def wrong(self, window: Manifest, going: Outputs) -> str:
+    def wrong(self, window: Manifest) -> str:
         """Why the run cannot go back to a window; empty if it can, as far as outputs are not asked."""
-        return self._elsewhere(window, going) or self._unread(window, going.plan)
+        plan = self.plan_of(window)
+        return self._elsewhere(window, plan) or self._unread(window, plan)
 
-    def taken_back(self, window: Manifest, at: int) -> dict[str, object]:
-        """The states that publishers, which are open, continue from. They have changed nothing then.
-
-        Raises _CannotError; another RidgelineError if an output never can.
-        """
-        states = dict[str, object]()
-        for name, publisher in self.outputs.publishers.items():
-            try:
-                states[name] = publisher.rewind(window.window_id, window.publishers.get(name), at)
-            except NotImplementedError:
-                what = f"`{name}` cannot take back what it has published after window {window.window_id}"
-                remedy = f"give `{type(publisher).__name__}` a `rewind`"
-                raise RidgelineError(f"{what}; {remedy}, or start anew with another `--checkpoint`") from None
-            except RidgelineError as error:
-                raise _CannotError(str(error)) from error
-        return states
-
-    def _elsewhere(self, target: Manifest, going: Outputs) -> str:
+    def _elsewhere(self, target: Manifest, going: Plan) -> str:
         """The output that was elsewhere since a window, so that what it has shown there would stay."""
-        now = self.outputs.places
+        now = _places(self.plan)
         for window in not_left(self.checkpoint.kept()):
             was = window.outputs
             if window.window_id == target.window_id and was == now:
-                was = going.places
+                was = _places(going)
             if was != now:
                 name = min(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
                 how = "was another one, or elsewhere," if name in now else "is gone; it was there"
@@ -194,7 +197,8 @@ class _Way:
             enumerator = operator.enumerator()
             if enumerator is not None and one.partition == 0:
                 then, now = window.inputs.get(one.name), self.last.inputs.get(one.name)
-                text = enumerator.unreachable(self._context(one.name), then, now)
+                context = enumerator_context(self.plan, one.name, self.checkpoint, self.clock)
+                text = enumerator.unreachable(context, then, now)
             elif type(operator).unreachable is not InputOperator.unreachable:
                 cells = cells_of(one)
                 load(files, one.state_key, cells, window.states.get(one.state_key, ()))
@@ -203,21 +207,6 @@ class _Way:
             if text:
                 return f"`{one.name}` cannot go back so far: {text.removeprefix(f'`{one.name}`: ')}"
         return ""
-
-    def _context(self, name: str) -> EnumeratorContext:
-        """That of an input that is asked."""
-        return EnumeratorContext(
-            application=self.plan.logical.application,
-            operator=name,
-            run_id=self.checkpoint.run_id,
-            clock=self.clock,
-            wake=lambda: None,
-            check_owner=self.checkpoint.check_owner,
-            warn=lambda _text: None,
-            partitions=lambda: 1,
-            staging=f"{self.checkpoint.storage.uri}/staging",
-            windows_kept=self.plan.logical.attributes["windows_kept"],
-        )
 
 
 def rewindable(checkpoint: Checkpoint) -> list[Manifest]:

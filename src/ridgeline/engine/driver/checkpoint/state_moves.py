@@ -37,6 +37,8 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
+Asked = tuple[Collection[str], Mapping[str, str]]
+"""Whose states are not wanted, and new names of operators."""
 _NOTHING: Mapping[str, str] = {}
 _NUMBERS = count(1)
 """One for each state that this process moves."""
@@ -63,20 +65,73 @@ class Beginning:
 NOTHING = Beginning({})
 
 
-def check_states(plan: Plan, checkpoint: Checkpoint, planner: Planner | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Conversions:
+    """How states become those of a plan, by the first part of their keys in the window before.
+
+    `schemas`: what they hold then.
+    """
+
+    by_base: Mapping[str, Conversion]
+    schemas: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    """What becomes of the states of a window in a plan. `faults`: why that cannot be."""
+
+    found: StatePlan
+    conversions: Conversions
+    verdicts: list[StateVerdict]
+    faults: list[Fault]
+
+
+def _fate_of(plan: Plan, storage: Storage, last: Manifest, asked: Asked) -> _Fate:
+    """The fate of all states of a window that another run has left. `asked`: as of `Planner.asked`.
+
+    Raises CheckpointError if a state is to be dropped that nothing has.
+    """
+    dropped, renamed = asked
+    renamed = _with_former_names(plan, last, renamed)
+    _check_dropped(plan, storage, last, dropped)
+    faults: list[Fault] = []
+    divided = {renamed.get(name, name): text for name, text in last.divided.items()}
+    found = plan_states(_held(last), plan, dropped=dropped, renamed=renamed, divided=divided, faults=faults)
+    try:
+        check_boundary(found, plan, last.window_id + 1)
+    except ValidationError as error:
+        faults += error.faults
+    comparison, conversions = _compared(plan, last, found, live=False)
+    return _Fate(found, conversions, comparison.verdicts, [*faults, *comparison.faults])
+
+
+def check_states(
+    plan: Plan, checkpoint: Checkpoint, planner: Planner | None, window: Manifest | None = None
+) -> None:
     """Refuse a start that would lose a state or read it as another one, before Spark is started.
 
-    Raises CheckpointError.
+    `window`: that to which the run is about to be rewound; None: the last one. Raises CheckpointError.
     """
-    last = checkpoint.last()
+    last = window or checkpoint.last()
     if last is not None:
-        _planned(plan, checkpoint, last, *_asked(planner, last))
+        _accepted(plan, checkpoint, last, _asked(planner, None if window else last))
 
 
-def check_states_of(plan: Plan, checkpoint: Checkpoint, planner: Planner | None, window: Manifest) -> None:
-    """As `check_states`, of a window to which the run is about to be rewound. Raises CheckpointError."""
-    asked = ((), _NOTHING) if planner is None else planner.asked
-    _planned(plan, checkpoint, window, *asked)
+def _asked(planner: Planner | None, last: Manifest | None) -> Asked:
+    """Whose states are not wanted, and new names."""
+    if planner is None:
+        return (), _NOTHING
+    return planner.asked if last is None else planner.taken_over(last.window_id)
+
+
+def _accepted(plan: Plan, checkpoint: Checkpoint, last: Manifest, asked: Asked) -> _Fate:
+    """The fate of all states of a window. Raises CheckpointError if one would be lost."""
+    fate = _fate_of(plan, checkpoint.storage, last, asked)
+    if fate.faults:
+        faults = "; ".join(map(str, fate.faults))
+        where = f"checkpoint folder `{checkpoint.storage.uri}`"
+        raise CheckpointError(f"{where} is of another version of the application: {faults}")
+    return fate
 
 
 def judge_states(
@@ -87,31 +142,19 @@ def judge_states(
     States that would be converted or moved are read, as a trial. A driver may be at work in the folder.
     Raises CheckpointError if a state is to be dropped that nothing has, or a file cannot be read.
     """
-    dropped, renamed = planner.asked
-    renamed = _with_former_names(plan, last, renamed)
-    _check_dropped(plan, storage, last, dropped)
-    faults: list[Fault] = []
-    divided = _divided(last, renamed)
-    found = plan_states(_held(last), plan, dropped=dropped, renamed=renamed, divided=divided, faults=faults)
-    verdicts = list(map(refused, faults))
-    try:
-        check_boundary(found, plan, last.window_id + 1)
-    except ValidationError as error:
-        verdicts += map(refused, error.faults)
-    comparison, by_base = _compared(plan, last, found, live=False)
-    ended = dict.fromkeys(_base(key) for key in found.ends)
-    verdicts += comparison.verdicts
+    fate = _fate_of(plan, storage, last, planner.asked)
+    found, verdicts = fate.found, fate.verdicts
+    verdicts += [one for one in map(refused, fate.faults) if one not in verdicts]
     verdicts += [
         StateVerdict(base, Outcome.DROPPED, "as it was asked for")
         if found.is_dropped(base)
         else StateVerdict(base, Outcome.ENDED, "with its application window")
-        for base in ended
+        for base in dict.fromkeys(map(_base, found.ends))
     ]
     verdicts += dict.fromkeys(map(_move_verdict, found.moves))
     if not any(one.outcome is Outcome.REFUSED for one in verdicts):
         try:
-            trial = _Trial(storage, run_id, last.epoch)
-            moved(plan, trial, last, found, _conversions(comparison, by_base))
+            moved(plan, _Trial(storage, run_id, last.epoch), last, found, fate.conversions)
         except StateError as error:
             where = error.operator or "state"
             kept = [one for one in verdicts if not f"{one.where}.".startswith(f"{where}.")]
@@ -131,17 +174,13 @@ def _move_verdict(move: StateMove) -> StateVerdict:
     return StateVerdict(where, Outcome.MOVED, ", ".join(parts))
 
 
-def _asked(planner: Planner | None, last: Manifest) -> tuple[Collection[str], Mapping[str, str]]:
-    """Whose states are not wanted, and new names."""
-    return ((), _NOTHING) if planner is None else planner.taken_over(last.window_id)
-
-
 def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Planner | None) -> Beginning:
     """The states that a run begins with after a window, perhaps of another version of the application.
 
     Raises CheckpointError or StateError if a state would be lost, cannot move, or is of other classes.
     """
-    found, conversions = _planned(plan, checkpoint, last, *_asked(planner, last))
+    fate = _accepted(plan, checkpoint, last, _asked(planner, last))
+    found, conversions = fate.found, fate.conversions
     known = {one.state_key: one.id for one in plan.physical.operators}
     stays = all(
         key in known and (not version or found.stays.get(key) == known[key])
@@ -151,34 +190,13 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     try:
         begin = moved(plan, checkpoint, last, found, conversions)
     except StateError as error:
-        others = redivided(plan, _divided(last, found.renamed))
+        others = redivided(plan, {found.renamed.get(name, name): text for name, text in last.divided.items()})
         if not others:
             raise
         what = f"{listed(sorted(others))}: another partitioner or key than in the checkpoint"
         remedy = "go on with the one before, or drop the state (`--drop-state`)"
         raise StateError(f"{error}; {what}; {remedy}") from error
     return replace(begin, other=not same)
-
-
-def _planned(
-    plan: Plan,
-    checkpoint: Checkpoint,
-    last: Manifest,
-    dropped: Collection[str],
-    renamed: Mapping[str, str],
-) -> tuple[StatePlan, Conversions]:
-    """The fate of each state of a window. Raises CheckpointError."""
-    renamed = _with_former_names(plan, last, renamed)
-    _check_dropped(plan, checkpoint.storage, last, dropped)
-    try:
-        divided = _divided(last, renamed)
-        found = plan_states(_held(last), plan, dropped=dropped, renamed=renamed, divided=divided)
-        check_boundary(found, plan, last.window_id + 1)
-        return found, conversions_of(plan, last, found)
-    except ValidationError as error:
-        faults = "; ".join(str(fault) for fault in error.faults)
-        where = f"checkpoint folder `{checkpoint.storage.uri}`"
-        raise CheckpointError(f"{where} is of another version of the application: {faults}") from None
 
 
 def _with_former_names(plan: Plan, last: Manifest, renamed: Mapping[str, str]) -> Mapping[str, str]:
@@ -195,10 +213,6 @@ def _with_former_names(plan: Plan, last: Manifest, renamed: Mapping[str, str]) -
     return found
 
 
-def _divided(last: Manifest, renamed: Mapping[str, str]) -> dict[str, str]:
-    return {renamed.get(name, name): text for name, text in last.divided.items()}
-
-
 def _check_dropped(plan: Plan, storage: Storage, last: Manifest, dropped: Collection[str]) -> None:
     """Raise CheckpointError if a state is to be dropped that nothing has."""
     bases = {_base(key) for key in last.states}
@@ -212,35 +226,18 @@ def _check_dropped(plan: Plan, storage: Storage, last: Manifest, dropped: Collec
         raise CheckpointError(f"checkpoint folder `{storage.uri}`: {faults}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Conversions:
-    """How states become those of a plan, by the first part of their keys in the window before.
-
-    `schemas`: what they hold then.
-    """
-
-    by_base: Mapping[str, Conversion]
-    schemas: Mapping[str, Any]
-
-
-def conversions_of(plan: Plan, last: Manifest, found: StatePlan, *, live: bool = False) -> Conversions:
-    """Compare what the states of a window hold with what a plan declares. `live`: while it runs.
+def conversions_of(plan: Plan, last: Manifest, found: StatePlan) -> Conversions:
+    """How the states of a window become those of a plan that follows while the application runs.
 
     Raises ValidationError with a fault for each state that would be lost or read as another one.
     """
-    comparison, by_base = _compared(plan, last, found, live=live)
+    comparison, conversions = _compared(plan, last, found, live=True)
     if comparison.faults:
         raise ValidationError(plan.logical.application, comparison.faults)
-    return _conversions(comparison, by_base)
+    return conversions
 
 
-def _conversions(comparison: Comparison, by_base: Mapping[str, Conversion]) -> Conversions:
-    return Conversions(by_base, {"states": comparison.states} if comparison.states else {})
-
-
-def _compared(
-    plan: Plan, last: Manifest, found: StatePlan, *, live: bool
-) -> tuple[Comparison, Mapping[str, Conversion]]:
+def _compared(plan: Plan, last: Manifest, found: StatePlan, *, live: bool) -> tuple[Comparison, Conversions]:
     """The comparison, with its faults, and how states become those of the plan."""
     moves = ((key, one.targets[0]) for one in found.moves for key in one.sources)
     targets = {_base(key): target for key, target in [*moves, *found.stays.items()]}
@@ -250,7 +247,7 @@ def _compared(
     by_base = {
         base: comparison.compare(base, plan.physical.operator(target)) for base, target in targets.items()
     }
-    return comparison, by_base
+    return comparison, Conversions(by_base, {"states": comparison.states} if comparison.states else {})
 
 
 def _held(last: Manifest) -> list[str]:
@@ -275,7 +272,7 @@ def moved(
     ValidationError as `conversions_of`, CheckpointError if they cannot be written.
     """
     if conversions is None:
-        conversions = conversions_of(plan, last, found, live=True)
+        conversions = conversions_of(plan, last, found)
     states = {target: last.states[key] for key, target in found.stays.items() if key in last.states}
     files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
     stems: list[str] = []

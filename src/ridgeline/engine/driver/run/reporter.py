@@ -84,6 +84,8 @@ class Reporter:
 
     def __init__(self, plan: Plan, clock: Clock, observe: Observe | None) -> None:
         self.report: Observe = observe or (lambda _event: None)
+        self.planned_event: Callable[[Plan], RunEvent] | None = None
+        """Makes the event of a plan that follows."""
         self.control_log = ControlLog(clock.wall)
         self._clock = clock
         self._steps = ClockSteps(clock.wall(), clock.monotonic())
@@ -96,6 +98,11 @@ class Reporter:
         """The run has another plan from now on."""
         self._plan = plan
         self._metrics = MetricAggregation(plan.physical.operators)
+
+    def planned(self, plan: Plan) -> None:
+        """The next windows are those of another plan."""
+        if self.planned_event is not None:
+            self.report(self.planned_event(plan))
 
     @property
     def begun(self) -> bool:

@@ -17,20 +17,29 @@ from ridgeline.api.errors import (
     OperatorError,
     RidgelineError,
     ValidationError,
+    described,
 )
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.container.samples import StreamSamples
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, Manifest, SourceOffsets
-from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets
+from ridgeline.engine.driver.checkpoint.planning import Kept, Planner
+from ridgeline.engine.driver.checkpoint.state_moves import (
+    NOTHING,
+    beginning,
+    check_moves,
+    conversions_of,
+    give_up,
+    moved,
+)
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.outputs import Outputs, OutputStores
-from ridgeline.engine.driver.run.changes import Asked, Changes, applied
+from ridgeline.engine.driver.run.changes import ENDED, Asked, Changes, Coming, applied
 from ridgeline.engine.driver.run.committing import Commits
 from ridgeline.engine.driver.run.key_counting import KeyCounting
-from ridgeline.engine.driver.run.live_plan import LivePlan
+from ridgeline.engine.driver.run.opened import OpenPlan, Warm
 from ridgeline.engine.driver.run.reporter import Observe, Reporter, Window
 from ridgeline.engine.process.garbage import spare_reported
 from ridgeline.measure.answers.application import DebugDumpAnswer
@@ -38,10 +47,13 @@ from ridgeline.measure.events import RunEvent, StateCompacted, WindowPlanned, Wi
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
+from ridgeline.plan.change.state_moves import StatePlan, staying
+from ridgeline.plan.change.succession import following_ids
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import is_of_store
 from ridgeline.plan.shown_properties import holds_secret
+from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import (
     Control,
     EditPlan,
@@ -94,17 +106,37 @@ _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 
 
+UNSURE = f"{ENDED} while the first window of the change ran: a restart goes on with it if that was committed"
+"""Why the outcome of a change is unknown."""
+
+
 @dataclass(slots=True)
 class _Since:
     """Times by the monotonic clock.
 
     `idle`: when outputs could last publish what waits. `held`: since when windows wait for their commit in
-    which nothing moved. `not_asked`: when nobody had asked for the end.
+    which nothing moved. `not_asked`: when nobody had asked for the end. `published`: the last window was.
     """
 
     idle: float
     held: float | None = None
     not_asked: float = math.inf
+    published: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A change that is made, but not committed yet.
+
+    `plan`, `kept`: those before. `window_id`: the first window of the new plan. `published`: when the window
+    before was (monotonic).
+    """
+
+    asked: Asked
+    plan: Plan
+    kept: Kept
+    window_id: int
+    published: float | None
 
 
 class ApplicationRun:
@@ -144,11 +176,7 @@ class ApplicationRun:
         self.samples = StreamSamples()
         self.keys = KeyCounting(plan, clock)
         self.compactions = compactions(plan, checkpoint)
-        self._reporter = Reporter(plan, clock, observe)
-        changes = self.changes = Changes(clock.wall, plan.logical.first_id)
-        """Requests of users; any thread may add to them."""
-        changes.withdrawn = self._reporter.change
-        changes.is_secret = lambda name, value: holds_secret(self.plan.logical, name, value)
+        reporter = self._reporter = Reporter(plan, clock, observe)
         self.paused = False
         """No window begins, as a user has asked."""
         self.stopping = False
@@ -161,32 +189,33 @@ class ApplicationRun:
         self._since = _Since(clock.monotonic())
         self._windows: dict[int, Window] = {}
         self._commits = commits or Commits()
-        self.outputs = Outputs(plan, clock, publisher_context, stores)
-        self.outputs.warn = self._reporter.warn_now
-        inputs = self.inputs = Inputs(
-            plan,
-            checkpoint.run_id,
-            clock,
-            checkpoint.check_owner,
-            executor.wake,
-            self._reporter.warn_now,
-            f"{checkpoint.storage.uri}/staging",
-            self._reporter.source_problem,
+        self.outputs = Outputs(plan, clock, publisher_context, stores, reporter.warn_now)
+        self.inputs = Inputs(
+            plan, checkpoint, clock, executor.wake, reporter.warn_now, reporter.source_problem
         )
-        self._live = LivePlan(
-            plan, checkpoint, executor, clock, inputs, self.outputs, self._reporter, changes, planner
+        self._trial: Trial | None = None
+        """The change of the plan whose first window is not committed."""
+        self._open = self._opened(plan)
+        self.changes = Changes(
+            clock.wall, plan.logical.first_id, reporter.change, planner, executor, self._check_states
         )
-        self._live.start(self._process, (self.keys.change, self.compactions.change, self._reporter.follow))
+        """Requests of users; any thread may add to them."""
+        self.changes.is_secret = lambda name, value: holds_secret(self.plan.logical, name, value)
+        for repair in self._open.repairs:
+            self._process(repair)
+        if (last := checkpoint.last()) is not None:
+            self.outputs.publish_again(last.window_id, self._open.begin.publishers)
+            executor.committed(last.window_id, self.master.states)
 
     @property
     def plan(self) -> Plan:
         """The plan of the next window."""
-        return self._live.plan
+        return self._open.plan
 
     @property
     def master(self) -> Master:
         """Who decides about the windows of this plan."""
-        return self._live.master
+        return self._open.master
 
     @property
     def ending(self) -> bool:
@@ -241,13 +270,13 @@ class ApplicationRun:
 
         Where none is under way it is waited for as long as the last one took.
         """
-        if self._live.due(self.master.next_window):
+        if self._change_due(self.master.next_window):
             return self.master.under_way > 0
         if window := next(iter(self._windows.values()), None):
             long = window.timeline.now() - window.began >= _PATIENCE_SECONDS
         else:
-            long = self._clock.monotonic() < self._live.changes.awaited_until
-        return long and self._live.changes.comes
+            long = self._clock.monotonic() < self.changes.awaited_until
+        return long and self.changes.comes
 
     @property
     def _enough_under_way(self) -> bool:
@@ -296,8 +325,8 @@ class ApplicationRun:
         # Spark repeats its last micro-batch after a restart: that window is committed already.
         if window_id > self.master.committed:
             self.take_changes()
-            if not self.master.under_way and (planned := self._live.due(window_id)):
-                self._live.switch(planned)
+            if not self.master.under_way and (coming := self._change_due(window_id)):
+                self._switch(coming)
             read = self.inputs.advance(window_id, self.master.budgets.next)
             self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock), read)
         self._due(window_id)
@@ -383,11 +412,11 @@ class ApplicationRun:
             what = asked.change.what
             if isinstance(what, EditPlan):
                 self._reporter.change(asked)
-                self._live.changes.add(asked)
+                self.changes.add(asked)
             else:
                 self._control(asked, what)
-        if self._live.is_sure:
-            self._live.changes.turn(self.plan, wait=wait)
+        if self._trial is None:
+            self.changes.turn(self.plan, wait=wait)
 
     def _control(self, asked: Asked, what: Control) -> None:
         """Pause, resume, or end. Raises ApplicationKilledError."""
@@ -406,7 +435,7 @@ class ApplicationRun:
         Raises ValidationError with all faults, ChangeError. So it does if slots or states refuse the plan.
         """
         try:
-            return self._live.changes.preview(edits, self.plan, self._live.check)
+            return self.changes.preview(edits, self.plan, self._check).difference
         except (ChangeError, ValidationError):
             raise
         except RidgelineError as error:
@@ -414,7 +443,7 @@ class ApplicationRun:
 
     def on_plan(self, planned_event: Callable[[Plan], RunEvent]) -> None:
         """Report the event that this makes of each plan that follows, before the first window of it."""
-        self._live.planned_event = planned_event
+        self._reporter.planned_event = planned_event
 
     def observe(self, event: RunEvent) -> None:
         """Report an event that happened outside of this run, such as Spark's own account of a window."""
@@ -450,14 +479,15 @@ class ApplicationRun:
                 self._begin_attempt(instruction)
                 return ()
             case CheckStates():
-                return (*self._live.repair.repair(self.master.states), StatesChecked())
+                return (*self._open.repair.repair(self.master.states), StatesChecked())
             case Commit():
                 if not self._begin_commit(instruction):
                     return ()
                 written = self._commits.finished()
                 return (written,) if written else ()
             case Publish(window_id, before):
-                self._live.committed()
+                if self._trial is not None:  # applied: who has asked waits for no output
+                    applied(self._trial.asked, self._trial.window_id)
                 self.outputs.publish(window_id)
                 for published in (*before, window_id):
                     self.executor.committed(published, self.master.states)
@@ -468,20 +498,19 @@ class ApplicationRun:
                     self._unsettled = True
                     took = window.timeline.now() - window.began
                     if took >= _PATIENCE_SECONDS:
-                        self._live.changes.awaited_until = self._clock.monotonic() + took
+                        self.changes.awaited_until = self._clock.monotonic() + took
                     seen = self.outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
-                self._live.settle()
-                for leaves in self.outputs.over():
-                    self.changes.ask(leaves, "ridgeline")
+                self._end_trial()
+                self.changes.ask_to_leave(self.outputs.over)
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 spare_reported()
                 seconds = self.outputs.take_seconds()
                 return (*self.compactions.finished(), WindowPublished(window_id, seconds))
             case GiveUp(failure):
-                if self._live.is_sure:
+                if self._trial is None:
                     raise self.checkpoint.cause_of(OperatorError(failure))
-                self._take_back(failure)
+                self._take_back(self._trial, failure)
                 return ()
             case Skip():
                 return ()
@@ -529,10 +558,10 @@ class ApplicationRun:
         try:
             self._commit(commit)
         except OperatorError as error:
-            if self._live.is_sure:
+            if self._trial is None:
                 raise
             self.outputs.abandon()
-            self._take_back(error.failure)
+            self._take_back(self._trial, error.failure)
             return False
         return True
 
@@ -541,32 +570,32 @@ class ApplicationRun:
         windows = [self._windows[window_id] for window_id in commit.reports]
         for window in windows[: commit.held]:
             window.held_seconds = max(0.0, window.timeline.now() - window.returned)
-        record = self._live.record
+        now, kept = self._open, Kept() if self._planner is None else self._planner.kept
         publishers: dict[str, object] = {}
         changes: dict[str, bytes] = {}
         for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
             window.reports = reports
             publishers = self.outputs.stage(window_id, reports)
-            record.note(reports)
+            now.note(reports)
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
-        keys = record.state_keys
+        keys = now.state_keys
         offsets = last.offsets and replace(last.offsets, waiting=self.inputs.cut(last.reports))
         manifest = Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
             plan_version=self.plan.version,
-            states={**record.states, **{keys[one]: version for one, version in commit.states.items()}},
+            states={**now.states, **{keys[one]: version for one, version in commit.states.items()}},
             finished=sorted(keys[operator] for operator in commit.finished),
             publishers=publishers,
             ended=commit.ends,
             offsets=offsets,
-            properties=NOTHING_KEPT if self._planner is None else self._planner.kept,
-            edits=() if self._planner is None else self._planner.kept_edits,
-            divided=record.divisions,
+            properties=kept.properties,
+            edits=kept.edits,
+            divided=now.divisions,
             outputs=self.outputs.places,
-            schemas=record.schemas.picture,
+            schemas=now.schemas.picture,
             passed_over=self.plan.passed_over,
             inputs={name: one.end for name, one in last.read.items() if one.end is not None},
         )
@@ -580,13 +609,110 @@ class ApplicationRun:
         self.outputs.committing(commit.window_id)
         self._commits.begin(write)
 
-    def _take_back(self, failure: object) -> None:
+    # Another plan -------------------------------------------------------------------------------------------
+
+    @property
+    def _warm(self) -> Warm:
+        return Warm(self.checkpoint, self.executor, self.inputs, self.outputs)
+
+    def _opened(self, plan: Plan) -> OpenPlan:
+        """Open the plan of a start where the last commit of any driver left it."""
+        last, begin = self.checkpoint.last(), NOTHING
+        if last is not None:
+            begin = beginning(plan, self.checkpoint, last, self._planner)
+            anew = {one.name for one in plan.logical.operators if not one.attributes["keep_state"]}
+            inputs = {name: offset for name, offset in begin.inputs.items() if name not in anew}
+            begin = replace(begin, inputs=inputs, moved=frozenset(begin.states))
+        return OpenPlan(plan, begin, self._warm)
+
+    def _reopen(self, plan: Plan, states: StatePlan, *, new: bool = False) -> None:
+        """Open a plan in the place of this one; no window is under way. Raises as `OpenPlan`."""
+        last, begin = self.checkpoint.last(), NOTHING
+        try:
+            if last is not None:
+                begin = moved(plan, self.checkpoint, last, states)
+            self._open = OpenPlan(plan, begin, self._warm, self.master, new=new)
+        except Exception:
+            give_up(self.checkpoint, begin.stems)
+            raise
+        self.keys.change(plan)
+        self.compactions.change(plan)
+        self._reporter.follow(plan)
+
+    def _change_due(self, window_id: int) -> Coming | None:
+        """The change that takes effect with this window, which is the next one to begin; None: none does.
+
+        None does before the states that another version of the application has left are committed.
+        """
+        return None if self._open.begin.other else self.changes.due(window_id)
+
+    def _switch(self, coming: Coming) -> None:
+        """Continue with another plan; no window is under way. If that cannot be, the plan of now goes on."""
+        before, window_id = self.plan, self.master.next_window
+        what, following = coming.asked.change.what, coming.transition
+        assert isinstance(what, EditPlan)  # noqa: S101  no other is planned
+        assert following is not None  # noqa: S101  it is due
+        assert self._planner is not None  # noqa: S101  it has planned
+        try:
+            self._reopen(following.plan, following.states, new=True)
+        except Exception as error:  # noqa: BLE001  code of users may raise anything
+            reason = refusal_text(error) if isinstance(error, RidgelineError) else described(error)
+            self._reopen(before, staying(before))
+            self.changes.refuse(coming.asked, reason)
+        else:
+            self._trial = Trial(coming.asked, before, self._planner.kept, window_id, self._since.published)
+            self._planner.keep(what.edits, following.plan)
+            self._reporter.planned(self.plan)
+        self.changes.made()
+
+    def _take_back(self, trial: Trial, failure: object) -> None:
         """Run the first window of a plan with the plan before: it cannot be committed."""
-        self._live.switch_back(failure)
+        assert self._planner is not None  # noqa: S101  it has planned
+        self._trial, self._planner.kept = None, trial.kept
+        give_up(self.checkpoint, self._open.begin.stems)
+        before = replace(trial.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
+        self._reopen(before, staying(before))
+        self._reporter.planned(self.plan)
+        self.changes.refuse(trial.asked, f"its first window failed, so it was taken back: {failure}")
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}
         self._windows[window_id].read = self.inputs.advance(window_id, self.master.budgets.next)
         self._due(window_id)
+
+    def _end_trial(self) -> None:
+        """A window is committed and published; perhaps it is the first one of a plan."""
+        now, last = self._clock.monotonic(), self.checkpoint.last()
+        assert last is not None  # noqa: S101  it is committed
+        self._open.states = last.states
+        give_up(self.checkpoint, self._open.begin.stems)  # windows name them now, or do without
+        self._open.begin = NOTHING
+        if (trial := self._trial) is not None:
+            held = 0.0 if trial.published is None else now - trial.published
+            self._reporter.change(trial.asked, held)
+        self._trial, self._since.published = None, now
+
+    def _abandon_trial(self) -> None:
+        """No further window runs: say what has become of a change whose first window was under way."""
+        trial, self._trial = self._trial, None
+        if trial is None:
+            return
+        if self.checkpoint.committed >= trial.window_id:
+            applied(trial.asked, trial.window_id)
+            self._reporter.change(trial.asked)
+        else:
+            self.changes.refuse(trial.asked, UNSURE)
+
+    def _check(self, transition: Transition) -> None:
+        """Raise RidgelineError for what slots or states would refuse of a plan as of now; any thread."""
+        self._check_states(transition)
+        self.executor.check(transition.plan)
+        check_moves(transition.plan, self.checkpoint, transition.states)
+
+    def _check_states(self, made: Transition) -> None:
+        """Refuse a change that would lose a state or read it as another one. Raises ValidationError."""
+        last = self.checkpoint.last()
+        if last is not None:
+            conversions_of(made.plan, last, made.states)
 
     # Between windows, and the end ---------------------------------------------------------------------------
 
@@ -628,10 +754,9 @@ class ApplicationRun:
         """End the run and release the checkpoint. `orderly`: outputs show what they still hold back."""
         try:
             self.changes.close()
-            self._live.changes.close()
             self._commits.close()
             self.inputs.close()
-            self._live.settle_at_end()
+            self._abandon_trial()
             self.compactions.close()
             void = self.master.under_way if orderly else 0
             if void:
