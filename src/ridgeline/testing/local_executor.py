@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
-from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, RidgelineError
 from ridgeline.engine.container.container import Container
 from ridgeline.engine.driver.run.committing import Commits
@@ -75,7 +75,9 @@ class LocalExecutor:
         container_clock: ContainerClock | None = None,
         seed: int | None = None,
         injector: FaultInjector | None = None,
+        awake: threading.Event | None = None,
     ) -> None:
+        """`awake`: is set when an input that waits for its tuples has some."""
         self.waits = False
         self.slots = None
         self.capacity = 1 if seed is None else APPLICATION_ATTRIBUTES["windows_in_flight"].maximum
@@ -89,7 +91,7 @@ class LocalExecutor:
         if injector is not None:
             injector.planned(plan)
         self._uri = storage.uri
-        self._awake = threading.Event()
+        self._awake = awake or threading.Event()
         self._clocks: dict[int, Clock] = {}
         self._came: dict[tuple[int, int], float] = {}
         """When the input of a window had come, by window and container, by its host's clock."""
@@ -149,13 +151,8 @@ class LocalExecutor:
         return False
 
     def wake(self) -> None:
-        """End `wait_for_inputs`; nothing waits in `poll`."""
+        """Nothing waits in `poll`."""
         self._awake.set()
-
-    def wait_for_inputs(self, seconds: float) -> None:
-        """Wait until an input that waits for its tuples has some, at most so long by the machine's clock."""
-        SystemClock().wait(seconds, self._awake)
-        self._awake.clear()
 
     def _void(self) -> None:
         """Forget all attempts."""

@@ -7,7 +7,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ridgeline.api.application import Application
@@ -15,6 +14,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.options import Outcome
+from ridgeline.engine.driver.run.run import IDLE_SECONDS
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.edits import Edit
@@ -110,7 +110,7 @@ def run_regions(
     make_planner: MakePlanner,
     storage: DriverStorage,
     clock: Clock,
-    run_of: Callable[[Planner, Plan, DriverStorage, Edits], InProcessRun],
+    run_of: Callable[[Planner, Plan, DriverStorage, Edits, int | None], InProcessRun],
     edits: Edits,
     windows: int | None,
 ) -> LocalRegionsRun:
@@ -134,17 +134,36 @@ def run_regions(
         for window, some in edits.items():
             divided[region_of(planned, some).name][window] = some
         found = [
-            _Region(one, run_of(one.planner, one.plan, part, divided[one.name]), windows)
+            run_of(one.planner, one.plan, part, divided[one.name], None if one.region.reads else windows)
             for one, part in zip(planned, storages, strict=True)
         ]
-        for region in found:
-            stack.callback(region.close)
+        for run in found:
+            stack.callback(run.steps.close)
+
+        def end(left: Sequence[InProcessRun]) -> None:
+            """End the regions that have read all, of which the writers are over."""
+            running = {one.name for one, run in zip(planned, found, strict=True) if run in left}
+            for one, run in zip(planned, found, strict=True):
+                reads = one.region.reads
+                fed = running.intersection(edge.writer_region for edge in reads)
+                if run in left and reads and not fed and _has_read(root, name, one):
+                    run.stop.set()
+
         # without `windows` regions finish with their inputs, of which queues are some
-        ends = (lambda _region: False) if windows is None else partial(_has_read, root, name)
-        _run(found, clock, ends)
+        drive(found, clock, _nothing if windows is None else end)
         result = LocalRegionsRun(whole, clock)
-        result.end({one.name: one.run.result for one in found}, _joined(found, planned))
+        results = {one.name: run.result for one, run in zip(planned, found, strict=True)}
+        result.end(results, _joined(results, planned))
         return result
+
+
+def _has_read(root: str, application: str, one: PlannedRegion) -> bool:
+    """Whether a region has committed all that its queues have."""
+    return all(is_read(path_of(root, edge), application, edge.reader) for edge in one.region.reads)
+
+
+def _nothing(_left: Sequence[InProcessRun]) -> None:
+    pass
 
 
 def _queues_of(storage: Any) -> str:
@@ -165,64 +184,42 @@ def _storages(storage: DriverStorage, planned: Sequence[PlannedRegion]) -> Seque
     return [parts.setdefault(one.number, MemoryStorage()) for one in planned]
 
 
-class _Region:
-    """One region, and its steps."""
+def drive(
+    runs: Sequence[InProcessRun], clock: Clock, between: Callable[[Sequence[InProcessRun]], None] = _nothing
+) -> None:
+    """Take steps of all runs in turn until all are over. The clock moves when none has anything to do.
 
-    def __init__(self, planned: PlannedRegion, run: InProcessRun, windows: int | None) -> None:
-        self.planned = planned
-        self.run = run
-        run.alone = False
-        self.name = planned.region.name
-        self.width = planned.plan.logical.window_seconds
-        self.over = False
-        self._steps = run.steps(None if planned.region.reads else windows)
-        self.close = self._steps.close
-
-    def step(self) -> float:
-        """Take a step; returns for how many seconds there is nothing to do."""
-        left = next(self._steps, None)
-        self.over = left is None
-        return left or 0.0
-
-
-def _run(regions: Sequence[_Region], clock: Clock, has_read: Callable[[_Region], bool]) -> None:
-    """Take steps of all regions in turn until all are over. The clock moves when none has anything to do."""
-    left = list(regions)
+    `between`: gets those that are left. Raises what a run does.
+    """
+    left, machine = list(runs), SystemClock()
     while left:
-        waits = [region.step() for region in left]
-        left = [region for region in left if not region.over]
-        running = {region.name for region in left}
-        for region in left:
-            reads = region.planned.region.reads
-            if reads and not running.intersection(edge.writer_region for edge in reads) and has_read(region):
-                region.run.stop.set()
+        waits = [next(run.steps, None) for run in left]
+        left = [run for run, wait in zip(left, waits, strict=True) if wait is not None]
+        between(left)
         held = [wait for wait in waits if wait]
-        due = sum(not region.width for region in left)  # their windows have no width: they never wait
-        if left and held and len(held) + due >= len(waits):
-            idle = all(region.run.current is None or region.run.current.master.idle for region in left)
-            if idle:
-                SystemClock().wait(_POLL_SECONDS)
-            clock.wait(min(held))
+        never = sum(not run.result.plan.logical.window_seconds for run in left)
+        if left and held and len(held) + never >= len(waits):
+            if all(run.idle for run in left):
+                # some of several may wait for what others publish
+                machine.wait(_POLL_SECONDS if len(runs) > 1 else held[0], left[0].awake)
+                left[0].awake.clear()
+                left[0].rested = len(runs) == 1
+            clock.wait(min(*held, IDLE_SECONDS))
 
 
-def _has_read(root: str, application: str, region: _Region) -> bool:
-    """Whether a region has committed all that its queues have."""
-    return all(is_read(path_of(root, edge), application, edge.reader) for edge in region.planned.region.reads)
-
-
-def _joined(regions: Sequence[_Region], planned: Sequence[PlannedRegion]) -> Any:
+def _joined(results: Mapping[str, LocalRun], planned: Sequence[PlannedRegion]) -> Any:
     """The joined figures of regions that have ended."""
 
     def no_launch(_: RegionRun) -> Outcome:
         raise AssertionError
 
     runs = []
-    for region, one in zip(regions, planned, strict=True):
-        run = RegionRun(one.region, one.number, region.run.result.plan, region.run.result.watch, no_launch)
-        ids = region.run.result.window_ids
-        state = region.run.result.watch.info()["state"]
+    for one in planned:
+        result = results[one.name]
+        run = RegionRun(one.region, one.number, result.plan, result.watch, no_launch)
+        ids, state = result.window_ids, result.watch.info()["state"]
         run.outcome = Outcome(len(ids), ids[-1] if ids else -1, state == "FINISHED", one.folder)
         runs.append(run)
     joined = JoinedWatch(runs)
-    joined.replay({region.name: region.run.result.events for region in regions})
+    joined.replay({name: result.events for name, result in results.items()})
     return joined

@@ -22,7 +22,7 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions, refuse_others
-from ridgeline.engine.driver.checkpoint.rewinding import rewind
+from ridgeline.engine.driver.checkpoint.rewinding import rewound
 from ridgeline.engine.driver.outputs import publisher_contexts
 from ridgeline.engine.driver.run.changes import APPLIED, Asked
 from ridgeline.engine.driver.run.run import ApplicationRun
@@ -49,7 +49,7 @@ from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.faults import DriverGoneError, FaultInjector, Faults
 from ridgeline.testing.list_input import ListInput
 from ridgeline.testing.local_executor import CommitsLater, ContainerClock, LocalExecutor
-from ridgeline.testing.local_regions import run_regions
+from ridgeline.testing.local_regions import drive, run_regions
 from ridgeline.testing.local_run import LocalRun
 
 
@@ -144,7 +144,11 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     shown = console or Console()
 
     def run_of(
-        planner: Planner, plan: Plan, storage: DriverStorage, edits: dict[int, tuple[Edit, ...]]
+        planner: Planner,
+        plan: Plan,
+        storage: DriverStorage,
+        edits: dict[int, tuple[Edit, ...]],
+        windows: int | None,
     ) -> InProcessRun:
         _refuse_spark_sources(plan)
         say = partial(_say, shown)
@@ -154,7 +158,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
             else FaultInjector(faults, plan, say, changes=bool(edits or plan.logical.region))
         )
         surroundings = clock, shown, injector, container_clock, interleave
-        return InProcessRun(app.name, planner, storage, *surroundings, edits, capture=capture)
+        return InProcessRun(app.name, planner, storage, *surroundings, edits, windows, capture=capture)
 
     edits = {window: tuple(some) for window, some in (changes or {}).items()}
     planner = planner_of(app)
@@ -163,14 +167,13 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         if until is not None:
             raise RidgelineError("`until` cannot be given for an application with regions; give `windows`")
         return run_regions(app, plan, planner_of, storage, clock, run_of, edits, windows)
-    run = run_of(planner, plan, storage, edits)
+    run = run_of(planner, plan, storage, edits, windows)
     run.until = until
-    for _ in run.steps(windows):
-        pass
+    drive([run], clock)
     return run.result
 
 
-@dataclass
+@dataclass(eq=False)
 class InProcessRun:
     """One run in process: of one driver, or of several that follow each other."""
 
@@ -184,10 +187,9 @@ class InProcessRun:
     interleave: int | None
     edits: dict[int, tuple[Edit, ...]]
     """By the window that is to begin with them."""
+    windows: int | None
     capture: bool
     judge: Judge | None = None
-    alone: bool = True
-    """Whether it waits for its next window itself; else who takes the steps does."""
     current: ApplicationRun | None = None
     """The run of the driver that is there now."""
     stop: threading.Event = field(default_factory=threading.Event)
@@ -195,26 +197,33 @@ class InProcessRun:
     result: LocalRun = field(init=False)
     until: Callable[[LocalRun], bool] | None = None
     """Asked before each window; once it returns True, it ends after those under way."""
-    first: int = 0
-    """The first window of the driver that is there now."""
-    due: float = 0.0
-    """When the next window is due, where it does not wait itself."""
+    rested: bool = False
+    """Whether inputs that wait for their tuples were waited for before the next window."""
 
-    def steps(self, windows: int | None) -> Generator[float, None, None]:
+    def __post_init__(self) -> None:
+        """Have the steps of it, see `_run`."""
+        self.awake = threading.Event()
+        """Set when an input that waited for its tuples has some."""
+        self.steps = self._run()
+
+    @property
+    def idle(self) -> bool:
+        """True if all inputs wait for their tuples, and were not waited for."""
+        return not self.rested and (self.current is None or self.current.master.idle)
+
+    def _run(self) -> Generator[float, None, None]:
         """Run windows until the end, a step at a time; `result` has them. Raises what the application does.
 
-        Yields for how many seconds there is nothing to do. Where it runs alone it waits itself.
+        Yields for how many seconds there is nothing to do: who takes the steps moves the clock.
         """
         owned = Checkpoint(self.storage, self.application)
-        plan = self.planner.settled(owned.last())
-        if (back := self.planner.from_window) is not None:
-            try:
-                check = partial(_refuse_spark, owned)
-                rewind(owned, plan, back, self.clock, self._context(owned), self.planner, check)
-                plan = self.planner.settled(owned.last())
-            except BaseException:
-                owned.close()
-                raise
+        try:
+            check = partial(_refuse_spark, owned)
+            plan = self.planner.settled(owned.last())
+            plan = rewound(owned, plan, self.planner, self.clock, self._context(owned), check)
+        except BaseException:
+            owned.close()
+            raise
         result = self.result = LocalRun(plan, self.clock)
         if self.capture:
             result.will_capture()
@@ -223,13 +232,13 @@ class InProcessRun:
         try:
             self._begin(result, owned, plan)
             while outcome == "failed":
-                run, executor = self._opened(result, owned, plan)
-                if windows is not None and end is None:
-                    end = run.next_window + windows
+                run = self._opened(result, owned, plan)
+                if self.windows is not None and end is None:
+                    end = run.next_window + self.windows
                 orderly = False
                 try:
                     self.current = run
-                    yield from self._drive(run, executor, result, end)
+                    yield from self._drive(run, result, end)
                     orderly = True
                     outcome = "finished" if run.master.ended else "stopped"
                 except DriverGoneError:
@@ -273,13 +282,11 @@ class InProcessRun:
             self._observe(result, self._event_of(owned, plan))
         return plan
 
-    def _opened(
-        self, result: LocalRun, owned: Checkpoint, plan: Plan
-    ) -> tuple[ApplicationRun, LocalExecutor]:
-        """A run on the checkpoint, whose collecting sinks continue, and the executor of its containers."""
+    def _opened(self, result: LocalRun, owned: Checkpoint, plan: Plan) -> ApplicationRun:
+        """A run on the checkpoint, whose collecting sinks continue."""
         clock, seed = self.clock, self.interleave
         executor = LocalExecutor(
-            plan, self.storage, clock, owned.run_id, self.container_clock, seed, self.injector
+            plan, self.storage, clock, owned.run_id, self.container_clock, seed, self.injector, self.awake
         )
         run = ApplicationRun(
             plan,
@@ -299,7 +306,7 @@ class InProcessRun:
 
         run.on_plan(replanned)
         result.take_over(run.publishers)
-        return run, executor
+        return run
 
     def _context(self, owned: Checkpoint) -> Callable[[str], PublisherContext]:
         """The surroundings of publishers, by operator."""
@@ -317,17 +324,13 @@ class InProcessRun:
         if self.judge is not None:
             self.judge.apply(self.clock.monotonic(), event)
 
-    def _drive(
-        self, run: ApplicationRun, executor: LocalExecutor, result: LocalRun, end: int | None
-    ) -> Iterator[float]:
+    def _drive(self, run: ApplicationRun, result: LocalRun, end: int | None) -> Iterator[float]:
         """Run the windows of one driver, until the application has ended, or up to the limits.
 
         `end`: the first window that does not run. Changes are asked for before their windows, and planned
-        then. Yields after each step for how many seconds there is nothing to do. Raises DriverGoneError where
-        a fault ends the driver.
+        then. Yields as `_run`. Raises DriverGoneError where a fault ends the driver.
         """
-        self.first, self.due = run.next_window, self.clock.monotonic()
-        deciders = _deciders(run, result)
+        first, deciders = run.next_window, _deciders(run, result)
         while not run.master.ended and not run.stopping and (end is None or run.next_window < end):
             if self.until is not None and self.until(result):
                 self.stop.set()
@@ -337,42 +340,48 @@ class InProcessRun:
                 if not run.commit_held():
                     run.turn(0)
                 continue
-            due = sorted(one for one in self.edits if one <= run.master.next_window)
-            result.changes += [run.changes.ask(EditPlan(self.edits.pop(one)), "test") for one in due]
-            # before the changes are taken, so that what is decided by a window comes right after it
-            if deciders:
-                deciders.planned(run.plan.logical)
-                deciders.look(result.watch.application_figures(keys=run.keys.load))
-            run.take_changes(wait=True)
-            yield self._step(run, executor, result, end)
+            self._take_changes(run, result, deciders)
+            master = run.master
+            if run.may_begin and (end is None or master.next_window < end):
+                if master.next_window > first:
+                    yield from self._wait(run)
+                if run.may_begin and not self.stop.is_set():  # attempts may have failed meanwhile
+                    self._begin_window(run, result)
+            elif run.outputs.full is not None and not master.under_way:
+                run.idle()
+                yield run.plan.logical.window_seconds
+            elif not (master.can_begin and run.commit_held()):
+                run.turn(0)
+            yield 0.0
         if deciders:
             deciders.follow(result.watch.application_figures(keys=run.keys.load))
 
-    def _step(self, run: ApplicationRun, executor: LocalExecutor, result: LocalRun, end: int | None) -> float:
-        """Begin a window, or see what becomes of those under way."""
-        master, width = run.master, run.plan.logical.window_seconds
-        if run.may_begin and (end is None or master.next_window < end):
-            if self.alone and master.next_window > self.first:
-                if master.idle:
-                    executor.wait_for_inputs(width)
-                run.wait_until_due(width)
-            elif (left := self.due - self.clock.monotonic()) > 0:
+    def _take_changes(self, run: ApplicationRun, result: LocalRun, deciders: Deciders) -> None:
+        """Ask for the changes that are due, and plan what was asked for."""
+        due = sorted(one for one in self.edits if one <= run.master.next_window)
+        result.changes += [run.changes.ask(EditPlan(self.edits.pop(one)), "test") for one in due]
+        # before the changes are taken, so that what is decided by a window comes right after it
+        if deciders:
+            deciders.planned(run.plan.logical)
+            deciders.look(result.watch.application_figures(keys=run.keys.load))
+        run.take_changes(wait=True)
+
+    def _wait(self, run: ApplicationRun) -> Iterator[float]:
+        """Wait for the width of a window; outputs publish meanwhile."""
+        due = self.clock.monotonic() + run.plan.logical.window_seconds
+        while (left := due - self.clock.monotonic()) > 0 and not self.stop.is_set():
+            yield left
+            if self.clock.monotonic() < due:
                 run.turn(0)
                 run.idle()
-                return left
-            self.due = self.clock.monotonic() + width
-            run.begin(master.next_window)
-            result.take_over(run.publishers)  # where outputs are opened anew
-            if self.injector is not None:
-                self.injector.driver_turn(master.next_window - 1)
-        elif run.outputs.full is not None and not master.under_way:
-            if not self.alone:
-                run.idle()
-                return width
-            run.wait_until_due(width)
-        elif not (master.can_begin and run.commit_held()):
-            run.turn(0)
-        return 0.0
+
+    def _begin_window(self, run: ApplicationRun, result: LocalRun) -> None:
+        """Begin the next window."""
+        self.rested = False
+        run.begin(run.master.next_window)
+        result.take_over(run.publishers)  # where outputs are opened anew
+        if self.injector is not None:
+            self.injector.driver_turn(run.master.next_window - 1)
 
 
 def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:

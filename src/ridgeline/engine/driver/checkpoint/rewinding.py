@@ -7,6 +7,7 @@ After it, outputs carry out what the record says of them, at this start or at th
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import load
 from ridgeline.plan.execution import Plan
+
+_log = logging.getLogger(__name__)
 
 
 def rewind(
@@ -91,6 +94,26 @@ def rewind(
     )
     checkpoint.commit(rewound)
     return rewound
+
+
+def rewound(
+    checkpoint: Checkpoint,
+    plan: Plan,
+    planner: Planner | None,
+    clock: Clock,
+    context: Callable[[str], PublisherContext],
+    check: Callable[[Plan, Manifest], None],
+) -> Plan:
+    """The plan of a start, after the rewind that was asked for, if one was. Raises as `rewind`."""
+    if planner is None or planner.from_window is None:
+        return plan
+    made = rewind(checkpoint, plan, planner.from_window, clock, context, planner, check)
+    text, application = (
+        "rewound to window %d, which is window %d now",
+        {"application": plan.logical.application},
+    )
+    _log.info(text, planner.from_window, made.window_id, extra=application)
+    return planner.settled(made)
 
 
 class _CannotError(RidgelineError):

@@ -15,7 +15,6 @@ from rich.console import Console
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.support.files import is_local, local_path, use_s3
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
@@ -23,7 +22,7 @@ from ridgeline.engine.driver.checkpoint.fault_dumps import write_fault_dump
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint, remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
-from ridgeline.engine.driver.checkpoint.rewinding import rewind
+from ridgeline.engine.driver.checkpoint.rewinding import rewound
 from ridgeline.engine.driver.checkpoint.state_moves import check_states
 from ridgeline.engine.driver.checkpoint.store_watch import OUTPUT_SILENT_SECONDS, StoreWatch
 from ridgeline.engine.driver.heartbeats import Heartbeats
@@ -109,7 +108,6 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     uri = local_path(uri) if is_local(uri) else uri
     own_context = context is None
     stores, watching = OutputStores(clock), contextlib.ExitStack()
-    back = planner.from_window if planner else None
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = dumped = False
@@ -122,7 +120,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             storage = PatientLocalStorage(uri, clock)
             checkpoint = Checkpoint(storage, plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
-            if back is None:
+            if planner is None or planner.from_window is None:
                 check_states(plan, checkpoint, planner)
         if context is None:
             context = start_spark([plan], options, uri, claim=claim)
@@ -139,7 +137,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         opened = publisher_contexts(
             plan.logical.application, checkpoint, clock, console, partial(_session, context)
         )
-        plan = _rewound(back, planner, plan, checkpoint, clock, opened)
+        plan = rewound(checkpoint, plan, planner, clock, opened, partial(_check_sources, checkpoint))
         slots = SparkSlots(context, checkpoint.epoch, clock, stop, share, page)
         _log.info("containers live in slots", extra={"application": plan.logical.application})
         executor = SlotExecutor(
@@ -224,28 +222,6 @@ def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Pla
     if planner.resume_note:
         _log.info("%s", planner.resume_note, extra={"application": plan.logical.application})
     return plan
-
-
-def _rewound(
-    window_id: int | None,
-    planner: Planner | None,
-    plan: Plan,
-    checkpoint: Checkpoint,
-    clock: Clock,
-    context: Callable[[str], PublisherContext],
-) -> Plan:
-    """The plan as of the window to which the run is rewound, if to one. Raises RidgelineError."""
-    if window_id is None:
-        return plan
-    check = partial(_check_sources, checkpoint)
-    rewound = rewind(checkpoint, plan, window_id, clock, context, planner, check)
-    _log.info(
-        "rewound to window %d, which is window %d now",
-        window_id,
-        rewound.window_id,
-        extra={"application": plan.logical.application},
-    )
-    return _settled(planner, plan, checkpoint)
 
 
 def _check_sources(checkpoint: Checkpoint, plan: Plan, window: Manifest) -> None:
