@@ -341,8 +341,8 @@ class InProcessRun:
                     run.turn(0)
                 continue
             self._take_changes(run, result, deciders)
-            master = run.master
-            if run.may_begin and (end is None or master.next_window < end):
+            master, may_begin = run.master, run.may_begin
+            if may_begin and (end is None or master.next_window < end):
                 if master.next_window > first:
                     yield from self._wait(run)
                 if run.may_begin and not self.stop.is_set():  # attempts may have failed meanwhile
