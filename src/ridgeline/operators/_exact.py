@@ -22,18 +22,15 @@ Index = npt.NDArray[np.int64]
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Decimals are added, and scaled, in it: the default context has 28 digits."""
 _BITS = 53
-_HALF = 27
 _WIDEST = 50
 """Bits of a part: two less than would reach the next one when parts are split off."""
 _CHUNK = 16_384
-_STEP = 16
 _MOST_PARTS = 4
 _FAR = 900
 """No power of two that is as far from 1 overflows, or loses digits."""
 _MOST_ROWS = 1 << 20
 _LEAST_EXPONENT = -1074
 _GREATEST = 1024
-_LEAST_PRODUCT, _GREATEST_PRODUCT = 2.0**-900, 2.0**990
 
 
 def added(one: Sum, other: Sum) -> Sum:
@@ -185,29 +182,19 @@ def _joined(parts: npt.NDArray[np.float64], shifts: Sequence[int]) -> list[Sum]:
 
 
 def _finite_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> list[Sum]:
-    """Add mantissas as integers, those of similar exponents together: none is rounded."""
-    totals = [0] * groups
-    if not len(values):
-        return [0.0] * groups
+    """Add mantissas as Python's integers at the least exponent, which overflow nowhere."""
     fractions, exponents = np.frexp(values)
-    whole = (fractions * 2.0**_BITS).astype(np.int64)
-    buckets, shifts = np.divmod(exponents.astype(np.int64) - _BITS, _STEP)
-    least = int(buckets.min())
-    span = int(buckets.max()) - least + 1
-    places, slots = index * span + (buckets - least), None
-    size = groups * span
-    if size > 4 * len(values) + _MOST_ROWS:
-        slots, places = np.unique(places, return_inverse=True)
-        size = len(slots)
-    lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    np.add.at(lows, places, (whole & ((1 << _HALF) - 1)) << shifts)
-    np.add.at(highs, places, (whole >> _HALF) << shifts)
-    used = np.flatnonzero(lows | highs)
-    owners, steps = np.divmod(used if slots is None else slots[used], span)
-    found = zip(owners.tolist(), steps.tolist(), lows[used].tolist(), highs[used].tolist(), strict=True)
-    for group, step, low, high in found:
-        totals[group] += ((high << _HALF) + low) << (step * _STEP)
-    return [_least(total, least * _STEP) for total in totals]
+    least = int(exponents.min(initial=0))
+    totals = [0] * groups
+    whole = zip(
+        index.tolist(),
+        (fractions * 2.0**_BITS).astype(np.int64).tolist(),
+        (exponents - least).tolist(),
+        strict=True,
+    )
+    for group, mantissa, shift in whole:
+        totals[group] += mantissa << shift
+    return [_least(total, least - _BITS) for total in totals]
 
 
 def _pair(total: Sum) -> tuple[int, int]:
@@ -250,28 +237,14 @@ def product_sums(one: npt.NDArray[Any], other: npt.NDArray[Any], index: Index, g
 def _float_products(
     one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], index: Index, groups: int
 ) -> list[Sum]:
-    """Each product is the sum of two floats, but for very large and very small ones (Dekker, 1971)."""
+    """Each product is the sum of two floats (Dekker, 1971); beyond 2**±900 it may be rounded."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         products = one * other
-        size = np.abs(products)
-        split = (size > _LEAST_PRODUCT) & (size < _GREATEST_PRODUCT)
-        split |= (one == 0) | (other == 0)
-        split &= (np.abs(one) < _GREATEST_PRODUCT) & (np.abs(other) < _GREATEST_PRODUCT)
-        (high, low), (high_2, low_2) = _halves(one[split]), _halves(other[split])
-        products = products[split]
+        (high, low), (high_2, low_2) = _halves(one), _halves(other)
         errors = ((high * high_2 - products) + high * low_2 + low * high_2) + low * low_2
-    found = float_sums(np.concatenate([products, errors]), np.tile(index[split], 2), groups)
-    rest = np.flatnonzero(~split)
-    for group, first, second in zip(
-        index[rest].tolist(), one[rest].tolist(), other[rest].tolist(), strict=True
-    ):
-        if math.isfinite(first) and math.isfinite(second):
-            (mantissa, exponent), (times, more) = _pair(first), _pair(second)
-            product: Sum = _least(mantissa * times, exponent + more)
-        else:
-            product = first * second
-        found[group] = added(found[group], product)
-    return found
+    errors[~np.isfinite(errors)] = 0.0  # of halves or products that overflow
+    # each alone: together their exponents differ too much for the quick way
+    return list(map(added, float_sums(products, index, groups), float_sums(errors, index, groups)))
 
 
 def _halves(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
