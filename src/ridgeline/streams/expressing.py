@@ -22,16 +22,25 @@ T = TypeVar("T", default=Any)
 Unnamed_contra = TypeVar("Unnamed_contra", contravariant=True, default=Any)
 Named_contra = TypeVar("Named_contra", contravariant=True, default=Any)
 Made_co = TypeVar("Made_co", covariant=True, default=Any)
+Emit_contra = TypeVar("Emit_contra", contravariant=True, default=Named_contra)
+Ttl_contra = TypeVar("Ttl_contra", contravariant=True, default=Named_contra)
+By_contra = TypeVar("By_contra", contravariant=True, default=Named_contra)
 
 
-class Keywords(Protocol[Unnamed_contra, Named_contra, Made_co]):
-    """A step that takes values by name: `with_columns("euros", euros="cents / 100", partitions=2)`."""
+class Keywords(Protocol[Unnamed_contra, Named_contra, Made_co, Emit_contra, Ttl_contra, By_contra]):
+    """A step that takes values by name: `with_columns("euros", euros="cents / 100", partitions=2)`.
+
+    `emit`, `ttl` and `ttl_by` are options of `aggregate` of all records, and values of other steps.
+    """
 
     def __call__(  # noqa: PLR0913  each attribute
         self,
         name: str,
         /,
         *unnamed: Unnamed_contra,
+        emit: Emit_contra = ...,
+        ttl: Ttl_contra = ...,
+        ttl_by: By_contra = ...,
         partitions: int = ...,
         partitioner: Partitioner | None = ...,
         application_window_count: int = ...,
@@ -90,48 +99,20 @@ def branches(method: Callable[..., Outputs]) -> BranchingStep:
     return cast("Any", method)
 
 
-class AggregatesAll(Protocol[Made_co]):
-    """`aggregate` of all records so far: `aggregate("totals", n=agg.count(), ttl="1h")`."""
-
-    def __call__(  # noqa: PLR0913  each attribute
-        self,
-        name: str,
-        /,
-        *,
-        emit: Literal["changes", "records"] = ...,
-        ttl: float | str | None = ...,
-        ttl_by: Literal["clock", "record"] = ...,
-        partitions: int = ...,
-        partitioner: Partitioner | None = ...,
-        application_window_count: int = ...,
-        application_window: float | str | None = ...,
-        slide_by_window_count: int | None = ...,
-        processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"] = ...,
-        keep_state: bool = ...,
-        on_error: OnError | Literal["STOP", "SKIP", "RETRY"] = ...,
-        callback_timeout: float | str | None = ...,
-        timeout_window_count: int = ...,
-        recovery_attempts: int = ...,
-        unifier_limit: int | Sequence[int] | None = ...,
-        partition_parallel: bool = ...,
-        time_ahead_limit: float | str = ...,
-        error_tuples_kept: int = ...,
-        memory_mb: int | None = ...,
-        vcores: int | None = ...,
-        gpus: int | None = ...,
-        locality_host: str | None = ...,
-        locality_rack: str | None = ...,
-        speculation: float | None = ...,
-        **aggregates: Aggregate,
-    ) -> Made_co:
-        """See `GroupedStream.aggregate`."""
-
-
 def aggregates_windows(method: Callable[..., Made_co]) -> Keywords[Never, Aggregate, Made_co]:
     """The method, as type checkers see it on an instance."""
     return cast("Any", method)
 
 
-def aggregates_all(method: Callable[..., Made_co]) -> AggregatesAll[Made_co]:
+def aggregates_all(
+    method: Callable[..., Made_co],
+) -> Keywords[
+    Never,
+    Aggregate,
+    Made_co,
+    Literal["changes", "records"],
+    float | str | None,
+    Literal["clock", "record"],
+]:
     """The method, as type checkers see it on an instance."""
     return cast("Any", method)

@@ -208,8 +208,8 @@ def _can_be_followed(operator: Any, plan: Plan) -> bool:
 class _Common:
     """Steps as one query of polars.
 
-    `needed`: the columns that it reads. `stages`: see `_stages`. `made`: for each column of the result its
-    name, and the column of the input that it is, None for one of the query.
+    `needed`: the columns that it reads. `stages`: the expressions of each step. `made`: for each column of
+    the result its name, and the column of the input that it is, None for one of the query.
     `masks`: the query has a column with the predicate.
     """
 
@@ -271,52 +271,19 @@ def _composed(plans: Sequence[Plan], predicate: Predicate | None) -> _Common | N
     if predicate is not None and predicate.function is not None:
         return None
     read = {*kinds, *(() if predicate is None else predicate.needed)}
-    steps: list[_Computed] = []
-    if predicate is not None:
-        steps = [_Computed([predicate.expression.alias(_MASK)], set(predicate.needed), {_MASK})]
+    stages: list[list[pl.Expr]] = [] if predicate is None else [[predicate.expression.alias(_MASK)]]
     for plan in reversed(plans):
         kept = {name: one for name, one in plan.passed.items() if one is not None and name in read}
-        renamed = {name: one for name, one in kept.items() if one != name}
-        copies = [imported().col(one).alias(name) for name, one in renamed.items()]
-        roots = set(chain.from_iterable(plan.roots.values()))
-        steps.insert(
-            0, _Computed([*copies, *plan.expressions], roots | {*renamed.values()}, {*renamed, *plan.roots})
-        )
-        read = roots | {*kept.values()}
+        copies = [imported().col(one).alias(name) for name, one in kept.items() if one != name]
+        stages.insert(0, [*copies, *plan.expressions])
+        read = {*chain.from_iterable(plan.roots.values()), *kept.values()}
     made = [(name, sources.get(name)) for name in plans[-1].passed]
     if not read or not made:
         return None  # polars would not know how many rows there are
     needed = [name for name in plans[0].columns.names if name in read]
-    common = _Common(needed, _stages(steps), made, predicate is not None)
+    common = _Common(needed, [one for one in stages if one], made, predicate is not None)
     found = common.query(plans[0].empty.select(needed)).schema
     return common if all(found[name] == kind for name, kind in kinds.items()) else None
-
-
-class _Computed(NamedTuple):
-    """What a step computes, and the names of the columns that this reads and writes."""
-
-    expressions: list[pl.Expr]
-    reads: set[str]
-    writes: set[str]
-
-
-def _stages(steps: Sequence[_Computed]) -> list[list[pl.Expr]]:
-    """The expressions of steps in few stages, as polars takes time for each.
-
-    All in a stage read what was there before it. A step is in the first one in which it sees the columns that
-    it reads, and takes none from another one that reads it.
-    """
-    stages: list[list[pl.Expr]] = []
-    written: dict[str, int] = {}
-    last_read: dict[str, int] = {}
-    for step in steps:
-        number = max(written.get(name, 0) for name in step.reads) + 1 if step.reads else 1
-        number = max([number, *(max(last_read.get(one, 0), written.get(one, -1) + 1) for one in step.writes)])
-        stages += [[] for _ in range(number - len(stages))]
-        stages[number - 1] += step.expressions
-        written |= dict.fromkeys(step.writes, number)
-        last_read |= {name: max(number, last_read.get(name, 0)) for name in step.reads}
-    return [stage for stage in stages if stage]
 
 
 def _is_one_column(expression: pl.Expr) -> bool:
