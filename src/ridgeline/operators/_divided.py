@@ -22,7 +22,7 @@ from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import EARLIEST, Microseconds, no_times
 from ridgeline.operators._shaped import ShapedOperator
 from ridgeline.operators._window_parts import filtered, key_codes, timed
-from ridgeline.operators.key_value import Index, distinct, refuse_strays
+from ridgeline.operators.key_value import Index, distinct, first_rows, refuse_strays
 
 Columns = str | tuple[str, ...]
 """A column, or several."""
@@ -113,10 +113,20 @@ class DividedOperator(ShapedOperator):
             hashes = hash_columns(batch, names)
             refuse_strays(self, hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
 
-    def own_keys(self, batch: pa.RecordBatch) -> tuple[Index, list[Any]]:
-        """As `row_keys`, by the property `key`. Raises as `refuse_strays`."""
-        self.refuse_strays(batch, self.key_names)
-        return row_keys(batch, self.key_names)
+    def own_keys(self, batch: pa.RecordBatch, names: Sequence[str] | None = None) -> tuple[Index, list[Any]]:
+        """As `row_keys`, by default by the property `key`. Raises as `refuse_strays`."""
+        names = self.key_names if names is None else names
+        codes, keys = row_keys(batch, names)
+        self.refuse_stray_keys(batch, names, codes, len(keys))
+        return codes, keys
+
+    def refuse_stray_keys(
+        self, batch: pa.RecordBatch, names: Sequence[str], codes: Index, count: int
+    ) -> None:
+        """As `refuse_strays`, which sees each of so many keys once. `codes`: of each row that of its key."""
+        if self.context.partitions > 1 and names:
+            firsts = batch.select(list(names)).take(pa.array(first_rows(codes, count)))
+            self.refuse_strays(firsts, names)
 
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
         """Which records came too late, by the watermark of the window before: those that are older."""

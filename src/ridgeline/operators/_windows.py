@@ -52,21 +52,26 @@ class Calendar(NamedTuple):
 
     def windows(self, times: Times, length: int, anchor: int) -> Times:
         """The start of the window of so many days or months that each time is in; `anchor` begins one."""
-        unit = "datetime64[M]" if self.monthly else "datetime64[D]"
-        near = np.unique(times.astype("datetime64[us]").astype(unit).astype(np.int64))
-        # of several that begin at once, as where a zone has left one out, the last counts
-        starts = {_start(self, number): number for one in near.tolist() for number in range(one - 2, one + 3)}
-        begins = np.array(sorted(starts), np.int64)
-        own = np.array([starts[begin] for begin in begins.tolist()], np.int64)
-        firsts = (own - anchor) // length * length + anchor
-        windows = np.array([_start(self, first) for first in firsts.tolist()], np.int64)
-        return windows[np.searchsorted(begins, times, "right") - 1]
+        near, places = self._near(times)
+        return self._begins((near - anchor) // length * length + anchor)[places]
 
     def moved(self, starts: Times, numbers: Sequence[int]) -> Times:
         """For each start when the days or months begin that are so many later: a row each."""
-        firsts, index = np.unique(starts, return_inverse=True)
-        rows = [[_start(self, _number(self, first) + more) for more in numbers] for first in firsts.tolist()]
-        return np.array(rows, np.int64).reshape(-1, len(numbers))[index]
+        near, places = self._near(starts)
+        return self._begins(near[:, None] + np.array(numbers, np.int64))[places]
+
+    def _near(self, times: Times) -> tuple[Times, Times]:
+        """The days or months around times, and for each time the place there of the one that it is in."""
+        unit = "datetime64[M]" if self.monthly else "datetime64[D]"
+        found = np.unique(times.astype("datetime64[us]").astype(unit).astype(np.int64))
+        near = np.unique(found[:, None] + np.arange(-2, 3))
+        # of several that begin at once, as where a zone has left one out, the last counts
+        return near, np.searchsorted(self._begins(near), times, "right") - 1
+
+    def _begins(self, numbers: Times) -> Times:
+        """When days or months begin."""
+        begins = [_start(self, number) for number in numbers.ravel().tolist()]
+        return np.array(begins, np.int64).reshape(numbers.shape)
 
 
 @lru_cache(maxsize=65_536)
@@ -80,14 +85,6 @@ def _start(calendar: Calendar, number: int) -> int:
     )
     begins = midnight + timedelta(microseconds=offset % DAY)  # by the clocks
     return (begins.astimezone(UTC) - _EPOCH) // _MICROSECOND
-
-
-@lru_cache(maxsize=65_536)
-def _number(calendar: Calendar, start: int) -> int:
-    """The day or month that begins then; the last, should several."""
-    at = _EPOCH + start * _MICROSECOND
-    near = 12 * (at.year - 1970) + at.month - 1 if calendar.monthly else start // DAY
-    return max(number for number in range(near - 2, near + 3) if _start(calendar, number) <= start)
 
 
 _LONGEST = 36_525 * DAY

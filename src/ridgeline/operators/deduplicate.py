@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any, Literal
 
 import numpy as np
@@ -107,8 +108,7 @@ class Deduplicate(DividedOperator):
             kept = np.zeros(len(batch), np.bool_)
             kept[firsts[new]] = True
             if new.any():
-                named = keys[new] if isinstance(keys, np.ndarray) else _chosen(keys, new)
-                self.passed.put_many(named, np.full(int(new.sum()), self._seen_at))
+                self.passed.put_many(_chosen(keys, new), np.full(int(new.sum()), self._seen_at))
         else:
             kept = self._sift_timed(batch, codes, keys, self.live)
         if kept.all():
@@ -160,8 +160,7 @@ class Deduplicate(DividedOperator):
             active = active[left | (until[active] == _NEVER)]
         changed = until != last
         if changed.any():
-            named = keys[changed] if isinstance(keys, np.ndarray) else _chosen(keys, changed)
-            self.passed.put_many(named, until[changed])
+            self.passed.put_many(_chosen(keys, changed), until[changed])
             self.sweep_at = min(self.sweep_at, int(until[changed].min()) + live)
         return kept
 
@@ -180,5 +179,5 @@ class Deduplicate(DividedOperator):
         self.sweep_at = now + max(1, self.live // _SWEEPS) if len(self.passed) else _SWEPT_NEVER
 
 
-def _chosen(keys: list[Any], mask: npt.NDArray[np.bool_]) -> list[Any]:
-    return [keys[place] for place in np.flatnonzero(mask).tolist()]
+def _chosen(keys: Any, mask: npt.NDArray[np.bool_]) -> Any:
+    return keys[mask] if isinstance(keys, np.ndarray) else list(compress(keys, mask.tolist()))

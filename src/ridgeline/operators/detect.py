@@ -148,15 +148,13 @@ class Detect(DividedOperator):
             self.memories.pop(key, None)
         elif memory != before:
             self.memories[key] = memory
-        deadline = self.pattern.deadline(memory)
-        if deadline.record is not None:
-            self.by_record.set(key, moment(deadline.record))
-        elif key in self.by_record:
-            self.by_record.delete(key)
-        if deadline.clock is not None:
-            self.by_clock.set(key, moment(self.context.window_time_microseconds + deadline.clock))
-        elif key in self.by_clock:
-            self.by_clock.delete(key)
+        record, clock = self.pattern.deadline(memory)
+        clock = None if clock is None else self.context.window_time_microseconds + clock
+        for timers, due in ((self.by_record, record), (self.by_clock, clock)):
+            if due is not None:
+                timers.set(key, moment(due))
+            elif key in timers:
+                timers.delete(key)
 
     @by_record.expired
     def expire_by_record(self, key: Any, when: datetime) -> None:
@@ -199,11 +197,7 @@ class Detect(DividedOperator):
         if self.at is not None:
             columns.append(times)
         schema = self.output.schema.arrow
-        when = "since", self.at
-        arrays = [
-            as_column(values, field.type) if field.name in when else pa.array(values, field.type)
-            for values, field in zip(columns, schema, strict=True)
-        ]
+        arrays = [as_column(values, field.type) for values, field in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -156,22 +156,17 @@ class Running(AggregatingOperator):
             found.append(Result(0, 0, key, self.aggregates.checked(after, key)))
         for key, time, after in zip(keys, touched, latest, strict=True):
             self.totals[key] = (time, *(after or ()))
-        self._emit(found)
+        self.aggregates.emit(found, final=True)
 
     def _tuple_of(self, key: Any) -> tuple[Any, ...]:
         return (key,) if len(self.key_names) == 1 else key
-
-    def _emit(self, results: list[Result]) -> None:
-        if results:
-            schema = self.output.schema.arrow
-            columns = self.aggregates.arrays(schema, results, final=True)
-            self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
     def end_window(self) -> None:
         """Emit the aggregates of keys with new records; forget keys whose time is over."""
         if self.emit == "changes":
             changed = self.totals.changed()
-            self._emit([Result(0, 0, self._tuple_of(key), value[1:]) for key, value in changed])
+            results = [Result(0, 0, self._tuple_of(key), value[1:]) for key, value in changed]
+            self.aggregates.emit(results, final=True)
         now = self._now
         if self.live is not None and now >= self.sweep_at:
             for key in [key for key, value in self.totals.items() if value[0] + self.live <= now]:

@@ -54,12 +54,10 @@ class QueryResult:
 
 @dataclass(slots=True)
 class _Work:
-    """The working memory of a query. `batches`, `size`: how many it holds, and their bytes."""
+    """What lives longer than a window without being state. `spent`: seconds, since the last result."""
 
     engine: SqlEngine
     spent: float = 0.0
-    batches: int = 0
-    size: int = 0
 
 
 class SqlQuery(Operator):
@@ -109,6 +107,7 @@ class SqlQuery(Operator):
 
     held = ListState(bytes)
     """The batches of the period: a byte with the number of the port, then Arrow IPC."""
+    held_bytes = State(0)
     began = State(-1)
     done = State(0)
     ended = State(False)  # noqa: FBT003  its first value
@@ -129,9 +128,8 @@ class SqlQuery(Operator):
             return
         clock = self.context.clock
         began = clock.monotonic()
-        held = list(self.held)
-        size, first = sum(map(len, held)), window - self.every_windows + 1
-        self.held.clear()
+        held, size, first = list(self.held), self.held_bytes, window - self.every_windows + 1
+        self._forget()
         self.done += 1
         last = 0 < self.times <= self.done
         try:
@@ -164,23 +162,21 @@ class SqlQuery(Operator):
         """Keep a batch until the end of the period; too many bytes end the query."""
         if self.ended or port >= len(self.tables):
             return
-        work, clock = self._work, self.context.clock
+        clock = self.context.clock
         began = clock.monotonic()
         try:
             if holds_pickles(batch):
                 self._end(f"the tuples of `{self.tables[port]}` are Python objects without columns")
                 return
             data = bytes([port]) + to_ipc(pa.Table.from_batches([batch]))
-            # after a restart or a void attempt the state has other batches than `_work` has counted
-            size = work.size if work.batches == len(self.held) else sum(map(len, self.held))
-            if size + len(data) > self.memory_mb * _MB:
+            if self.held_bytes + len(data) > self.memory_mb * _MB:
                 self._end(f"a period has more than {self.memory_mb} MB; ask for a shorter one")
                 return
             self.held.append(data)
-            work.batches, work.size = len(self.held), size + len(data)
+            self.held_bytes += len(data)
         except (pa.ArrowException, ValueError) as error:
             self._end(_error_text(error))
-        work.spent += clock.monotonic() - began
+        self._work.spent += clock.monotonic() - began
 
     _take_first = handed_on(first, _take, 0)
     _take_second = handed_on(second, _take, 1)
@@ -202,10 +198,15 @@ class SqlQuery(Operator):
                 found[name] = schema.empty_table()
         return found
 
+    def _forget(self) -> None:
+        """Hold no batches any more."""
+        self.held.clear()
+        self.held_bytes = 0
+
     def _end(self, error: str) -> None:
         """End the query, not the application."""
         self.ended = True
-        self.held.clear()
+        self._forget()
         self._work.engine.close()
         window = self.context.window_id
         self.context.hand_over(QueryResult(self.done + 1, window, window, error=error, last=True))

@@ -339,9 +339,7 @@ class TableJoin(DividedOperator):
     @table.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
         """Take rows into the table."""
-        if not self.broadcast:
-            self.refuse_strays(batch, self.theirs)
-        codes, keys = row_keys(batch, self.theirs)
+        codes, keys = row_keys(batch, self.theirs) if self.broadcast else self.own_keys(batch, self.theirs)
         names = [field.name for field in self._fields(batch.schema)]
         rows = rows_of(batch, names)
         gone = deletions(batch, self.deleted)

@@ -36,7 +36,6 @@ from ridgeline.operators._windows import (
 )
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregates.rules import rules_of
-from ridgeline.operators.key_value import first_rows
 from ridgeline.operators.windows.columns import AggregatingOperator, Columns, Result
 from ridgeline.operators.windows.combining import WindowCombiner
 from ridgeline.operators.windows.counted import CountedWindows
@@ -240,7 +239,7 @@ class Windowed(AggregatingOperator, Combines):
             if self.silence is not None:
                 self.silence.broken = True
             codes, keys = self._codes(batch, len(batch))
-            self._refuse_strays(batch, codes, keys)
+            self.refuse_stray_keys(batch, self.key_names, codes, len(keys))
             self.kind.add(Records(batch, times, starts, codes, keys, over))
 
     def _merge(self, combined: Combined) -> None:
@@ -262,7 +261,7 @@ class Windowed(AggregatingOperator, Combines):
         if self.silence is not None:
             self.silence.broken = True
         codes, keys = self._codes(combined.batch, len(over))
-        self._refuse_strays(combined.batch, codes, keys)
+        self.refuse_stray_keys(combined.batch, self.key_names, codes, len(keys))
         parts = combined.parts
         if self.columns.counted:
             parts = [(*one, count) for one, count in zip(parts, combined.counts.tolist(), strict=True)]
@@ -273,17 +272,6 @@ class Windowed(AggregatingOperator, Combines):
         if not self.key_names:
             return np.zeros(count, np.int64), [()]
         return vectors.key_codes([batch.column(name) for name in self.key_names])
-
-    def _refuse_strays(
-        self, batch: pa.RecordBatch, codes: vectors.Index, keys: Sequence[tuple[Any, ...]]
-    ) -> None:
-        """Raise RidgelineError for a key of another partition, which would split windows of that key.
-
-        So it is where the author of a stream has divided it in another way.
-        """
-        if self.context.partitions > 1 and self.key_names:
-            firsts = batch.select(self.key_names).take(pa.array(first_rows(codes, len(keys))))
-            self.refuse_strays(firsts, self.key_names)
 
     def _over(self, batch: pa.RecordBatch, count: int) -> vectors.Index:
         """For each of so many rows by when the windows of its key are over."""
@@ -336,10 +324,10 @@ class Windowed(AggregatingOperator, Combines):
         found: list[Result] = []
         # a copy, as results set their windows again below
         for name, value in list(changed):
-            due = self.kind.early_results(name, value, least)
+            due, after = self.kind.early(name, value, least, self._after_result)
             if due:
                 found += due
-                self.open[name] = self.kind.without(value, self._after_result, least)
+                self.open[name] = after
         return found
 
     def _after_result(self, parts: Parts) -> Parts:
@@ -348,11 +336,7 @@ class Windowed(AggregatingOperator, Combines):
 
     def _emit(self, results: Sequence[Result], *, final: bool) -> None:
         """Emit results, in the order of their ends."""
-        if results:
-            results = sorted(results, key=attrgetter("end", "start"))
-            schema = self.output.schema.arrow
-            columns = self.columns.arrays(schema, results, final=final)
-            self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+        self.columns.emit(sorted(results, key=attrgetter("end", "start")), final=final)
 
 
 class Silence:

@@ -38,11 +38,11 @@ class _OfWindow(Rules, kinds=("window_start", "window_end", "is_final")):
 class _Count(Rules, kinds=("count",)):
     ordered = False
     combines = True
+    kind = pa.int64()
+    nothing = 0
 
-    def field(self, columns: pa.Schema) -> pa.Field:
-        if self.column:
-            self.field_of(columns)
-        return pa.field("", pa.int64(), nullable=False)
+    def fitting(self, columns: pa.Schema) -> pa.Field:
+        return super().fitting(columns) if self.column else pa.field("", self.kind)
 
     def parts(self, rows: Rows) -> list[Part]:
         return rows.counts(self.column) if self.column else rows.sizes()
@@ -52,9 +52,6 @@ class _Count(Rules, kinds=("count",)):
 
     def retract(self, whole: Part, oldest: Part) -> Part:
         return whole - oldest
-
-    def of_nothing(self) -> Any:
-        return 0
 
     def results(self, parts: list[Part]) -> list[Any]:
         return [part or 0 for part in parts]
@@ -98,16 +95,11 @@ class _Sum(Rules, kinds=("sum",)):
 class _Extreme(Rules, kinds=("min", "max")):
     ordered = False
     combines = True
+    takes = "ordered"
 
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
         self.highest = aggregate.kind == "max"
-
-    def field(self, columns: pa.Schema) -> pa.Field:
-        field = self.field_of(columns)
-        if pa.types.is_nested(field.type):
-            raise self.refused(field, "give one with an order")
-        return pa.field("", field.type, nullable=field.nullable)
 
     def parts(self, rows: Rows) -> list[Part]:
         found, counts = rows.of(self.column), rows.counts(self.column)
@@ -128,10 +120,6 @@ class _End(Rules, kinds=("first", "last")):
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
         self.newest = aggregate.kind == "last"
-
-    def field(self, columns: pa.Schema) -> pa.Field:
-        field = self.field_of(columns)
-        return pa.field("", field.type, nullable=field.nullable)
 
     def parts(self, rows: Rows) -> list[Part]:
         """Later rows overwrite earlier ones; of the first value they are taken backwards."""

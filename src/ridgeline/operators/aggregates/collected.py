@@ -44,6 +44,8 @@ def in_order(one: Timed, other: Timed) -> Timed:
 class _CollectList(Rules, kinds=("collect_list",)):
     """The part is `Timed`."""
 
+    nothing = ()
+
     def field(self, columns: pa.Schema) -> pa.Field:
         field = self.field_of(columns)
         return list_field(plain(field.type))
@@ -59,9 +61,6 @@ class _CollectList(Rules, kinds=("collect_list",)):
 
     def result(self, part: Part) -> Any:
         return [value for _, value in part]
-
-    def of_nothing(self) -> Any:
-        return []
 
 
 class _Change(Rules, kinds=("diff", "pct_change")):
@@ -103,7 +102,7 @@ class _Reduce(Rules, kinds=("reduce",)):
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
         self.function = self.option("function")
-        self.initial = self.option("initial")
+        self.initial = self.nothing = self.option("initial")
         self.combine = self.option("merge") or self.function
 
     def field(self, columns: pa.Schema) -> pa.Field:
@@ -141,9 +140,6 @@ class _Reduce(Rules, kinds=("reduce",)):
 
     def result(self, part: Part) -> Any:
         return self._called(part)
-
-    def of_nothing(self) -> Any:
-        return self.initial
 
 
 def collect_list(column: str) -> Aggregate:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.support.results import names_call
-from ridgeline.operators._kinds import plain
 from ridgeline.operators.aggregates.rules import Rules, list_field, placed
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import distinct
@@ -22,11 +21,7 @@ Counts = tuple[tuple[Any, int], ...]
 class _Counted(Rules):
     """The part is `Counts`. All NaN are one value, and -0.0 equals 0.0."""
 
-    def field_of_values(self, columns: pa.Schema) -> pa.Field:
-        field = self.field_of(columns)
-        if pa.types.is_nested(field.type):
-            raise self.refused(field, "give one of plain values")
-        return field.with_type(plain(field.type))
+    takes = "plain"
 
     def parts(self, rows: Rows) -> list[Part]:
         return rows.once((self.column, "values"), lambda: _counts(self.column, rows))
@@ -72,6 +67,8 @@ class _CountUnique(_Counted, kinds=("count_unique",)):
     """The part of numbers and times is the bytes of 64 bits each, sorted; that of others is `Counts`."""
 
     retract = None  # type: ignore[assignment]  # two sets of bits do not say how often a value came
+    kind = pa.int64()
+    nothing = 0
 
     def parts(self, rows: Rows) -> list[Part]:
         """By the type of the column, which does not change."""
@@ -94,26 +91,18 @@ class _CountUnique(_Counted, kinds=("count_unique",)):
             return super().merge(one, other)
         return np.union1d(np.frombuffer(one, np.int64), np.frombuffer(other, np.int64)).tobytes()
 
-    def field(self, columns: pa.Schema) -> pa.Field:
-        self.field_of_values(columns)
-        return pa.field("", pa.int64(), nullable=False)
-
     def result(self, part: Part) -> Any:
         return len(part) if isinstance(part, tuple) else len(part) // 8
 
-    def of_nothing(self) -> Any:
-        return 0
-
 
 class _Top(_Counted, kinds=("top",)):
+    nothing = ()
+
     def field(self, columns: pa.Schema) -> pa.Field:
-        return top_field(self.field_of_values(columns).type)
+        return top_field(self.fitting(columns).type)
 
     def result(self, part: Part) -> Any:
         return highest(part, self.option("n"))
-
-    def of_nothing(self) -> Any:
-        return []
 
 
 def top_field(kind: pa.DataType) -> pa.Field:
@@ -135,21 +124,16 @@ def _ordered(value: Any) -> Any:
 
 
 class _CollectSet(_Counted, kinds=("collect_set",)):
+    nothing = ()
+
     def field(self, columns: pa.Schema) -> pa.Field:
-        return list_field(self.field_of_values(columns).type)
+        return list_field(self.fitting(columns).type)
 
     def result(self, part: Part) -> Any:
         return sorted((value for value, _ in part), key=lambda one: (one != one, _ordered(one)))  # noqa: PLR0124  a NaN
 
-    def of_nothing(self) -> Any:
-        return []
-
 
 class _Mode(_Counted, kinds=("mode",)):
-    def field(self, columns: pa.Schema) -> pa.Field:
-        field = self.field_of_values(columns)
-        return pa.field("", field.type, nullable=field.nullable)
-
     def result(self, part: Part) -> Any:
         return highest(part, 1)[0]["value"]
 

@@ -24,7 +24,7 @@ class _Only(Rules, kinds=("only",)):
         self.where, self.equals = self.option("where"), self.option("equals")
         options = tuple(one for one in aggregate.options if one[0] not in _OWN)
         self.inner = rules_of(Aggregate(self.option("of"), aggregate.column, options))
-        self.combines = self.inner.combines
+        self.combines, self.nothing = self.inner.combines, self.inner.nothing
 
     def field(self, columns: pa.Schema) -> pa.Field:
         """That of the inner aggregate; null where no record has the value."""
@@ -40,7 +40,7 @@ class _Only(Rules, kinds=("only",)):
                 f"column `{self.where}` is {kind}, which never equals {self.equals!r}: {error}"
             ) from error
         found = self.inner.field(columns)
-        return found if self.inner.of_nothing() is not None else found.with_nullable(nullable=True)
+        return found if self.nothing is not None else found.with_nullable(nullable=True)
 
     def parts(self, rows: Rows) -> list[Part]:
         return self.inner.parts(rows.once(("only", self.where, repr(self.equals)), lambda: self._own(rows)))
@@ -65,9 +65,6 @@ class _Only(Rules, kinds=("only",)):
 
     def result(self, part: Part) -> Any:
         return self.inner.result(part)
-
-    def of_nothing(self) -> Any:
-        return self.inner.of_nothing()
 
     def results(self, parts: list[Part]) -> list[Any]:
         return self.inner.results(parts)

@@ -75,13 +75,13 @@ def floats_of(column: pa.Array) -> npt.NDArray[np.float64]:
 class _Histogram(Rules, kinds=("histogram",)):
     """The part is the numbers of values in the bins."""
 
+    takes = "numbers"
+    kind = list_field(pa.int64()).type
+
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
         self.edges = np.array(self.option("bins"), np.float64)
-
-    def field(self, columns: pa.Schema) -> pa.Field:
-        self.number_of(columns)
-        return list_field(pa.int64())
+        self.nothing = [0] * (len(self.edges) - 1)
 
     def parts(self, rows: Rows) -> list[Part]:
         found = rows.of(self.column)
@@ -100,9 +100,6 @@ class _Histogram(Rules, kinds=("histogram",)):
 
     def result(self, part: Part) -> Any:
         return list(part)
-
-    def of_nothing(self) -> Any:
-        return [0] * (len(self.edges) - 1)
 
 
 @names_call

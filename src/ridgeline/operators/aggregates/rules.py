@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from ridgeline.operators._kinds import plain
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import is_number
 
 TABLE: dict[str, type[Rules]] = {}
 """The classes of rules by the kinds of aggregates."""
 
+_REMEDIES = {"ordered": "give one with an order", "plain": "give one of plain values"}
 Bounds = Sequence[tuple[int, int]]
 """The places of the records of each window, first and behind the last; neither ever falls."""
 
@@ -36,6 +38,15 @@ class Rules:
     """Parts are merged from the oldest on; those in the middle must not be merged before."""
     combines: bool = False
     """Parts are small, and may be made before records are sent: then they are sent in their place."""
+    takes: ClassVar[Literal["any", "ordered", "plain", "numbers"]] = "any"
+    """Which columns it takes: "ordered" and "plain" ones have no lists, maps or structs.
+
+    Of "plain" ones results have the type of their values, not dictionaries.
+    """
+    kind: Any = None
+    """The type of results; None: that of the column."""
+    nothing: Any = None
+    """The aggregate of no value. Where it is not None results are never null."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self.aggregate = aggregate
@@ -56,7 +67,8 @@ class Rules:
 
         Raises ValueError that says what is wrong.
         """
-        raise NotImplementedError
+        field = self.fitting(columns)
+        return pa.field("", self.kind or field.type, nullable=self.nothing is None and field.nullable)
 
     def parts(self, rows: Rows) -> list[Part]:
         """The part of each group; None of one without a value."""
@@ -82,18 +94,13 @@ class Rules:
         """The aggregate of a part that is whole, and not None."""
         return part
 
-    def of_nothing(self) -> Any:
-        """The aggregate of no value."""
-        return None
-
     def rolled(self, parts: Sequence[Part], bounds: Bounds) -> list[Part] | None:
         """The part of each slice of parts, `(begin, end)` each; None if there is no quick way."""
         return None
 
     def results(self, parts: list[Part]) -> list[Any]:
         """The aggregates of parts, None included."""
-        nothing = self.of_nothing()
-        return [nothing if part is None else self.result(part) for part in parts]
+        return [self.nothing if part is None else self.result(part) for part in parts]
 
     def field_of(self, columns: pa.Schema, name: str | None = None) -> pa.Field:
         """The field of the column. Raises ValueError if there is none of this name."""
@@ -104,6 +111,15 @@ class Rules:
         if name not in columns.names:
             raise ValueError(f"there is no column `{name}`; the stream has {', '.join(columns.names)}")
         return columns.field(name)
+
+    def fitting(self, columns: pa.Schema) -> pa.Field:
+        """The field of the column. Raises ValueError if it is none that the aggregate takes."""
+        if self.takes == "numbers":
+            return self.number_of(columns)
+        field = self.field_of(columns)
+        if self.takes != "any" and pa.types.is_nested(field.type):
+            raise self.refused(field, _REMEDIES[self.takes])
+        return field.with_type(plain(field.type)) if self.takes == "plain" else field
 
     def refused(self, field: pa.Field, what: str) -> ValueError:
         """The error of a column whose type has no such aggregate."""

@@ -28,9 +28,9 @@ _TOP_BITS = 12
 
 
 class _Sketch(Rules):
-    """The part is the bytes of a sketch of the class `kind`."""
+    """The part is the bytes of a `sketch`."""
 
-    kind: ClassVar[Any]
+    sketch: ClassVar[Any]
 
     def taken(self, column: pa.Array, order: Index) -> Any:
         """Values of a column in this order, as `sketched` takes them."""
@@ -47,19 +47,17 @@ class _Sketch(Rules):
         return placed(rows.count, ((group, self.sketched(values[begin:end])) for group, begin, end in spans))
 
     def merge(self, one: Part, other: Part) -> Part:
-        sketch = self.kind.deserialize(one)
-        sketch.merge(self.kind.deserialize(other))
+        sketch = self.sketch.deserialize(one)
+        sketch.merge(self.sketch.deserialize(other))
         return sketch.serialize()
 
 
 class _ApproximateCount(_Sketch, kinds=("approximate_count_unique",)):
     """A HyperLogLog sketch of the values' hashes."""
 
-    def field(self, columns: pa.Schema) -> pa.Field:
-        field = self.field_of(columns)
-        if pa.types.is_nested(field.type):
-            raise self.refused(field, "give one of plain values")
-        return pa.field("", pa.int64(), nullable=False)
+    takes = "plain"
+    kind = pa.int64()
+    nothing = 0
 
     def taken(self, column: pa.Array, order: Index) -> Any:
         return hash_column(_hashable(column)).view(np.int64)[order] if len(order) else order
@@ -81,9 +79,6 @@ class _ApproximateCount(_Sketch, kinds=("approximate_count_unique",)):
     def result(self, part: Part) -> Any:
         return round(hll_sketch.deserialize(part).get_estimate())
 
-    def of_nothing(self) -> Any:
-        return 0
-
 
 def _hashable(column: pa.Array) -> pa.Array:
     """Times of day and durations as numbers: they are no keys, and have no hash."""
@@ -96,7 +91,7 @@ def _hashable(column: pa.Array) -> pa.Array:
 class _ApproximateQuantile(_Sketch, kinds=("approximate_quantile", "approximate_quantiles")):
     """A KLL sketch."""
 
-    kind = kll_doubles_sketch
+    sketch = kll_doubles_sketch
 
     def field(self, columns: pa.Schema) -> pa.Field:
         return quantile_field(self.number_of(columns), one=self.aggregate.kind == "approximate_quantile")
@@ -121,7 +116,8 @@ class _ApproximateQuantile(_Sketch, kinds=("approximate_quantile", "approximate_
 class _ApproximateTop(_Sketch, kinds=("approximate_top",)):
     """A sketch of frequent texts (Misra and Gries)."""
 
-    kind = frequent_strings_sketch
+    sketch = frequent_strings_sketch
+    nothing = ()
 
     def field(self, columns: pa.Schema) -> pa.Field:
         field = self.field_of(columns)
@@ -140,9 +136,6 @@ class _ApproximateTop(_Sketch, kinds=("approximate_top",)):
         sketch = frequent_strings_sketch.deserialize(part)
         found = sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES)
         return highest(((value, estimate) for value, estimate, *_ in found), self.option("n"))
-
-    def of_nothing(self) -> Any:
-        return []
 
 
 _BY_KIND: dict[str, type[Rules]] = {

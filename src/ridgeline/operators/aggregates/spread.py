@@ -97,10 +97,10 @@ class _Moments(Rules):
 
 class _Mean(_Moments, kinds=("mean",)):
     ordered = False
+    takes = "numbers"
+    kind = pa.float64()
     terms = ((0,),)
-
-    def field(self, columns: pa.Schema) -> pa.Field:
-        return pa.field("", pa.float64(), nullable=self.number_of(columns).nullable)
+    field = Rules.field
 
     def parts(self, rows: Rows) -> list[Part]:
         """The sums are those that `sum` of the column has."""

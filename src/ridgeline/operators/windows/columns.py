@@ -70,6 +70,7 @@ class Columns:
 
     def __init__(self, operator: Operator, values: dict[str, Aggregate], *, counted: bool) -> None:
         self.operator = operator
+        self.output: Any = getattr(operator, "output")  # noqa: B009  no declaration of the base
         self.values = values
         self.counted = counted
         self.rules = [rules_of(one) for one in (*values.values(), *[RECORDS] * counted)]
@@ -131,12 +132,13 @@ class Columns:
         return parts
 
     def _field(self, number: int) -> pa.Field:
-        output: Any = self.operator
-        field: pa.Field = output.output.schema.arrow.field(list(self.values)[number])
+        field: pa.Field = self.output.schema.arrow.field(list(self.values)[number])
         return field
 
-    def arrays(self, schema: pa.Schema, results: Sequence[Result], *, final: bool) -> list[pa.Array]:
-        """The columns of results: those of keys, then those of aggregates."""
+    def emit(self, results: Sequence[Result], *, final: bool) -> None:
+        """Emit the columns of results, if there are any: those of keys, then those of aggregates."""
+        if not results:
+            return
         of_window = {
             "window_start": [one.start for one in results],
             "window_end": [one.end for one in results],
@@ -152,7 +154,11 @@ class Columns:
                 columns.append(of_window[aggregate.kind])
             else:
                 columns.append(self.rules[number].results(list(map(itemgetter(number), parts))))
-        return [vectors.as_column(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        schema = self.output.schema.arrow
+        arrays = [
+            vectors.as_column(values, field.type) for values, field in zip(columns, schema, strict=True)
+        ]
+        self.output.emit_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
 def _is_small(sums: list[Any]) -> bool:

@@ -125,17 +125,14 @@ class FixedWindows(WindowKind):
             if ends[name[0]] <= closed
         ]
 
-    def _end(self, name: Any) -> int:
-        return int(self.windows.ends(np.array([name[0]], np.int64))[0])
-
     def last_end(self, name: Any, value: Any) -> int:
         """Its one window's."""
-        return self._end(name)
+        return int(self.windows.ends(np.array([name[0]], np.int64))[0])
 
-    def early_results(self, name: Any, value: Parts, least: int) -> list[Result]:
+    def early(
+        self, name: Any, value: Parts, least: int, left: Callable[[Parts], Parts]
+    ) -> tuple[list[Result], Parts]:
         """Its one window."""
-        return [Result(name[0], self._end(name), name[1:], value)] if new_records(value) >= least else []
-
-    def without(self, value: Parts, left: Callable[[Parts], Parts], least: int) -> Parts:
-        """Its one window."""
-        return left(value)
+        if new_records(value) < least:
+            return [], value
+        return [Result(name[0], self.last_end(name, value), name[1:], value)], left(value)

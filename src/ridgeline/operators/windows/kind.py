@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -77,12 +77,13 @@ class WindowKind:
         """Records whose windows end by then are late once this result was emitted."""
         return result.end
 
-    def early_results(self, name: Any, value: Any, least: int) -> list[Result]:
-        """The open windows in a state that have at least so many new records."""
-        raise NotImplementedError
+    def early(
+        self, name: Any, value: Any, least: int, left: Callable[[Parts], Parts]
+    ) -> tuple[list[Result], Any]:
+        """The open windows in a state that have at least so many new records, and the state after them.
 
-    def without(self, value: Any, parts: Any, least: int) -> Any:
-        """The state after such results. `parts`: what is left of the parts of a window."""
+        `left`: what is left of the parts of such a window.
+        """
         raise NotImplementedError
 
 

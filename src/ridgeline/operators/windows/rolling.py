@@ -89,10 +89,6 @@ class RollingWindows(WindowKind):
             self.columns.checked(own, key)
             yield Result(self._start(time, times[low]), time, key, own)
 
-    def last_end(self, name: Any, value: Any) -> int:
-        """Results of what waits are those of records."""
-        return 0
-
     def flush(self, closed: int) -> list[Result]:
         """The windows of all records that wait. Other keys may need records from before `closed` on."""
         return self._close(NEVER, closed)

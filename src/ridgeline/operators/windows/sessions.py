@@ -76,10 +76,10 @@ class SessionWindows(WindowKind):
         """The last session's."""
         return max(span[1] for span in value) + self.gap
 
-    def early_results(self, name: Any, value: Sequence[Span], least: int) -> list[Result]:
+    def early(
+        self, name: Any, value: Sequence[Span], least: int, left: Callable[[Parts], Parts]
+    ) -> tuple[list[Result], tuple[Span, ...]]:
         """Those with so many new records."""
-        return [self._result(name, span) for span in value if new_records(span[2]) >= least]
-
-    def without(self, value: Sequence[Span], left: Callable[[Parts], Parts], least: int) -> tuple[Span, ...]:
-        """All sessions; those with results have other parts."""
-        return tuple((*span[:2], left(span[2])) if new_records(span[2]) >= least else span for span in value)
+        due = [span for span in value if new_records(span[2]) >= least]
+        after = tuple((*span[:2], left(span[2])) if span in due else span for span in value)
+        return [self._result(name, span) for span in due], after
