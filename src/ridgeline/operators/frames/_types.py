@@ -104,26 +104,3 @@ def array_of(series: Any) -> pa.Array:
     """A column that polars has made, as one Arrow array."""
     found: Any = series.to_arrow()
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-
-
-_QUICK_ROWS = 8_192
-"""Rows from which on polars filters faster than Arrow."""
-
-
-def filtered(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
-    """The rows of a batch for which a mask is true."""
-    if len(batch) < _QUICK_ROWS or not all(map(_is_number, batch.schema.types)):
-        return batch.filter(mask)
-    try:
-        polars = imported()
-    except SchemaError:
-        return batch.filter(mask)
-    kept = polars.from_arrow(batch).filter(polars.Series(mask))
-    return pa.RecordBatch.from_arrays([array_of(kept[name]) for name in kept.columns], schema=batch.schema)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    """True of types whose values polars has in the same bytes."""
-    if pa.types.is_timestamp(kind):
-        return kind.unit == "us" and kind.tz in (None, "UTC")
-    return pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)

@@ -14,7 +14,6 @@ from ridgeline.operators.frames._columns import Plan
 from ridgeline.operators.frames._expressions import Given, data_where_possible
 from ridgeline.operators.frames._predicate import PredicateStep
 from ridgeline.operators.frames._step import FrameStep, time_column
-from ridgeline.operators.frames._types import filtered
 
 T = TypeVar("T", default=Any)
 
@@ -150,7 +149,7 @@ class FilterRows(PredicateStep[T]):
         if kept == len(batch):
             self.output.emit_batch(batch)
         elif kept:
-            found, times = filtered(batch, mask), time_column(self.context, self.output, batch.schema)
+            found, times = batch.filter(mask), time_column(self.context, self.output, batch.schema)
             if times is None:
                 self.output.emit_batch(found, rows=mask)
             else:
