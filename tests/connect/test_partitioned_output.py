@@ -377,6 +377,7 @@ class Hung(TableSink):
 def shipping(run: str, committed: int) -> tuple[list[Segment], Callable[[Sink, int], Shipper]]:
     """The segments of four windows of a row, and what begins the thread that writes them."""
     store = SegmentStore("memory:", run)
+    store.prepare("out")
     segments = []
     for window in range(4):
         table, name = pa.table({"n": [window]}), f"out/w{window}.segment"
@@ -414,14 +415,17 @@ def test_what_is_prepared_is_seen_with_its_commit_and_written_once(tmp_path: Pat
     table = tmp_path / "table.db"
     sink = preparing(table)
     thread = begin(sink, -1)
-    thread.offer(segments[:2])
+    thread.stage(0, segments[:2])
+    thread.offer()
     wait_until(lambda: sink.prepared == 1, "the rows to be prepared")
     assert rows(table) == []
-    thread.release(segments[:3], 2)  # a third window was committed meanwhile
+    thread.stage(2, segments[2:3])
+    thread.release(2)  # a third window was committed meanwhile
     assert thread.drain(10)
     assert rows(table) == [0, 1, 2]
     assert sink.written == 2
-    thread.release(segments[3:], 3)  # it was not offered
+    thread.stage(3, segments[3:])
+    thread.release(3)  # it was not offered
     assert thread.drain(10)
     thread.stop()
     assert rows(table) == [0, 1, 2, 3]
@@ -433,12 +437,14 @@ def test_what_is_prepared_and_never_committed_is_never_seen(tmp_path: Path) -> N
     table = tmp_path / "table.db"
     sink = preparing(table)
     thread = begin(sink, -1)
-    thread.offer(segments[:2])
+    thread.stage(0, segments[:2])
+    thread.offer()
     wait_until(lambda: sink.prepared == 1, "the rows to be prepared")
     thread.stop()
     assert rows(table) == []
     again = begin(preparing(table), -1)
-    again.release(segments, 3)
+    again.stage(0, segments)
+    again.release(3)
     assert again.drain(10)
     again.stop()
     assert rows(table) == [0, 1, 2, 3]
@@ -450,9 +456,11 @@ def test_nothing_is_prepared_while_committed_windows_wait(tmp_path: Path) -> Non
     sink = preparing(table)
     sink.tries[0] = 3  # it is away at first
     thread = begin(sink, -1)
-    thread.release(segments[:1], 0)
-    thread.offer(segments[1:])
-    thread.release(segments[1:], 3)
+    thread.stage(0, segments[:1])
+    thread.release(0)
+    thread.stage(1, segments[1:])
+    thread.offer()
+    thread.release(3)
     assert thread.drain(10)
     thread.stop()
     assert rows(table) == [0, 1, 2, 3]
@@ -466,13 +474,16 @@ def test_a_thread_that_hung_does_not_set_the_mark_back(
     table = tmp_path / "table.db"
     hung = Hung(str(table))
     first = begin(hung, -1)
-    first.release(segments[:1], 0)
+    first.stage(0, segments[:1])
+    first.release(0)
     assert first.drain(10)
-    first.release(segments[1:2], 1)
+    first.stage(1, segments[1:2])
+    first.release(1)
     assert hung.reached.wait(10)
     first.stop()
     second = begin(TableSink(str(table)), 0)
-    second.release(segments[1:], 3)
+    second.stage(1, segments[1:])
+    second.release(3)
     assert second.drain(10)
     second.stop()
     hung.free.set()

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -59,19 +59,19 @@ class Progress(NamedTuple):
 class _Link:
     """The state of a sink, as its thread knows it.
 
-    `tried`: it was called, with or without success. `is_open`: it is connected. `offered`: segments whose
-    commit is under way, so that the sink may prepare them. `prepared`: the last window that it has prepared,
-    -1 for none.
+    `tried`: it was called, with or without success. `is_open`: it is connected. `offered`: the last window
+    whose commit is under way, so that the sink may prepare it. `prepared`: the last that it has prepared. -1:
+    none.
     """
 
     tried: bool = False
     is_open: bool = False
-    offered: list[Segment] = field(default_factory=list)
+    offered: int = -1
     prepared: int = -1
 
 
 class Shipper:
-    """Writes released segments to a sink, in a thread of its own, in the order of windows.
+    """Holds segments, and writes those of released windows to a sink, in a thread of its own, in order.
 
     `shipped` is the last window with rows that is at the other side. `failure` is set once the sink raised
     what no further attempt can mend.
@@ -85,12 +85,14 @@ class Shipper:
         check_owner: Callable[[], None],
         progress: Progress,
         home: str,
+        segments: Sequence[Segment] = (),
     ) -> None:
-        """`home`: the folder, below `staging`, of files that are no segments."""
+        """`home`: the folder, below `staging`, of files that are no segments. `segments`: committed ones."""
         self._sink, self._store, self._check_owner, self._home = sink, store, check_owner, home
         self._context = replace(context, refused=self.refuse, warn=self.say)
         self._state = threading.Condition()
-        self._waiting: list[Segment] = []
+        self._segments = list(segments)
+        """All that are not known to be at the other side, by window: committed ones, then staged ones."""
         self._useless: list[str] = []
         self._released = progress.committed
         self._stopped = False
@@ -126,36 +128,41 @@ class Shipper:
         if self.failure is not None:
             raise self.failure
 
-    def offer(self, segments: Sequence[Segment]) -> None:
-        """The commit of these segments begins: the sink may prepare them. `release` or `stop` follows."""
-        if self._sink.prepares and segments:
-            with self._state:
-                self._link.offered = list(segments)
+    def stage(self, window: int, segments: Sequence[Segment]) -> None:
+        """Hold the segments of a window, in place of those from it on: it is not committed yet."""
+        with self._state:
+            before = [one for one in self._segments if one.window < window]
+            self._segments = before + [one for one in segments if one.window > self.shipped]
+
+    def offer(self) -> None:
+        """The commit of what is staged begins: the sink may prepare it. `release` or `stop` follows."""
+        with self._state:
+            if self._sink.prepares and self._segments:
+                self._link.offered = self._segments[-1].window
                 self._state.notify_all()
 
-    def release(self, segments: Sequence[Segment], window: int) -> None:
-        """Write these segments of committed windows, after those before. `window`: the last committed one."""
+    def release(self, window: int, useless: Sequence[str] = ()) -> None:
+        """Write what is staged up to this window, which is committed. No commit names the files `useless`."""
         with self._state:
-            self._link.offered = []
-            self._waiting += [one for one in segments if one.window > self.shipped]
+            self._link.offered = -1
+            self._useless += useless
             self._released = max(self._released, window)
-            self._state.notify_all()
-
-    def forget(self, names: Sequence[str]) -> None:
-        """Delete segments that no commit names any more."""
-        with self._state:
-            self._useless += names
             self._state.notify_all()
 
     def replace(self, packed: Mapping[Segment, Segment]) -> None:
         """Segments that wait are elsewhere now."""
         with self._state:
-            self._waiting = [packed.get(one, one) for one in self._waiting]
+            self._segments = [packed.get(one, one) for one in self._segments]
 
     def snapshot(self) -> tuple[list[Segment], int]:
-        """The segments that are released and not known to be at the other side, and the last that is."""
+        """The segments that are not known to be at the other side, and the last window that is."""
         with self._state:
-            return list(self._waiting), self.shipped
+            return list(self._segments), self.shipped
+
+    @property
+    def waiting(self) -> list[Segment]:
+        """Those of committed windows."""
+        return [one for one in self._segments if one.window <= self._released]
 
     @property
     def trouble(self) -> Trouble | None:
@@ -191,8 +198,8 @@ class Shipper:
     def drain(self, seconds: float) -> bool:
         """Wait until all is written; False if it takes longer, or cannot be."""
         with self._state:
-            self._state.wait_for(lambda: not self._waiting or self.failure is not None, seconds)
-            return not self._waiting
+            self._state.wait_for(lambda: not self.waiting or self.failure is not None, seconds)
+            return not self.waiting
 
     def stop(self) -> None:
         """End the thread after the write that is under way; a write that hangs is not waited for.
@@ -289,7 +296,7 @@ class Shipper:
     def _settle(self, window: int) -> None:
         """All up to a window is at the other side."""
         self.shipped = max(self.shipped, window)
-        self._waiting = [one for one in self._waiting if one.window > self.shipped]
+        self._segments = [one for one in self._segments if one.window > self.shipped]
         self._state.notify_all()
 
     def _next(self) -> list[Segment] | None:
@@ -299,14 +306,11 @@ class Shipper:
         """
         while True:
             with self._state:
-                self._state.wait_for(
-                    lambda: self._stopped or self._waiting or self._useless or self._link.offered
-                )
+                self._state.wait_for(lambda: self._stopped or self._useless or self._due)
                 useless, self._useless = self._useless, []
-                waiting, stopped = list(self._waiting), self._stopped
-                offered = [] if waiting else self._link.offered
-                if offered:
-                    self._link.offered = []
+                due, stopped = self._due, self._stopped
+                if due and due[-1].window > self._released:
+                    self._link.offered = -1
             if useless:
                 self._check_owner()
             for name in useless:
@@ -314,10 +318,15 @@ class Shipper:
                     self._store.delete(name)
             if stopped:
                 return None
-            if prepared := [one for one in waiting if one.window <= self._link.prepared]:
+            if prepared := [one for one in due if one.window <= min(self._link.prepared, self._released)]:
                 return prepared
-            if waiting or offered:
-                return self._of_one_write(waiting or offered)
+            if due:
+                return self._of_one_write(due)
+
+    @property
+    def _due(self) -> list[Segment]:
+        """What is to be written; if there is nothing, what may be prepared."""
+        return self.waiting or [one for one in self._segments if one.window <= self._link.offered]
 
     def _of_one_write(self, waiting: list[Segment]) -> list[Segment]:
         """The first windows, as many as are written together."""

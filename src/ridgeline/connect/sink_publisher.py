@@ -70,17 +70,17 @@ class SinkPublisher(Publisher):
         self._context = context
         self._store = SegmentStore(context.staging, context.run_id)
         self._window = state["window"] if state else context.committed
-        self._staged = [Segment(*entry) for entry in state["waiting"]] if state else []
+        waiting = [Segment(*entry) for entry in state["waiting"]] if state else []
         self._home = state["home"] if state else safe_name(context.operator)
         run = f"{context.application}/{context.operator}/{context.run_id}"
         self._mark_name = state["mark"] if state else run
-        self._named = _files_of(self._staged)
+        self._named = _files_of(waiting)
         self._naming: dict[int, set[str]] = {}
         self._said: float | None = None
         stays = bool(state) and state["place"] == self._sink.place()
         written = state["written"] if stays else -1
-        if self._staged and not stays:
-            windows = f"windows {self._staged[0].window} to {self._staged[-1].window}"
+        if waiting and not stays:
+            windows = f"windows {waiting[0].window} to {waiting[-1].window}"
             msg = f"`{context.operator}`: {windows} wait for {state['place']}, and it writes to "
             msg += f"{self._sink.place()} now; start it with the properties of before until they are written"
             raise RidgelineError(msg)
@@ -88,8 +88,8 @@ class SinkPublisher(Publisher):
             names = self._prepare()
             ends = [int(found[1]) for name in names if (found := re.fullmatch(r".*/written-(\d+)", name))]
             written = max([written, *ends]) if stays else -1
-            self._staged = [one for one in self._staged if one.window > written]
-            self._clear(names)
+            waiting = [one for one in waiting if one.window > written]
+            self._clear(names, _files_of(waiting))
         except OSError as error:
             raise publish_failure(context.operator, context.staging, error) from error
         self._shipper = Shipper(
@@ -99,6 +99,7 @@ class SinkPublisher(Publisher):
             context.check_owner,
             Progress(written, self._window),
             self._home,
+            waiting,
         )
         self._shipper.start()
         self._say()
@@ -110,12 +111,11 @@ class SinkPublisher(Publisher):
             self._store.prepare(folder)
         return [name for folder in folders for name in self._store.names(folder)]
 
-    def _clear(self, names: Sequence[str]) -> None:
+    def _clear(self, names: Sequence[str], waiting: set[str]) -> None:
         """Delete segments of failed attempts, and those that are written.
 
         Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
         """
-        waiting = _files_of(self._staged)
         useless = [
             name
             for name in names
@@ -153,21 +153,19 @@ class SinkPublisher(Publisher):
                     raise FileNotFoundError(one.name)
             for folder in {name.rpartition("/")[0] for name in _files_of(staged)}:
                 self._store.sync(folder)
-            self._staged = [one for one in self._staged if one.window < window_id] + staged
+            self._running.stage(window_id, staged)
             self._pack(window_id)
         except OSError as error:
             self._context.check_owner()
             raise publish_failure(self._context.operator, self._context.staging, error) from error
-        waiting, written = self._running.snapshot()
-        return self._state(window_id, [*waiting, *self._staged], written)
+        return self._state(window_id, *self._running.snapshot())
 
     def _pack(self, window_id: int) -> None:
         """Write the small segments that wait to a file, if they are too many for a commit. Raises OSError.
 
         While the store does not answer they stay in the commit, which waits for it.
         """
-        waiting, _ = self._running.snapshot()
-        small = [one for one in (*waiting, *self._staged) if one.data]
+        small = [one for one in self._running.snapshot()[0] if one.data]
         if sum(len(one.data) for one in small) > _MOST_SMALL:
             try:
                 packed = self._store.pack(self._home, window_id, small)
@@ -175,7 +173,6 @@ class SinkPublisher(Publisher):
                 if not is_unavailable(error):
                     raise
                 return
-            self._staged = [packed.get(one, one) for one in self._staged]
             self._running.replace(packed)
 
     def _state(self, window: int, waiting: Sequence[Segment], written: int) -> Any:
@@ -196,19 +193,15 @@ class SinkPublisher(Publisher):
 
     def committing(self) -> None:
         """Let the sink prepare what is staged, if it can."""
-        self._running.offer(self._staged)
+        self._running.offer()
 
     def publish(self, window_id: int) -> None:
         """Let the segments be written. Raises what the thread has met."""
         self._window = window_id
-        due = [one for one in self._staged if one.window <= window_id]
-        self._staged = self._staged[len(due) :]
-        self._running.release(due, window_id)
-        if (named := self._naming.pop(window_id, None)) is not None:
-            if useless := self._named - named:
-                self._running.forget(sorted(useless))
-            self._named = named
-            self._naming = {window: names for window, names in self._naming.items() if window > window_id}
+        named = self._naming.get(window_id, self._named)
+        self._running.release(window_id, sorted(self._named - named))
+        self._named = named
+        self._naming = {window: names for window, names in self._naming.items() if window > window_id}
         self._say()
 
     def idle(self) -> None:
@@ -247,7 +240,7 @@ class SinkPublisher(Publisher):
         return f"{text}, last error: {' '.join(str(trouble.error).split())}"
 
     def _amount(self) -> str:
-        waiting, _ = self._running.snapshot()
+        waiting = self._running.waiting
         windows = len({one.window for one in waiting})
         size = sum(one.bytes for one in waiting) / 2**20
         return f"{windows} windows of {sum(one.rows for one in waiting)} rows wait ({size:.1f} MB)"
@@ -255,17 +248,15 @@ class SinkPublisher(Publisher):
     @property
     def visible(self) -> int | None:
         """The last window whose rows are at the other side; None if all committed windows are."""
-        waiting, _ = self._running.snapshot()
-        first = [one.window for one in (*waiting, *self._staged)][:1]
-        return first[0] - 1 if first else None
+        segments, _ = self._running.snapshot()
+        return segments[0].window - 1 if segments else None
 
     @property
     def full(self) -> str | None:
         """Why no window may begin: as much waits as may. Raises what has ended the thread."""
         shipper = self._running
         shipper.check()
-        waiting, _ = shipper.snapshot()
-        segments = [*waiting, *self._staged]
+        segments, _ = shipper.snapshot()
         if (
             len(segments) < _MOST_SEGMENTS
             and sum(one.bytes for one in segments) < self._settings.max_pending_bytes
@@ -288,11 +279,11 @@ class SinkPublisher(Publisher):
         """Continue after a window. Raises RidgelineError if later rows are written that stay there."""
         shipper = self._running
         shipper.stop()
-        waiting, written = shipper.snapshot()
+        segments, written = shipper.snapshot()
         if self._sink.appends and written > window_id:
             msg = f"`{self._context.operator}` cannot take back what it has written to {self._sink.place()} "
             raise RidgelineError(f"{msg}after window {window_id}, up to window {written}")
-        return self._state(at, [one for one in (*waiting, *self._staged) if one.window <= window_id], written)
+        return self._state(at, [one for one in segments if one.window <= window_id], written)
 
     def close(self) -> None:
         """Wait until all is written. Raises RidgelineError if it takes longer than `drain_seconds`."""
@@ -300,15 +291,14 @@ class SinkPublisher(Publisher):
         shipper.drain(self._settings.drain_seconds)
         shipper.stop()  # which a write that is under way may outlast
         self._say()
-        waiting, written = shipper.snapshot()
-        if waiting:
+        if shipper.waiting:
             trouble = shipper.trouble
             why = "takes longer" if trouble is None else f"is unavailable ({trouble.error})"
             msg = f"`{self._context.operator}`: {self._sink.place()} {why}; {self._amount()} in the "
             msg += "checkpoint, nothing is lost; start it again, and they are written"
             raise RidgelineError(msg)
         try:
-            self._end(written)
+            self._end(shipper.shipped)
         except OSError as error:
             self._context.check_owner()
             raise publish_failure(self._context.operator, self._context.staging, error) from error
