@@ -142,13 +142,13 @@ def test_stops_faults_and_repartition_of_both_sides(tmp_path, seed):
 
 def test_a_queue_of_a_later_format_is_refused(tmp_path):
     run_local(written(tmp_path, clicks(2)))
-    description = {**json.loads((tmp_path / "queue.json").read_text()), "format": 5}
+    description = {**json.loads((tmp_path / "queue.json").read_text()), "format": 6}
     del description["crc32"]
     (tmp_path / "queue.json").write_bytes(seal("queue.json", description))
 
     for app in (read(tmp_path), written(tmp_path, clicks(2))):
         with pytest.raises(
-            RidgelineError, match="has format 5; this version reads 4; run it with the version"
+            RidgelineError, match="has format 6; this version reads 5; run it with the version"
         ):
             run_local(app)
 

@@ -144,7 +144,7 @@ def test_a_json_line_that_does_not_fit_is_refused_by_its_number(
     text = refused(path, schema, "jsonl")
     number = 3 if good else 1
     assert text.startswith(
-        f"line {number} (byte {len(good) * 2 + 2 if good else 0}) of `{path}` is not a JSON object "
+        f"line {number}, byte {len(good) * 2 + 2 if good else 0} of `{path}` is not a JSON object "
         f"for {schema.__name__}("
     )
     assert reason in text
@@ -153,9 +153,9 @@ def test_a_json_line_that_does_not_fit_is_refused_by_its_number(
 def test_json_objects_are_counted_by_lines_not_altogether(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id":1,"name":"x"}{"id":2,"name":"y"}\n{"id":3,\n"name":"z"}\n{"id":4,"name":"w"}\n')
-    assert f"line 1 (byte 0) of `{path}` is not a JSON object" in refused(path, Row, "jsonl")
+    assert f"line 1, byte 0 of `{path}` is not a JSON object" in refused(path, Row, "jsonl")
     path.write_text('{"id":3,\n"name":"z"}{"id":4,"name":"w"}\n')
-    assert f"line 1 (byte 0) of `{path}` is not a JSON object" in refused(path, Row, "jsonl")
+    assert f"line 1, byte 0 of `{path}` is not a JSON object" in refused(path, Row, "jsonl")
 
 
 def test_json_that_is_exact_is_taken(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_files_that_are_missing_or_corrupt(tmp_path: Path) -> None:
         fails(replay(none, "csv"), f"`{none}`: there is no such file, or only", "; give the `path`")
     path = tmp_path / "a.parquet"
     path.write_text("this is not Parquet")
-    fails(replay(path, "parquet"), f"file `{path}` is no Parquet file or corrupt: ")
+    fails(replay(path, "parquet"), f"file `{path}` is no Parquet file or corrupt, after row 0: ")
     path = tmp_path / "a.text.gz"
     path.write_bytes(gzip.compress(bytes(range(256)).hex().encode() * 10_000)[:-20])
     fails(replay(path, "text"), f"file `{path}` is corrupt or cannot be read, after byte ")

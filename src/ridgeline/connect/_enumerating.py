@@ -302,30 +302,22 @@ class PartitionedEnumerator(Enumerator):
             for name, end in ends.items()
             if at[name][1] != end
         }
-        total = self._amount(waiting)
-        if not reads:
-            self.taken = 0.0
-            return {}, self._ahead(at, ends)
+        total, beside = self._amount(waiting), self._source.waiting()
         # Where only bytes are known, a record counts as so many that both limits are reached at once.
         record_bytes = self._settings.window_bytes / self._settings.window_records
         records = max(1.0, min(self._settings.window_records, self._context.budget()))
         most = Amount(records, max(1.0, records * record_bytes))
-        read = {name: end for name, (_, end) in waiting.items()}
+        read = {name: end for name, (_, end) in waiting.items()} if reads else {}
         full = total.records > most.records or total.bytes > most.bytes
-        if full:
+        if reads and full:
             order = dict(sorted(waiting.items(), key=lambda item: at[item[0]][0]))
             read = dict(self._source.divide(order, most, self._context.partitions()))
-        taken = self._amount({name: (at[name][1], end) for name, end in read.items()}) if full else total
+        taken = total
+        if full or not reads:
+            taken = self._amount({name: (at[name][1], end) for name, end in read.items()})
         self.taken = max(taken.records, taken.bytes / record_bytes)
-        beside = self._source.waiting()
         left = total.records - taken.records, total.bytes - taken.bytes
         return read, [max(0.0, left[0]) + beside.records, max(0.0, left[1]) + beside.bytes]
-
-    def _ahead(self, at: Mapping[str, tuple[int, Position]], ends: Mapping[str, Position]) -> list[float]:
-        """Records and bytes between positions and ends, and what the source has beside them."""
-        waiting = {name: (at[name][1], end) for name, end in ends.items() if at[name][1] != end}
-        total, beside = self._amount(waiting), self._source.waiting()
-        return [total.records + beside.records, total.bytes + beside.bytes]
 
     def _amount(self, ranges: Mapping[str, tuple[Position, Position]]) -> Amount:
         amounts = [self._source.amount(name, start, end) for name, (start, end) in ranges.items()]

@@ -41,7 +41,7 @@ from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import GONE, publish_failure, safe_name
-from ridgeline.operators._segments import DamagedError, Marker, Segment, check, delete_owned, lost_rows, merge
+from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows, merge
 
 
 class Published(NamedTuple):
@@ -60,16 +60,16 @@ def published(names: Sequence[str], prefix: str, format: str = "(?:parquet|jsonl
     return [Published(one[1] or "", name, int(one[2]), int(one[3])) for name, one in found if one]
 
 
-class Rewound:
-    """A rewind, as a state has it: back from window `from` to window `to`.
+class Rewound(NamedTuple):
+    """A rewind, as a state has it: back from window `last` to window `to`.
 
     `rows`: the windows whose rows were not published as of `to`, each with how many there were, and the
     folder. None: the output was not there then, so a file with rows of both is not its own.
     """
 
-    def __init__(self, to: int, rows: Sequence[tuple[int, int, str]] | None, **windows: int) -> None:
-        self.to, self.rows = to, rows
-        self.last = windows["from"]
+    to: int
+    last: int
+    rows: Sequence[tuple[int, int, str]] | None
 
 
 def take_back(
@@ -117,17 +117,14 @@ def _is_hidden(name: str) -> bool:
 
 def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:
     """Write the first rows of a file into another one."""
+    data = files.read(source)
     with files.writing(target) as out:
-        found = _cut_parquet(files, source, out, rows) if source.endswith(".parquet") else 0
-        if not source.endswith(".parquet"):
-            with files.reading(source) as stream:
-                rest = b""
-                while found < rows and (chunk := stream.read(1 << 20)):
-                    lines = (rest + chunk).split(b"\n")
-                    rest = lines.pop()
-                    taken = lines[: rows - found]
-                    out.write(b"".join(line + b"\n" for line in taken))
-                    found += len(taken)
+        if source.endswith(".parquet"):
+            found = _cut_parquet(data, out, rows)
+        else:
+            *lines, _ = data.to_pybytes().split(b"\n", rows)
+            found = len(lines)
+            out.write(b"".join(line + b"\n" for line in lines))
     if found < rows:
         raise RidgelineError(
             f"`{source}` has {found} rows of windows up to that to which the run was rewound, it was "
@@ -135,11 +132,11 @@ def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:
         )
 
 
-def _cut_parquet(files: OutputFiles, source: str, out: SummedStream, rows: int) -> int:
+def _cut_parquet(data: pa.Buffer, out: SummedStream, rows: int) -> int:
     """The same for Parquet, by row groups; returns how many rows there were of those wanted."""
     found = 0
     with (
-        pq.ParquetFile(pa.BufferReader(files.read(source))) as file,
+        pq.ParquetFile(pa.BufferReader(data)) as file,
         pq.ParquetWriter(out, file.schema_arrow, compression="zstd") as writer,
     ):
         for group in range(file.num_row_groups):
@@ -324,8 +321,8 @@ class FilePublisher(Publisher):
         pending = [segment for segment in self._pending if segment.window <= window_id]
         if self._files.is_folder(self._folder):
             self._files.sync(self._folder)  # the record names where the marker is
-        rows = [[one.window, one.rows, one.folder] for one in waited] if state else None
-        return self._state(at, pending, rewound={"to": window_id, "from": self._window, "rows": rows})
+        rows = [(one.window, one.rows, one.folder) for one in waited] if state else None
+        return self._state(at, pending, rewound=list(Rewound(window_id, self._window, rows)))
 
     # A fresh run, and a continued one -----------------------------------------------------------------------
 
@@ -382,7 +379,7 @@ class FilePublisher(Publisher):
                 "or start anew with another `--checkpoint` and `path`"
             )
         if "rewound" in state:
-            rewound, own = Rewound(**state["rewound"]), (self._prefix, self._settings.format)
+            rewound, own = Rewound(*state["rewound"]), (self._prefix, self._settings.format)
             take_back(self._files, self._folder, *own, rewound, self._context)
         folders = {"", *(segment.folder for segment in self._pending)}
         covered = {folder: max([marked, *self._last_windows(folder)]) for folder in folders}
@@ -500,9 +497,7 @@ class FilePublisher(Publisher):
 
         Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
         """
-        pending = {segment.name for segment in self._pending}
-        left_over = [name for name in self._hidden() if name not in pending and self._is_left_over(name)]
-        delete_owned(self._files, self._folder, left_over, self._context)
+        clear(self._files, self._folder, self._pending, self._is_left_over, self._context)
 
     def _is_left_over(self, name: str) -> bool:
         """True if a file of the hidden folder is needed no more, by its name; unknown names stay."""

@@ -66,16 +66,35 @@ class _Trouble:
         self.registering = "" if error.errno in FULL else " ".join(str(error).split())
 
 
+class Offset(NamedTuple):
+    """Where a window ends, as JSON has it.
+
+    `queue`: the id of the queue. `reader`: the name of the registration. `first`: the first entry that it
+    reads. `next`: the first one that it does not read to its end. `skip`: the rows of `first` that were read
+    before. `rest`: the rows of `next` that are read: of an entry with far more than the budget a window reads
+    a piece. `rows`: all rows that were read up to its end. `ahead`: the rows that were left in the queue when
+    it began. `ended`: the writer has finished, and all is read. `marks`: the watermark of each partition of
+    the writer at its end, and whether that is idle. `last`: what the last entry was that was read, see
+    `Entry.digest`.
+    """
+
+    queue: str | None
+    reader: str
+    first: int
+    next: int
+    skip: int = 0
+    rest: int = 0
+    rows: int = 0
+    ahead: int = 0
+    ended: bool = False
+    marks: Sequence[Mark] = ()
+    last: int | None = None
+
+
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to its budget, a million rows or 64 MiB.
 
-    The offset of a window has eleven values. `queue`: the id of the queue. `reader`: the name of the
-    registration. `first`: the first entry that it reads. `next`: the first one that it does not read to its
-    end. `skip`: the rows of `first` that were read before. `rest`: the rows of `next` that are read: of an
-    entry with far more than the budget a window reads a piece. `rows`: all rows that were read up to its end.
-    `ahead`: the rows that were left in the queue when it began. `ended`: the writer has finished, and all is
-    read. `marks`: the watermark of each partition of the writer at its end, and whether that is idle. `last`:
-    what the last entry was that was read, see `Entry.digest`.
+    The offset of a window is an `Offset`.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -96,13 +115,14 @@ class QueueEnumerator(Enumerator):
         if self._settings.when_missing == "wait":
             self._folder.make()
         self._find()
+        last = None if offset is None else Offset(*offset)
         if self._queue is None and self._settings.when_missing == "fail":
             msg = (
                 f"`{context.operator}`: there is no queue in `{self._settings.path}`; start the application "
             )
             msg += "that writes to it (`QueueOutput`) first, or correct `path`"
             raise RidgelineError(msg)
-        if offset is not None and offset["queue"] not in (None, self._queue):
+        if last is not None and last.queue not in (None, self._queue):
             what = f"`{self._settings.path}` holds another queue than the one that this run has read"
             msg = f"`{context.operator}`: {what}; put the former one back, "
             msg += "or begin with the new one on a fresh checkpoint"
@@ -110,30 +130,32 @@ class QueueEnumerator(Enumerator):
         self._marks: Sequence[Mark] = ()
         self._waits_for_writer = self._is_of_application()
         self._opened_at = context.clock.monotonic()
-        if offset is not None:
-            self._first = int(offset["next"])
+        if last is not None:
+            self._first = last.next
         else:  # rows stay as long as it has said nothing else
             self._first = 0 if self._waits_for_writer else self._beginning()
         self._begin_at(self._first)
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
         self._committed = self._first
-        self._check_last(offset)
-        self._forget_former_name(offset)
+        if last is not None:
+            self._check_last(last)
+            if last.reader != self._name:  # it was renamed
+                self._folder.forget(last.reader)
         self._register_first()
         self._end_listening = listen(self._settings.path, self._on_append)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
 
-    def _check_last(self, offset: Any) -> None:
+    def _check_last(self, offset: Offset) -> None:
         """Raise RidgelineError if the log has another entry where the last one was that was read.
 
         One that is not there yet is no fault: after a power cut the writer appends it again.
         """
-        if offset is None or offset.get("last") is None:
+        if offset.last is None:
             return
         with contextlib.suppress(LostError):
-            for entry in LogReader(self._folder, int(offset["next"]) - 1).read(1):
-                if entry.digest != offset["last"]:
+            for entry in LogReader(self._folder, offset.next - 1).read(1):
+                if entry.digest != offset.last:
                     path = self._settings.path
                     raise RidgelineError(
                         f"`{self._context.operator}`: entry {entry.number} of queue `{path}` is not the one "
@@ -194,11 +216,6 @@ class QueueEnumerator(Enumerator):
                 self._begin_at(self._first)
             self._waits_for_writer = False
 
-    def _forget_former_name(self, offset: Any) -> None:
-        """Remove the registration that this reader had before it was renamed."""
-        if offset is not None and offset["reader"] != self._name:
-            self._folder.forget(offset["reader"])
-
     def _beginning(self) -> int:
         """Where a fresh run begins: with the oldest entry, or after the newest one."""
         firsts = self._folder.logs()
@@ -217,31 +234,37 @@ class QueueEnumerator(Enumerator):
             self._unless_away(lambda: self._look_for_writer(fresh=start is None))
             if self._waits_for_writer:
                 return start
-        first = self._first if start is None else int(start["next"])
+        known = None if start is None else Offset(*start)
+        first = self._first if known is None else known.next
         if first != self._position:  # windows that were begun are void: they are read again
             self._begin_at(first)
         self._unless_away(self._read_more)
-        marks = self._marks if start is None else start.get("marks", ())
-        skip = 0 if start is None else int(start.get("rest", 0))
+        before = known or Offset(self._queue, self._name, first, first, marks=self._marks)
+        skip = before.rest
         if self._waiting and self._waiting[0].number != first:  # what has come before was dropped
             first, skip = self._waiting[0].number, 0
         read, rows, rest = self._fitting(skip)
         if not read and not rows:
             if start is not None:
-                return {**start, "ahead": 0} if start["ahead"] else start
-            return self._offset(first, first, marks)  # a restart begins here, also at the latest one
+                return before._replace(ahead=0) if before.ahead else start
+            return before._replace(first=first, next=first)  # a restart begins here, also at the latest one
         self._position = read[-1].number + 1 if read else first
         ahead = 0
         if self._waiting:
             ahead = self._waiting[-1].total - self._waiting[0].total + self._waiting[0].rows - rest
-        rows += 0 if start is None else start["rows"]
-        return {
-            **self._offset(first, self._position, _last_marks(read, marks), rows, ahead),
-            "skip": skip,
-            "rest": rest,
-            "ended": bool(read) and read[-1].end and not self._waiting,
-            "last": read[-1].digest if read else None if start is None else start["last"],
-        }
+        return Offset(
+            queue=self._queue,
+            reader=self._name,
+            first=first,
+            next=self._position,
+            skip=skip,
+            rest=rest,
+            rows=before.rows + rows,
+            ahead=ahead,
+            ended=bool(read) and read[-1].end and not self._waiting,
+            marks=_last_marks(read, before.marks),
+            last=read[-1].digest if read else before.last,
+        )
 
     def _fitting(self, skip: int) -> tuple[list[Entry], int, int]:
         """The entries that a window reads, all their rows, and those of a piece that it reads in their place.
@@ -263,29 +286,6 @@ class QueueEnumerator(Enumerator):
             if entry.closes:
                 break
         return read, max(0, rows), 0
-
-    def _offset(
-        self,
-        first: int,
-        end: int,
-        marks: Sequence[Mark],
-        rows: int = 0,
-        ahead: int = 0,
-    ) -> Any:
-        """The offset of a window that reads nothing more."""
-        return {
-            "queue": self._queue,
-            "reader": self._name,
-            "first": first,
-            "next": end,
-            "skip": 0,
-            "rest": 0,
-            "rows": rows,
-            "ahead": ahead,
-            "ended": False,
-            "marks": marks,
-            "last": None,
-        }
 
     def _read_more(self) -> None:
         """Fill the entries that wait. Called by `advance`. Raises OSError, RidgelineError."""
@@ -325,10 +325,11 @@ class QueueEnumerator(Enumerator):
         """Entries that were dropped. Those that are there stay from now on, as the registration says."""
         if offset is None:
             return ""
-        folder, place = folder_of(self._settings.path), int(offset["next"])
+        reader, place = Offset(*offset).reader, Offset(*offset).next
+        folder = folder_of(self._settings.path)
         first = min(folder.logs(), default=0)
         if place >= first:
-            folder.register(offset["reader"], Registered(place, context.clock.wall()))
+            folder.register(reader, Registered(place, context.clock.wall()))
             first = min(folder.logs(), default=0)  # the writer may have dropped it before it saw that
         if place >= first:
             return ""
@@ -337,7 +338,7 @@ class QueueEnumerator(Enumerator):
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
         if offset is not None:
-            self._committed = offset["next"]
+            self._committed = Offset(*offset).next
 
     def close(self) -> None:
         """Register the position, and stop looking."""

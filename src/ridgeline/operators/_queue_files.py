@@ -31,8 +31,11 @@ from ridgeline.api.support.files import FULL, sync_above, sync_folder
 from ridgeline.api.support.sealed import checked, checksum, seal, unseal
 from ridgeline.api.times import Mark
 
-FORMAT = 4
-"""Of the files. 1: without record times and watermarks. 2: without checksums. 3: with a log of long files."""
+FORMAT = 5
+"""Of the files. 1: without record times and watermarks. 2: without checksums. 3: with a log of long files.
+
+4: with entries without the values that they do not need.
+"""
 ENTRY, BUNDLE = ".entry", ".jsonl"
 """Endings of files of the log: of one entry, of several."""
 LOG_FILE = re.compile(rf"(\d+)(?:{re.escape(ENTRY)}|-(\d+){re.escape(BUNDLE)})")
@@ -76,20 +79,13 @@ class Entry(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Entry:
-        """From what `packed` returned, as JSON has it. Raises TypeError or ValueError."""
-        number, window, time, total, parts, end, *more = values
-        marks = more[0] if more else None
-        controls: Sequence[Any] = more[1] if len(more) > 1 else ()
-        return cls(
-            number,
-            window,
-            time,
-            total,
-            tuple(Part(*part) for part in parts),
-            end,
-            None if marks is None else tuple((int(time), bool(idle)) for time, idle in marks),
-            tuple((bool(at_end), str(value)) for at_end, value in controls),
-            bool(more[2]) if len(more) > 2 else False,  # noqa: PLR2004  the place
+        """From its values, as JSON has them. Raises TypeError or ValueError."""
+        entry = cls(*values)
+        marks = entry.marks
+        return entry._replace(
+            parts=tuple(Part(*part) for part in entry.parts),
+            marks=None if marks is None else tuple((int(time), bool(idle)) for time, idle in marks),
+            controls=tuple((bool(at_end), str(value)) for at_end, value in entry.controls),
         )
 
     @classmethod
@@ -100,12 +96,7 @@ class Entry(NamedTuple):
     @property
     def line(self) -> bytes:
         """For the log."""
-        return seal("entry", list(self.packed()))
-
-    def packed(self) -> Sequence[Any]:
-        """For JSON, without what it does not have at the end."""
-        length = 9 if self.moved else 8 if self.controls else 7 if self.marks is not None else 6
-        return self[:length]
+        return seal("entry", list(self))
 
     @property
     def digest(self) -> int:

@@ -270,7 +270,7 @@ class QueuePublisher(Publisher):
             "operator": self._context.operator,
             "next": number,
             "ended": sorted(self._ended),
-            "entries": [entry.packed() for entry in (*self._recent, *self._staged)],
+            "entries": [list(entry) for entry in (*self._recent, *self._staged)],
             "marks": marks,
         }
 
@@ -330,7 +330,7 @@ class QueuePublisher(Publisher):
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
         """Refuse to take entries back: readers may have them. Raises RidgelineError."""
         if state is not None and state["next"] == self._log.next:
-            return {**state, "entries": [entry.packed() for entry in self._recent]}
+            return {**state, "entries": [list(entry) for entry in self._recent]}
         given = self._log.next - (0 if state is None else state["next"])
         msg = f"`{self._context.operator}`: {given} entries of queue `{self._settings.path}` were given to "
         msg += f"readers after window {window_id}, and would be given twice"

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -106,58 +106,18 @@ class Sifted(NamedTuple):
         return {one.row: one.error for one in self.unread}
 
 
-class Chunk(Protocol):
-    """The next rows of a file, not yet parsed."""
-
-    def __len__(self) -> int: ...
-
-    def read(self, first: int, step: int) -> pa.RecordBatch:
-        """Parse every `step`-th row from row `first` on, in the schema of the replay.
-
-        Raises RidgelineError that names file and line.
-        """
-
-    def sift(self, first: int, step: int) -> Sifted:
-        """As `read`, but without the rows that cannot be read.
-
-        Raises RidgelineError where rows cannot be separated.
-        """
-
-
-class Reader(Protocol):
-    """A file that is open at a position."""
-
-    def peek(self, rows: int) -> Chunk:
-        """Return the next rows, at most `rows`; empty at the end of the file."""
-
-    def skip(self, rows: int) -> None:
-        """Pass rows that `peek` returned."""
-
-    @property
-    def place(self) -> int:
-        """The place of the next row, as in `Position`."""
-
-    @property
-    def lines(self) -> int:
-        """How many lines are before the next row; 0 in files without lines."""
-
-    def passed(self) -> float:
-        """The part of the file that has been passed, in the file's bytes."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
 def sift(
     numbers: npt.NDArray[np.int64],
     parse: Callable[[int, int], Any],
     describe: Callable[[int, Exception], tuple[str, str]],
     wrong: tuple[type[Exception], ...],
+    strict: Callable[[str, str, Exception], Exception] | None = None,
 ) -> Sifted:
     """Parse rows that have these numbers, by halves where they fail, so a few that fail cost little.
 
     `parse(begin, end)` parses some of them, and raises one of `wrong`. `describe` gives text and error of one
-    that cannot be parsed, by its place and what was raised for it.
+    that cannot be parsed, by its place and what was raised for it. `strict`: what is raised for the first of
+    them, made of these; None: they are left out.
     """
     batches: list[Any] = []
     rows: list[npt.NDArray[np.int64]] = []
@@ -169,7 +129,10 @@ def sift(
         rows.append(numbers[begin:end])
 
     def refuse(place: int, error: Exception) -> None:
-        unread.append(Unread(int(numbers[place]), *describe(place, error)))
+        found = Unread(int(numbers[place]), *describe(place, error))
+        if strict is not None:
+            raise strict(found.text, found.error, error) from error
+        unread.append(found)
 
     take_fitting(range(len(numbers)), take, refuse, wrong)
     return Sifted(batches, np.concatenate([np.empty(0, np.int64), *rows]), unread)

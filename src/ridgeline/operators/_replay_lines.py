@@ -104,6 +104,8 @@ Offsets = npt.NDArray[np.int64]
 _WRONG = (pa.ArrowException, ValueError, TypeError)
 _UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
 _NEWLINE, _RETURN = 10, 13
+_ARROWS = re.compile(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$")
+"""What Arrow's readers say beside the reason."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -338,28 +340,24 @@ class LineChunk:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def read(self, first: int, step: int) -> pa.RecordBatch:
-        """Parse every `step`-th row from row `first` on. Raises RidgelineError that names file and line."""
-        starts, ends = self._starts[first::step], self._ends[first::step]
-        try:
-            return self._parse(starts, ends, whole=step == 1)
-        except _WRONG as error:
-            raise self._misfit(starts, ends, error) from error
+    def sift(self, first: int, step: int, *, strict: bool) -> Sifted:
+        """Parse every `step`-th row from row `first` on, without the lines that do not fit.
 
-    def sift(self, first: int, step: int) -> Sifted:
-        """As `read`, without the lines that do not fit; each of these with its place in the file."""
+        If it is `strict`, raises RidgelineError for the first of these.
+        """
         starts, ends = self._starts[first::step], self._ends[first::step]
 
         def parse(begin: int, end: int) -> pa.RecordBatch:
             return self._parse(starts[begin:end], ends[begin:end], whole=step == 1)
 
-        def describe(row: int, _: Exception) -> tuple[str, str]:
-            line, reason = self._reason(starts[row], ends[row], "it cannot be parsed")
+        def describe(row: int, error: Exception) -> tuple[str, str]:
             byte = self._base + int(starts[row])
             place = f"line {self._reader.lines_before(byte) + 1}, byte {byte}"
+            line = self._data[starts[row] : ends[row]].removesuffix(b"\r").decode(errors="backslashreplace")
+            reason = _ARROWS.sub("", str(error)).strip()
             return line, f"{place} of `{self._file.path}` is not {self._parser.describe()}: {reason}"
 
-        return sift(np.arange(first, len(self), step), parse, describe, _WRONG)
+        return sift(np.arange(first, len(self), step), parse, describe, _WRONG, _refused if strict else None)
 
     def _parse(self, starts: Offsets, ends: Offsets, *, whole: bool) -> pa.RecordBatch:
         if not len(ends):
@@ -371,36 +369,10 @@ class LineChunk:
             b"\n".join([data[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]), len(ends)
         )
 
-    def _misfit(self, starts: Offsets, ends: Offsets, error: Exception) -> RidgelineError:
-        """The error for the first line that does not fit, found by bisection."""
-        good, bad = 0, len(ends)
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            try:
-                self._parse(starts[:middle], ends[:middle], whole=False)
-                good = middle
-            except _WRONG:
-                bad = middle
-        line, reason = self._reason(starts[bad - 1], ends[bad - 1], str(error))
-        place = self._base + int(starts[bad - 1])
-        where = f"line {self._reader.lines_before(place) + 1} (byte {place})"
-        message = (
-            f"{where} of `{self._file.path}` is not "
-            f"{self._parser.describe()}: {reason}; "
-            f"got {shorten(line)}; "
-            "mend or remove the line, change `schema`, or leave such lines out by `on_error=SKIP`"
-        )
-        return RidgelineError(message)
 
-    def _reason(self, start: int, end: int, error: str) -> tuple[str, str]:
-        """A line as text, and why it cannot be parsed; `error` if it can be, by itself."""
-        line = self._data[start:end].removesuffix(b"\r")
-        try:
-            self._parser.parse(line, 1)
-        except _WRONG as cause:
-            error = str(cause)
-        reason = re.sub(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$", "", error).strip()
-        return line.decode(errors="backslashreplace"), reason
+def _refused(line: str, what: str, _: Exception) -> RidgelineError:
+    remedy = "mend or remove the line, change `schema`, or leave such lines out by `on_error=SKIP`"
+    return RidgelineError(f"{what}; got {shorten(line)}; {remedy}")
 
 
 def decompressed(raw: pa.NativeFile, path: str) -> IO[bytes] | pa.NativeFile:

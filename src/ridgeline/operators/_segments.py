@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -45,11 +45,19 @@ class DamagedError(Exception):
         self.segment = segment
 
 
-def delete_owned(files: OutputFiles, folder: str, names: Sequence[str], context: PublisherContext) -> None:
-    """Delete files of a publisher's folder, if there are any and this driver still owns the checkpoint.
+def clear(
+    files: OutputFiles,
+    folder: str,
+    segments: Sequence[Segment],
+    is_left_over: Callable[[str], bool],
+    context: PublisherContext,
+) -> None:
+    """Delete the files that are left over in a publisher's folder, if this driver still owns the checkpoint.
 
-    Raises FencedError, OSError.
+    Not those of `segments`, which are still to be published. Raises FencedError, OSError.
     """
+    kept = {segment.name for segment in segments}
+    names = [name for name in files.sizes(folder) if name not in kept and is_left_over(name)]
     if names:
         context.check_owner()
     for name in names:

@@ -21,9 +21,7 @@ from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import Dataset, file_datasets
 from ridgeline.operators._replay_files import (
-    Chunk,
     Position,
-    Reader,
     ReplayFile,
     entries_of,
     find_files,
@@ -31,7 +29,7 @@ from ridgeline.operators._replay_files import (
 )
 from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators._shaped import GivenSchema
-from ridgeline.operators.files._file_reader import open_reader
+from ridgeline.operators.files._file_reader import Chunk, Reader, open_reader
 
 
 class ReplayCursor:
@@ -282,10 +280,7 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
 
     def _emit(self, chunk: Chunk, first: int, step: int) -> None:
         """Emit every `step`-th row of a chunk; with `on_error=SKIP` those that can be read."""
-        if not self._skips:
-            self.output.emit_batch(chunk.read(first, step))
-            return
-        sifted = chunk.sift(first, step)
+        sifted = chunk.sift(first, step, strict=not self._skips)
         for batch in sifted.batches:
             self.output.emit_batch(batch)
         for one in sifted.unread:

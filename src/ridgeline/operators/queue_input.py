@@ -23,7 +23,7 @@ from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.datasets import Dataset, file_datasets
-from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
+from ridgeline.operators._queue_enumerator import Offset, QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of, settled_path
@@ -191,18 +191,16 @@ class QueueInput(EventTime, PushInput, Emits[T]):
         if attempt == self._place.attempt or offsets is None or offsets.end is None:
             return
         self._place.attempt = attempt
+        end, start = Offset(*offsets.end), offsets.start
         if self.lateness is None:
-            marks = offsets.end.get("marks", ())
-            self.context.engine.marks_read = marks[self.context.partition :: self.context.partitions]
-        end, start = offsets.end, offsets.start
-        rest = end.get("rest", 0)
-        if start is not None and (end["next"], rest) == (start["next"], start.get("rest", 0)):
+            self.context.engine.marks_read = [*end.marks[self.context.partition :: self.context.partitions]]
+        if start is not None and (end.next, end.rest) == (Offset(*start).next, Offset(*start).rest):
             return
-        entries = self._waiting(lambda: self._place.entries(end["first"], end["next"] + (rest > 0)))
+        entries = self._waiting(lambda: self._place.entries(end.first, end.next + (end.rest > 0)))
         controls, wanted = [], {}
         for entry in entries:
-            begin = end.get("skip", 0) if entry.number == end["first"] else 0
-            stop = rest if entry.number == end["next"] else entry.rows
+            begin = end.skip if entry.number == end.first else 0
+            stop = end.rest if entry.number == end.next else entry.rows
             controls += [one for one in entry.controls if (stop == entry.rows if one[0] else begin == 0)]
             for part in entry.parts:
                 if part.rows and part.partition % self.context.partitions == self.context.partition:
@@ -215,7 +213,7 @@ class QueueInput(EventTime, PushInput, Emits[T]):
             at, before = at + batch.num_rows, part
             if begin < stop:
                 self._emit(batch.slice(begin, stop - begin), part)
-        if end["ended"]:
+        if end.ended:
             self.finish()
 
     def _waiting(self, operation: Callable[[], _Result]) -> _Result:
@@ -261,5 +259,5 @@ class QueueInput(EventTime, PushInput, Emits[T]):
         """Tuples, this partition's share of them."""
         if self.context.offsets is None or self.context.offsets.end is None:
             return None
-        end = self.context.offsets.end
-        return end["rows"] / self.context.partitions, end["ahead"] / self.context.partitions
+        end = Offset(*self.context.offsets.end)
+        return end.rows / self.context.partitions, end.ahead / self.context.partitions

@@ -28,7 +28,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
-from ridgeline.operators._segments import DamagedError, Marker, Segment, check, delete_owned, lost_rows
+from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
 from ridgeline.operators.spark_input import FILE_FORMATS
 
@@ -356,10 +356,7 @@ class SparkPublisher(Publisher):
 
         Files of later windows stay: another driver may be about to commit them.
         """
-        staged = {segment.name for segment in self._staged}
-        found = self._files.sizes(self._folder)
-        left_over = [name for name in found if name not in staged and self._is_left_over(name)]
-        delete_owned(self._files, self._folder, left_over, self._context)
+        clear(self._files, self._folder, self._staged, self._is_left_over, self._context)
 
     def _is_left_over(self, name: str) -> bool:
         marker = self._marker.window_of(name)

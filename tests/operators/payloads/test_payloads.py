@@ -15,7 +15,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from ridgeline import RidgelineError, Schema
-from ridgeline.operators.files._file_reader import AvroReader
+from ridgeline.operators.files._typed_files import AvroReader
 from ridgeline.operators.payloads._avro import avro_schema_of
 from ridgeline.operators.payloads._protobuf import indexes_of, read_indexes, written_indexes
 from ridgeline.operators.payloads.encoding import decode, decoder_of, encoder_of
@@ -214,7 +214,8 @@ def test_a_uuid_of_avro_is_its_text():
     assert decode(decoder_of("avro", schema, written=written), [single.getvalue()]).batch.to_pylist() == [row]
     opened = SimpleNamespace(path="o.avro", open=lambda: file)
     file.seek(0)
-    assert AvroReader(opened, schema, 0).peek(9).read(0, 1).to_pylist() == [row]
+    [batch] = AvroReader(opened, schema, 0).peek(9).sift(0, 1, strict=True).batches
+    assert batch.to_pylist() == [row]
 
 
 def test_fields_of_avro_that_the_schema_lacks_are_ignored_and_lacking_ones_are_null():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any, Literal
-from uuid import UUID
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -14,170 +12,21 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_refused, resolve
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
-from ridgeline.operators._replay_files import Reader, ReplayFile, checked_columns
-from ridgeline.operators._replay_lines import LineParser, LineReader, compression, decompressed
-from ridgeline.operators._replay_parquet import ParquetChunk, ParquetReader
+from ridgeline.operators._replay_files import ReplayFile
+from ridgeline.operators._replay_lines import LineChunk, LineParser, LineReader, compression
 from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser
+from ridgeline.operators.files._typed_files import (
+    ArrowReader,
+    AvroReader,
+    ParquetReader,
+    TypedChunk,
+    TypedReader,
+)
 
-_BATCH_ROWS = 8_192
-_MAGIC = b"ARROW1"
-
-
-class _BatchReader:
-    """A file of batches, open at a row. Holds in memory the batch that was decoded last."""
-
-    what = ""
-    lines = 0
-
-    def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
-        """Open `file` at row `place`. Raises RidgelineError."""
-        self.file = file
-        self._schema = schema
-        self._raw = file.open()
-        self._batches = self._opened()
-        self._held: list[pa.RecordBatch] = []
-        self.place = 0
-        while self.place < place:
-            if not (chunk := self.peek(place - self.place)):
-                raise RidgelineError(
-                    f"file `{file.path}` has shrunk: it was read up to row {place} before; bring it back"
-                )
-            self.skip(len(chunk))
-
-    def peek(self, rows: int) -> ParquetChunk:
-        """Return the next rows, at most `rows`, of one batch; empty at the end of the file.
-
-        Raises RidgelineError for a file that is corrupt.
-        """
-        while not self._held or not self._held[0].num_rows:
-            batch = self._next()
-            if batch is None:
-                return ParquetChunk(self, self._schema, self.place, 0)
-            self._held = [batch]
-        return ParquetChunk(self, self._schema, self.place, min(rows, self._held[0].num_rows))
-
-    def decode(self, place: int, rows: int) -> list[pa.RecordBatch]:
-        """The rows that `peek` returned last."""
-        return [self._held[0].slice(0, rows)] if rows else []
-
-    def skip(self, rows: int) -> None:
-        """Pass rows that `peek` returned."""
-        if rows:
-            self._held = [self._held[0].slice(rows)]
-        self.place += rows
-
-    def passed(self) -> float:
-        """Bytes read, which is up to a batch more than was passed."""
-        return float(self._raw.tell())
-
-    def close(self) -> None:
-        """Close the file."""
-        self._raw.close()
-
-    def _opened(self) -> Iterator[pa.RecordBatch]:
-        """Open the file, and return its batches."""
-        raise NotImplementedError
-
-    def _next(self) -> pa.RecordBatch | None:
-        try:
-            batch = next(self._batches, None)
-        except RidgelineError:
-            raise
-        except Exception as error:
-            raise self._corrupt(error) from error
-        if batch is not None:
-            checked_columns(self.file.path, self._schema, batch.schema.names)
-        return batch
-
-    def _corrupt(self, error: Exception) -> RidgelineError:
-        msg = f"file `{self.file.path}` is no {self.what} file or corrupt, after row {self.place}: {error}; "
-        msg += "mend or remove it, or set `format`"
-        return RidgelineError(msg)
-
-
-class ArrowReader(_BatchReader):
-    """An Arrow IPC file, or stream."""
-
-    what = "Arrow IPC"
-
-    def _opened(self) -> Iterator[pa.RecordBatch]:
-        """Open the file or stream, by its first bytes, and return its batches. Raises RidgelineError."""
-        try:
-            is_file = self._raw.read(len(_MAGIC)) == _MAGIC
-            self._raw.seek(0)
-            if is_file:
-                reader = pa.ipc.open_file(self._raw)
-                checked_columns(self.file.path, self._schema, reader.schema.names)
-                return map(reader.get_batch, range(reader.num_record_batches))
-            return _streams(decompressed(self._raw, self.file.path))
-        except (OSError, pa.ArrowException) as error:
-            self.place = 0
-            raise self._corrupt(error) from error
-
-
-def _streams(source: Any) -> Iterator[pa.RecordBatch]:
-    """The batches of an Arrow stream, and of those that follow it. Raises Arrow exceptions, OSError."""
-    yield from pa.ipc.open_stream(source)
-    while True:
-        try:
-            following = pa.ipc.open_stream(source)
-        except pa.ArrowInvalid as error:
-            if "null or length 0" in str(error) and not source.read(1):
-                return
-            raise
-        yield from following
-
-
-class AvroReader(_BatchReader):
-    """An Avro container file. Needs fastavro."""
-
-    what = "Avro"
-
-    def _opened(self) -> Iterator[pa.RecordBatch]:
-        """Open the file, and return its records in batches. Raises RidgelineError, also without fastavro."""
-        try:
-            import fastavro
-        except ImportError as error:
-            raise RidgelineError(
-                "Avro files need fastavro, which is not installed; `pip install fastavro`"
-            ) from error
-        try:
-            records: Any = fastavro.reader(decompressed(self._raw, self.file.path))
-        except Exception as error:
-            self.place = 0
-            raise self._corrupt(error) from error
-        return self._converted(map(_texted, records) if "'uuid'" in str(records.writer_schema) else records)
-
-    def _converted(self, records: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-        """Records in batches."""
-        while rows := list(islice(records, _BATCH_ROWS)):
-            names = checked_columns(self.file.path, self._schema, list(rows[0]))
-            columns = {name: [row[name] for row in rows] for name in names}
-            yield pa.RecordBatch.from_pydict(
-                {name: self._column(name, values) for name, values in columns.items()}
-            )
-
-    def _column(self, name: str, values: list[Any]) -> pa.Array:
-        """Values as a column of their own type; Arrow takes dicts for structs if it does not know better."""
-        kind = self._schema.arrow.field(name).type
-        return pa.array(values, kind if _has_maps(kind) else None)
-
-
-def _texted(value: Any) -> Any:
-    """A record with UUIDs as the texts that they are written as."""
-    if isinstance(value, dict):
-        return {name: _texted(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return list(map(_texted, value))
-    return str(value) if isinstance(value, UUID) else value
-
-
-def _has_maps(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return True
-    return pa.types.is_nested(kind) and any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
-
-
+Reader: TypeAlias = LineReader | TypedReader
+"""A file that is open at a place: a byte of lines, or the number of a row."""
+Chunk: TypeAlias = LineChunk | TypedChunk
+"""The next rows of a file, not yet parsed."""
 Format = Literal["text", "csv", "jsonl", "parquet", "arrow", "avro"]
 LINES = ("text", "csv", "jsonl")
 _ENDINGS: dict[str, Format] = {
@@ -195,6 +44,7 @@ _ENDINGS: dict[str, Format] = {
     "ipc": "arrow",
     "avro": "avro",
 }
+_TYPED = {"parquet": ParquetReader, "arrow": ArrowReader, "avro": AvroReader}
 UNKNOWN = "the name of a file does not say its format; give `format`"
 
 
@@ -206,7 +56,7 @@ def format_of(path: str) -> Format | None:
 
 
 def open_reader(
-    file: Any,
+    file: ReplayFile,
     place: int,
     lines: int,
     format: Format | None,
@@ -221,12 +71,8 @@ def open_reader(
     form = format or format_of(file.path)
     if form is None:
         raise RidgelineError(f"`{file.path}`: {UNKNOWN}")
-    if form == "parquet":
-        return ParquetReader(file, schema, place)
-    if form == "arrow":
-        return ArrowReader(file, schema, place)
-    if form == "avro":
-        return AvroReader(file, schema, place)
+    if form in _TYPED:
+        return _TYPED[form](file, schema, place)
     parser: LineParser
     if form == "csv":
         parser = CsvParser(schema, delimiter, null_values)
@@ -283,13 +129,10 @@ class FileReader(SourceReader):
                 chunk = reader.peek(_CHUNK_ROWS)
                 if not len(chunk):
                     break
-                if self._context.skips:
-                    sifted = chunk.sift(0, 1)
-                    yield from sifted.batches
-                    for one in sifted.unread:
-                        self._context.operator.leave_out(one.text, one.error)
-                else:
-                    yield chunk.read(0, 1)
+                sifted = chunk.sift(0, 1, strict=not self._context.skips)
+                yield from sifted.batches
+                for one in sifted.unread:
+                    self._context.operator.leave_out(one.text, one.error)
                 reader.skip(len(chunk))
             part.note = [reader.place, reader.lines]
         except RidgelineError as error:
@@ -320,17 +163,13 @@ class FileReader(SourceReader):
             self._open.pop(name)[0].close()
 
 
-class _Sized:
+class _Sized(ReplayFile):
     """A file of which only the bytes count that it had when it was listed."""
-
-    def __init__(self, entry: str, path: str, size: int) -> None:
-        self.path, self.bytes = path, size
-        self._entry = entry
 
     def open(self) -> pa.NativeFile:
         """Open it. Raises RidgelineError if it is gone."""
         try:
-            return resolve(self._entry)[0].open_input_file(self.path)
+            return resolve(self.entry)[0].open_input_file(self.path)
         except OSError as error:
             if not (isinstance(error, (FileNotFoundError, PermissionError)) or is_refused(error)):
                 raise
@@ -341,7 +180,7 @@ class _Sized:
     def check_size(self, found: int | None = None) -> None:
         """Raise RidgelineError if it has shrunk: then other bytes would be read."""
         if found is None:
-            found = resolve(self._entry)[0].get_file_info(self.path).size
+            found = resolve(self.entry)[0].get_file_info(self.path).size
         if (found or 0) < self.bytes:
             msg = f"file `{self.path}` has {found or 'no'} bytes, it had {self.bytes} when it was found; "
             msg += "write files under a temporary name, and rename them once they are whole"

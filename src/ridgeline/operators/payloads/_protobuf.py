@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ from ridgeline.operators.payloads._registry import Registry, frame, framed_id
 
 _FRAMED = 5
 _TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def message_class(declared: Any) -> Any:
@@ -53,15 +52,9 @@ class ProtobufDecoder:
         self._class = message_class(declared)
         self._columns = RecordColumns(schema)
         self._framed = framed
-        descriptor = self._class.DESCRIPTOR
-        self._indexes = indexes_of(descriptor)
-        names = descriptor.fields_by_name
-        for name in schema.arrow.names:
-            if name not in names:
-                raise RidgelineError(
-                    f"the message {descriptor.full_name} has no field `{name}`; {did_you_mean(name, names)}"
-                )
-        self._getters = [(field.name, _getter(names[field.name], field.type)) for field in schema.arrow]
+        self._indexes = indexes_of(self._class.DESCRIPTOR)
+        fields = _fields_of(self._class.DESCRIPTOR, schema.arrow.names)
+        self._getters = [(field.name, _getter(fields[field.name], field.type)) for field in schema.arrow]
 
     def __call__(self, values: Sequence[bytes]) -> pa.RecordBatch:
         """The batch. Raises ValueError, or what Arrow raises, if one does not fit."""
@@ -86,6 +79,17 @@ class ProtobufDecoder:
                 f"its message has the indexes {indexes} in its schema, not {self._indexes} of {name}"
             )
         return value[start:]
+
+
+def _fields_of(descriptor: Any, names: Sequence[str]) -> Mapping[str, Any]:
+    """The fields of a message. Raises RidgelineError if it lacks one of these names."""
+    fields: Mapping[str, Any] = descriptor.fields_by_name
+    for name in names:
+        if name not in fields:
+            raise RidgelineError(
+                f"the message {descriptor.full_name} has no field `{name}`; {did_you_mean(name, fields)}"
+            )
+    return fields
 
 
 def _getter(field: Any, kind: Any) -> Callable[[Any], Any]:
@@ -114,9 +118,9 @@ def _converter(field: Any, kind: Any) -> Callable[[Any], Any]:
         return lambda value: value
     whole = field.message_type.full_name
     if whole == _TIMESTAMP:
-        return lambda value: _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
+        return lambda value: value.ToDatetime(UTC)
     if whole == _DURATION:
-        return lambda value: timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
+        return lambda value: value.ToTimedelta()
     inner = {part.name: part.type for part in kind} if pa.types.is_struct(kind) else {}
     fields = field.message_type.fields_by_name
     getters = [(name, _getter(fields[name], part)) for name, part in inner.items() if name in fields]
@@ -140,10 +144,7 @@ class ProtobufEncoder(RowEncoder):
     def __init__(self, columns: pa.Schema, declared: Any, schema_id: int | None = None) -> None:
         self._class = message_class(declared)
         descriptor = self._class.DESCRIPTOR
-        for name in columns.names:
-            if name not in descriptor.fields_by_name:
-                known = did_you_mean(name, descriptor.fields_by_name)
-                raise RidgelineError(f"the message {descriptor.full_name} has no field `{name}`; {known}")
+        _fields_of(descriptor, columns.names)
         indexes = written_indexes(indexes_of(descriptor))
         framing = b"" if schema_id is None else frame(schema_id) + indexes
         super().__init__(f"the message {descriptor.full_name}", framing)
@@ -171,44 +172,33 @@ def _fill(message: Any, record: Mapping[str, Any]) -> None:
     for name, value in record.items():
         if value is None:
             continue
-        field = message.DESCRIPTOR.fields_by_name[name]
+        field, target = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
         if _is_map(field):
-            target = getattr(message, name)
             nested = field.message_type.fields_by_name["value"].message_type is not None
             for key, item in value.items():
                 if nested:
                     _set_message(target[key], item)
                 else:
                     target[key] = item
-        elif _is_repeated(field):
-            target = getattr(message, name)
-            for item in value:
-                if field.message_type is not None:
-                    _set_message(target.add(), item)
-                else:
-                    target.append(_scalar(field, item))
-        elif field.message_type is not None:
-            part = getattr(message, name)
-            part.SetInParent()
-            _set_message(part, value)
-        else:
+        elif field.message_type is None and _is_repeated(field):
+            target.extend(_scalar(field, item) for item in value)
+        elif field.message_type is None:
             setattr(message, name, _scalar(field, value))
+        elif _is_repeated(field):
+            for item in value:
+                _set_message(target.add(), item)
+        else:
+            target.SetInParent()
+            _set_message(target, value)
 
 
 def _set_message(message: Any, value: Any) -> None:
     """Set a message within another: a time, a duration, or the fields of a dictionary."""
     whole = message.DESCRIPTOR.full_name
-    if whole in (_TIMESTAMP, _DURATION):
-        since = (
-            value - (_EPOCH if value.tzinfo else _EPOCH.replace(tzinfo=None))
-            if whole == _TIMESTAMP
-            else value
-        )
-        units = since // timedelta(microseconds=1)
-        message.seconds, micros = divmod(units, 1_000_000)
-        if whole == _DURATION and message.seconds < 0 < micros:  # both have one sign
-            message.seconds, micros = message.seconds + 1, micros - 1_000_000
-        message.nanos = micros * 1_000
+    if whole == _TIMESTAMP:
+        message.FromDatetime(value)
+    elif whole == _DURATION:
+        message.FromTimedelta(value)
     else:
         _fill(message, value)
 

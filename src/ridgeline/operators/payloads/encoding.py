@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
+from ridgeline.operators._checking import fitting
 from ridgeline.operators._json import json_lines
-from ridgeline.operators._replay_files import sift
 from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators._texts import convert
 from ridgeline.operators.payloads import _avro, _protobuf
@@ -56,20 +55,29 @@ def decoder_of(
         return AvroDecoder(schema, plain, registry)
     if format == "protobuf":
         return ProtobufDecoder(schema, message, framed=registry is not None)
+    kind = _single(format, schema)
+    if format == "text":
+        return _texts(schema, kind)
+    return lambda values: _checked(schema, pa.array(values, kind))
+
+
+def _single(format: PayloadFormat, schema: Schema) -> pa.DataType:
+    """The type of the one column that a payload is. Raises RidgelineError for others."""
     if len(schema.arrow) != 1:
         raise RidgelineError(
             f"a payload of {format} is one column; {schema.describe()} has {len(schema.arrow)}"
         )
-    return _texts(schema) if format == "text" else _bytes(schema)
+    kind = schema.arrow.field(0).type
+    if format == "bytes" and not is_bytes(kind):
+        raise RidgelineError(
+            f"the column `{schema.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
+        )
+    return kind
 
 
 def decode(decoder: Decoder, values: Sequence[bytes]) -> Decoded:
     """Decode payloads. Those that do not fit are found by halving, so a few of them cost little."""
-    wrong = (ValueError, pa.ArrowException, RidgelineError)
-    numbers = np.arange(len(values))
-    found = sift(
-        numbers, lambda first, end: decoder(values[first:end]), lambda _, error: ("", str(error)), wrong
-    )
+    found = fitting(range(len(values)), lambda first, end: decoder(values[first:end]))
     batches, bad = found.batches, found.reasons
     rows = found.rows.tolist() if bad else range(len(values))
     if len(batches) == 1:
@@ -96,30 +104,15 @@ def _json(schema: Schema, *, framed: bool) -> Decoder:
     return parse
 
 
-def _texts(schema: Schema) -> Decoder:
+def _texts(schema: Schema, kind: pa.DataType) -> Decoder:
     """UTF-8; a column that is no text has the value that the text says."""
-    kind = schema.arrow.field(0).type
 
     def read(values: Sequence[bytes]) -> pa.RecordBatch:
         column = pa.array(values, pa.binary()).cast(pa.string())
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-            column = column.cast(kind)
-        elif not is_text(kind):
-            column = convert(column, kind)
-        else:
-            column = column.cast(kind)
-        return _checked(schema, column)
+        plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        return _checked(schema, column.cast(kind) if plain or is_text(kind) else convert(column, kind))
 
     return read
-
-
-def _bytes(schema: Schema) -> Decoder:
-    kind = schema.arrow.field(0).type
-    if not is_bytes(kind):
-        raise RidgelineError(
-            f"the column `{schema.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
-        )
-    return lambda values: _checked(schema, pa.array(values, kind))
 
 
 def _checked(schema: Schema, column: pa.Array) -> pa.RecordBatch:
@@ -160,15 +153,7 @@ def encoder_of(
         if registry is not None:
             return _protobuf.registered_encoder(columns, subject, registry, message)
         return _protobuf.ProtobufEncoder(columns.arrow, message)
-    if len(columns.arrow) != 1:
-        raise RidgelineError(
-            f"a payload of {format} is one column; {columns.describe()} has {len(columns.arrow)}"
-        )
-    kind = columns.arrow.field(0).type
-    if format == "bytes" and not is_bytes(kind):
-        raise RidgelineError(
-            f"the column `{columns.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
-        )
+    _single(format, columns)
     return _to_texts
 
 
@@ -180,15 +165,11 @@ def _to_json(batch: pa.RecordBatch) -> Sequence[bytes]:
 def _to_texts(batch: pa.RecordBatch) -> pa.Array:
     """The text of each value, as UTF-8. A text and bytes are themselves; null is null."""
     column = batch.column(0)
-    kind = column.type
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-        kind = column.type
-    if is_bytes(kind):
+    if is_bytes(column.type):
         return column.cast(pa.binary())
-    if is_text(kind):
-        return column.cast(pa.string()).cast(pa.binary())
-    if pa.types.is_integer(kind):
+    if is_text(column.type) or pa.types.is_integer(column.type):
         return column.cast(pa.string()).cast(pa.binary())
     texts = [
         None if value is None else line
