@@ -17,7 +17,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_unavailable, waiting_for_store
 from ridgeline.connect.segment_store import Segment, SegmentStore, Written
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
-from ridgeline.connect.sink_publisher import Settings, SinkPublisher
+from ridgeline.connect.sink_publisher import SinkPublisher
 from support.engine.driven import publisher_context
 from support.waiting import PATIENCE_SECONDS
 
@@ -71,7 +71,7 @@ class Away(Sink):
 def test_small_segments_stay_in_the_commit_until_the_store_is_there_again(seaweedfs: Any) -> None:
     staging = seaweedfs.uri(seaweedfs.bucket())
     segments = SegmentStore(staging, "run")
-    publisher = SinkPublisher(Away(), Settings(1 << 30, 0.0))
+    publisher = SinkPublisher(Away(), 1 << 30, 0.0)
     context = publisher_context("out", SystemClock())
     publisher.open(replace(context, staging=staging), None)
 
@@ -95,7 +95,7 @@ def test_small_segments_stay_in_the_commit_until_the_store_is_there_again(seawee
 def test_the_error_of_an_output_shows_no_key_of_its_store(seaweedfs: Any) -> None:
     staging = seaweedfs.uri(seaweedfs.bucket())
     secret = urlsplit(staging).password
-    publisher = SinkPublisher(Away(), Settings(1 << 30, 0.0))
+    publisher = SinkPublisher(Away(), 1 << 30, 0.0)
     seaweedfs.cut()
     with pytest.raises(RidgelineError, match="`out` cannot write to `s3://") as raised:
         publisher.open(replace(publisher_context("out", SystemClock()), staging=staging), None)

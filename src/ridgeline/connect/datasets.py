@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ridgeline.api.operator import Operator
@@ -48,6 +48,26 @@ def file_datasets(path: str | Path | Sequence[str | Path]) -> list[Dataset]:
     [Dataset(namespace='hdfs://names:8020', name='/orders')]
     """
     return [_file(str(one)) for one in ([path] if isinstance(path, str | Path) else path)]
+
+
+def absolute(path: str | Path) -> str:
+    """A path for all processes: absolute, if it is on a disk."""
+    return local_path(str(path)) if is_local(str(path)) else str(path)
+
+
+class AtPath(Operator):
+    """The base of operators whose property `path` says where their files are: one path, or a list."""
+
+    def settle_properties(self) -> None:
+        """Make relative paths absolute."""
+        super().settle_properties()
+        own: Any = self
+        own.path = absolute(own.path) if isinstance(own.path, str | Path) else list(map(absolute, own.path))
+
+    def datasets(self) -> list[Dataset]:
+        """The files, as `ridgeline.connect.datasets` names (?:them|it)."""
+        own: Any = self
+        return file_datasets(own.path)
 
 
 def _file(text: str) -> Dataset:

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import pyarrow as pa
@@ -74,6 +74,17 @@ class OutputFiles:
             yield SummedStream(file, name)
             file.flush()
             os.fsync(file.fileno())
+
+    def write(self, path: str, fill: Callable[[SummedStream], object]) -> SummedStream:
+        """Create a file as `writing`, of what `fill` writes. Nothing is left of it after an error."""
+        try:
+            with self.writing(path) as out:
+                fill(out)
+        except Exception:
+            with contextlib.suppress(OSError):
+                self.delete(path)
+            raise
+        return out
 
     def write_rows(self, path: str, rows: pa.Table) -> None:
         """Create a file of rows, with a checksum over them and its name; all of it is there, or nothing.

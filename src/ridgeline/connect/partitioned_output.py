@@ -6,11 +6,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.segment_store import PAYLOAD, ROWS, SegmentStore
 from ridgeline.connect.sink import Sink
-from ridgeline.connect.sink_publisher import Settings, SinkPublisher
-from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
+from ridgeline.connect.sink_publisher import SinkPublisher
+from ridgeline.connect.window_output import WindowOutput, safe_name
 
 _SMALL_BYTES = 64 * 2**10
 """Segments of a window that together have at most so many bytes travel in the commit record."""
@@ -115,14 +114,11 @@ class PartitionedOutput(WindowOutput):
         rows = sum(table.column(ROWS).to_pylist()) if table.column_names == [PAYLOAD, ROWS] else len(table)
         name = f"{safe_name(self.context.name)}/{self.file_stem}.segment"
         small = max(_SMALL_EACH, _SMALL_BYTES // self.context.partitions)
-        try:
-            written = waiting_for_store(
-                lambda: self._store.write(name, table, schema, small), self.context.clock
-            )
-        except OSError as error:
-            raise write_failure(self.context.name, self.context.staging, error) from error
+        written = self.until_there(
+            lambda: self._store.write(name, table, schema, small), self.context.staging
+        )
         self.context.hand_over((self.context.partition, name, rows, *written))
 
     def publisher(self) -> SinkPublisher:
         """The part that runs on the driver."""
-        return SinkPublisher(self.sink(), Settings(self.max_pending_bytes, self.drain_seconds))
+        return SinkPublisher(self.sink(), self.max_pending_bytes, self.drain_seconds)

@@ -8,7 +8,6 @@ each commit would hold all of them otherwise.
 from __future__ import annotations
 
 import base64
-import contextlib
 import secrets
 import zlib
 from collections.abc import Sequence
@@ -84,14 +83,7 @@ class SegmentStore:
             data = sink.getvalue()
             if data.size <= small:
                 return Written(data.size, _checksum(name, data), _as_text(data))
-        path = f"{self._files.root}/{name}"
-        try:
-            with self._files.writing(path) as out:
-                _write(out, table)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                self._files.delete(path)
-            raise
+        out = self._files.write(f"{self._files.root}/{name}", lambda out: _write(out, table))
         return Written(out.size, out.crc32, "")
 
     def pack(self, folder: str, window: int, segments: Sequence[Segment]) -> dict[Segment, Segment]:

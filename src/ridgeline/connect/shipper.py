@@ -100,8 +100,6 @@ class Shipper:
         self._refused: dict[str, list[RefusedRow]] = {}
         self._refusals: set[str] = set()
         self.shipped = progress.written
-        self.refused: list[tuple[str, list[RefusedRow]]] = []
-        """The files of rows that the other side has refused, with the rows."""
         self._texts: list[str] = []
         self._trouble: Trouble | None = None
         self._asked_at: float | None = None
@@ -182,12 +180,6 @@ class Shipper:
             yield
         finally:
             self._asked_at = None
-
-    def take_refused(self) -> list[tuple[str, list[RefusedRow]]]:
-        """The files of refused rows since the last call, with the rows."""
-        with self._state:
-            found, self.refused = self.refused, []
-            return found
 
     def take_texts(self) -> list[str]:
         """The texts of the sink for the user, since the last call."""
@@ -375,8 +367,11 @@ class Shipper:
         self._refusals = set()
         with self._state:
             self._trouble = None
-            self.refused += self._refused.items()
             self._settle(last)
+        for name, rows in self._refused.items():
+            what = f"{len(rows)} row{'' if len(rows) == 1 else 's'} of window {rows[0].window}"
+            where = f"left out, see `{self._store.uri}/{name}`"
+            self.say(f"{self._sink.place()} refuses {what}: {rows[0].reason}; {where}")
 
     def say(self, text: str) -> None:
         """Have a text shown."""

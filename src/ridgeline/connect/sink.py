@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ class Mark(NamedTuple):
     epoch: int
 
 
+@dataclass(eq=False, kw_only=True)
 class Batch:
     """The rows that one partition wrote in one window, as `encode` left them.
 
@@ -52,6 +54,7 @@ class Batch:
         partition: The operator's partition.
         rows: How many rows there were, before `encode`.
         size: Bytes of its segment.
+        read: Returns data and schema; it is called at the first use of either.
 
     Example:
         >>> import pyarrow as pa
@@ -60,20 +63,11 @@ class Batch:
         b'1;2;'
     """
 
-    __slots__ = ("_content", "_read", "partition", "rows", "size", "window")
-
-    def __init__(
-        self,
-        *,
-        window: int,
-        partition: int,
-        rows: int,
-        size: int,
-        read: Callable[[], tuple[Any, pa.Schema]],
-    ) -> None:
-        """`read` returns data and schema; it is called at the first use of either."""
-        self.window, self.partition, self.rows, self.size, self._read = window, partition, rows, size, read
-        self._content: tuple[Any, pa.Schema] | None = None
+    window: int
+    partition: int
+    rows: int
+    size: int
+    read: Callable[[], tuple[Any, pa.Schema]] = field(repr=False)
 
     @property
     def data(self) -> Any:
@@ -81,17 +75,16 @@ class Batch:
 
         Raises RidgelineError if the segment is missing or damaged.
         """
-        return self._loaded[0]
+        return self._content[0]
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows, before `encode`. Raises as `data`."""
-        return self._loaded[1]
+        return self._content[1]
 
-    @property
-    def _loaded(self) -> tuple[Any, pa.Schema]:
-        self._content = self._content or self._read()
-        return self._content
+    @cached_property
+    def _content(self) -> tuple[Any, pa.Schema]:
+        return self.read()
 
 
 def _unheard(text: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from ridgeline.api.attributes import OnError
 from ridgeline.api.errors import RidgelineError
@@ -20,7 +20,7 @@ from ridgeline.api.support.files import is_unavailable
 from ridgeline.connect.segment_store import Segment, SegmentStore
 from ridgeline.connect.shipper import Progress, Shipper, Trouble
 from ridgeline.connect.sink import Batch, Sink, SinkContext
-from ridgeline.connect.window_output import publish_failure, safe_name
+from ridgeline.connect.window_output import explaining, publish_failure, safe_name
 
 _MOST_SEGMENTS = 4096
 """The most segments that may wait: each commit names all of them."""
@@ -29,13 +29,6 @@ _MOST_SMALL = 64 * 2**10
 _REMIND_SECONDS = 60.0
 _SAY_SECONDS = 1.0
 """An interruption that is over sooner is not worth a warning."""
-
-
-class Settings(NamedTuple):
-    """The properties of a `PartitionedOutput` for its publisher."""
-
-    max_pending_bytes: int
-    drain_seconds: float
 
 
 def _unheard(batch: Batch, row: str, reason: str) -> None:
@@ -47,8 +40,8 @@ class SinkPublisher(Publisher):
 
     groups_windows = True
 
-    def __init__(self, sink: Sink, settings: Settings) -> None:
-        self._sink, self._settings = sink, settings
+    def __init__(self, sink: Sink, max_pending_bytes: int, drain_seconds: float) -> None:
+        self._sink, self._most_bytes, self._drain_seconds = sink, max_pending_bytes, drain_seconds
         self._shipper: Shipper | None = None
 
     def place(self) -> str:
@@ -84,14 +77,12 @@ class SinkPublisher(Publisher):
             msg = f"`{context.operator}`: {windows} wait for {state['place']}, and it writes to "
             msg += f"{self._sink.place()} now; start it with the properties of before until they are written"
             raise RidgelineError(msg)
-        try:
+        with explaining(self._failure):
             names = self._prepare()
             ends = [int(found[1]) for name in names if (found := re.fullmatch(r".*/written-(\d+)", name))]
             written = max([written, *ends]) if stays else -1
             waiting = [one for one in waiting if one.window > written]
             self._clear(names, _files_of(waiting))
-        except OSError as error:
-            raise publish_failure(context.operator, context.staging, error) from error
         self._shipper = Shipper(
             self._sink,
             self._sink_context(),
@@ -147,7 +138,7 @@ class SinkPublisher(Publisher):
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Take the window's segments. Raises RidgelineError if one is missing, or the file system refuses."""
         staged = [Segment(window_id, *value) for value in values]
-        try:
+        with explaining(self._failure):
             for one in staged:
                 if not self._store.holds(one):
                     raise FileNotFoundError(one.name)
@@ -155,9 +146,6 @@ class SinkPublisher(Publisher):
                 self._store.sync(folder)
             self._running.stage(window_id, staged)
             self._pack(window_id)
-        except OSError as error:
-            self._context.check_owner()
-            raise publish_failure(self._context.operator, self._context.staging, error) from error
         return self._state(window_id, *self._running.snapshot())
 
     def _pack(self, window_id: int) -> None:
@@ -222,10 +210,6 @@ class SinkPublisher(Publisher):
         elif trouble is None and self._said is not None:
             self._said = None
             self._context.warn(f"{self._sink.place()} takes rows again; {self._amount()}")
-        for name, rows in shipper.take_refused():
-            what = f"{len(rows)} row{'' if len(rows) == 1 else 's'} of window {rows[0].window}"
-            where = f"left out, see `{self._store.uri}/{name}`"
-            self._context.warn(f"{self._sink.place()} refuses {what}: {rows[0].reason}; {where}")
 
     def _stuck(self, trouble: Trouble) -> str:
         """In words: what is unavailable, since when, the last error, and how much waits."""
@@ -257,10 +241,7 @@ class SinkPublisher(Publisher):
         shipper = self._running
         shipper.check()
         segments, _ = shipper.snapshot()
-        if (
-            len(segments) < _MOST_SEGMENTS
-            and sum(one.bytes for one in segments) < self._settings.max_pending_bytes
-        ):
+        if len(segments) < _MOST_SEGMENTS and sum(one.bytes for one in segments) < self._most_bytes:
             return None
         trouble = shipper.trouble
         return (
@@ -288,7 +269,7 @@ class SinkPublisher(Publisher):
     def close(self) -> None:
         """Wait until all is written. Raises RidgelineError if it takes longer than `drain_seconds`."""
         shipper = self._running
-        shipper.drain(self._settings.drain_seconds)
+        shipper.drain(self._drain_seconds)
         shipper.stop()  # which a write that is under way may outlast
         self._say()
         if shipper.waiting:
@@ -297,11 +278,13 @@ class SinkPublisher(Publisher):
             msg = f"`{self._context.operator}`: {self._sink.place()} {why}; {self._amount()} in the "
             msg += "checkpoint, nothing is lost; start it again, and they are written"
             raise RidgelineError(msg)
-        try:
+        with explaining(self._failure):
             self._end(shipper.shipped)
-        except OSError as error:
-            self._context.check_owner()
-            raise publish_failure(self._context.operator, self._context.staging, error) from error
+
+    def _failure(self, error: OSError) -> RidgelineError:
+        """The error for one of the file system. Raises FencedError if another driver has taken over."""
+        self._context.check_owner()
+        return publish_failure(self._context.operator, self._context.staging, error)
 
     def _end(self, written: int) -> None:
         """Note that all is written, then delete the segments. Raises OSError, FencedError."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -13,9 +16,10 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.state import ListState
-from ridgeline.api.support.files import StoreAwayError, UnavailableError, may_recover
+from ridgeline.api.support.files import StoreAwayError, UnavailableError, may_recover, waiting_for_store
 from ridgeline.api.support.masking import mask_text
 
+_Result = TypeVar("_Result")
 GONE = "its folder is not there any more: is it mounted?"
 """Why an output waits for a folder that it had found."""
 
@@ -64,11 +68,28 @@ class WindowOutput(Operator):
         """
         raise NotImplementedError
 
+    def until_there(self, write: Callable[[], _Result], place: str | Path, lasting: str = "") -> _Result:
+        """Write to a store, and wait while it is away or full. Raises RidgelineError if it refuses.
+
+        `place`: where, for people. `lasting`: a file that is always there, see `waiting_for_store`.
+        """
+        with explaining(lambda error: write_failure(self.context.name, str(place), error)):
+            return waiting_for_store(write, self.context.clock, lasting=lasting)
+
     @property
     def file_stem(self) -> str:
         """A file name without ending, unique to attempt, window and partition: `w0000000012-p0-3f2a`."""
         attempt = safe_name(self.context.container_attempt or str(self.context.attempt))
         return f"w{self.context.window_id:010d}-p{self.context.partition}-{attempt}"
+
+
+@contextmanager
+def explaining(failure: Callable[[OSError], Exception]) -> Iterator[None]:
+    """Turn errors of the file system into those that say what could not be written, and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(error) from error
 
 
 def safe_name(text: str) -> str:

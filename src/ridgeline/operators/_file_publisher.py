@@ -40,7 +40,7 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import OutputFiles, SummedStream
-from ridgeline.connect.window_output import GONE, publish_failure, safe_name
+from ridgeline.connect.window_output import GONE, explaining, publish_failure, safe_name
 from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows, merge
 
 
@@ -207,7 +207,7 @@ class FilePublisher(Publisher):
         self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
-        try:
+        with explaining(self._failure):
             if state is None:
                 self._begin()
             elif self._is_here(state):
@@ -216,8 +216,6 @@ class FilePublisher(Publisher):
                 self._finish_before(state)
                 self._make_folder()
             self._clear()
-        except OSError as error:
-            raise self._failure(error) from error
         self._found = True
 
     def _is_here(self, state: Any) -> bool:
@@ -240,15 +238,13 @@ class FilePublisher(Publisher):
                 f"`{self._context.operator}`: its partitions wrote different columns in window {window_id}; "
                 "give its input one schema"
             )
-        try:
+        with explaining(self._failure):
             for segment in staged:
                 if not self._files.holds(f"{self._folder}/{segment.name}", segment.bytes):
                     raise FileNotFoundError(f"{self._folder}/{segment.name}")
             if staged or self._marker.window != self._synced:  # the record must not outlive what it names
                 self._files.sync(self._folder)
                 self._synced = self._marker.window
-        except OSError as error:
-            raise self._failure(error) from error
         self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
         self._rolls = bool(self._pending) and self._is_due()
         return self._state(window_id, self._pending, rolls=self._rolls)
@@ -422,10 +418,8 @@ class FilePublisher(Publisher):
 
     def _roll_between_windows(self) -> None:
         """Write the decision to disk, then publish: a driver that takes over makes the same file."""
-        try:
+        with explaining(self._failure):
             self._files.touch(f"{self._folder}/rolling-{self._window}")
-        except OSError as error:
-            raise self._failure(error) from error
         self._roll()
 
     def _roll(self) -> None:

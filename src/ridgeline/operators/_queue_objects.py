@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector
@@ -44,11 +43,6 @@ _TRY_SECONDS = 0.05
 def folder_of(path: str) -> QueueFolder:
     """The folder of a queue, on a disk or elsewhere. Raises RidgelineError if it cannot be reached."""
     return QueueFolder(local_path(path)) if is_local(path) else ObjectFolder(path)
-
-
-def settled_path(path: str | Path) -> str:
-    """The path of a queue for all processes: absolute, if it is on a disk."""
-    return local_path(str(path)) if is_local(str(path)) else str(path)
 
 
 class ObjectFolder(QueueFolder):

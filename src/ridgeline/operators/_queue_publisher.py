@@ -23,7 +23,7 @@ from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
-from ridgeline.connect.window_output import GONE, publish_failure
+from ridgeline.connect.window_output import GONE, explaining, publish_failure
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_log import LogWriter
 from ridgeline.operators._queue_objects import folder_of
@@ -154,7 +154,7 @@ class QueuePublisher(Publisher):
         self._moved = True
         """Whether keys may be in other partitions than in the entries that were published."""
         self._looked = self._synced_at = context.clock.monotonic()
-        try:
+        with explaining(self._failure):
             self._folder.make()
             self._description = self._folder.description
             context.check_owner()
@@ -169,8 +169,6 @@ class QueuePublisher(Publisher):
                 self._description["epoch"] = context.epoch
                 self._folder.describe(self._description)
             self._forget_former_readers()
-        except OSError as error:
-            raise self._failure(error) from error
         self._look()
         _OPENED.add(self._settings.path)
         _notify(self._settings.path)
@@ -219,10 +217,8 @@ class QueuePublisher(Publisher):
 
     def _check_writer(self, operator: str) -> None:
         """Raise RidgelineError if another run or operator writes to the queue now, or it cannot be read."""
-        try:
+        with explaining(self._failure):
             found = self._folder.description
-        except OSError as error:
-            raise self._failure(error) from error
         if not found:
             raise self._failure(FileNotFoundError("`queue.json` is not there any more"))
         if found.get("run_id") != self._context.run_id or found.get("operator") != operator:
@@ -261,10 +257,8 @@ class QueuePublisher(Publisher):
             moved = self._moved and not any(entry.moved for entry in self._staged)
             self._staged.append(Entry(number, window_id, now, total + rows, parts, ends, new, packed, moved))
             number += 1
-        try:
+        with explaining(self._failure):
             self._sync_if_due()
-        except OSError as error:
-            raise self._failure(error) from error
         return {
             "path": self._settings.path,
             "operator": self._context.operator,
@@ -285,10 +279,8 @@ class QueuePublisher(Publisher):
                 raise RidgelineError(msg)
             if known is None:
                 described = {**self._description, "schema": schema}
-                try:
+                with explaining(self._failure):
                     self._folder.describe(described)
-                except OSError as error:
-                    raise self._failure(error) from error
                 self._description = described
 
     def _sync_if_due(self) -> None:
@@ -318,10 +310,8 @@ class QueuePublisher(Publisher):
 
     def _append(self, entries: Sequence[Entry]) -> None:
         settings = self._settings
-        try:
+        with explaining(self._failure):
             self._log.append(entries, settings.keep_bytes // _FILES, settings.keep / _FILES)
-        except OSError as error:
-            raise self._failure(error) from error
 
     def plan_changed(self) -> None:
         """Keys may be in other partitions from the next window on."""
@@ -353,11 +343,9 @@ class QueuePublisher(Publisher):
     def _look(self) -> None:
         """Read the positions of the readers, and drop old entries."""
         self._looked = self._context.clock.monotonic()
-        try:
+        with explaining(self._failure):
             self._check_writer(self._context.operator)
             self._full = self._drop(self._readers())
-        except OSError as error:
-            raise self._failure(error) from error
 
     def _readers(self) -> list[ReaderPosition]:
         """All readers that have registered, the slowest first."""
@@ -430,11 +418,9 @@ class QueuePublisher(Publisher):
 
     def close(self) -> None:
         """Sync the log."""
-        try:
+        with explaining(self._failure):
             self._log.sync()
             self._folder.close(wait=True)
-        except OSError as error:
-            raise self._failure(error) from error
 
     def abandon(self) -> None:
         """Let go of threads."""

@@ -20,7 +20,7 @@ import pyarrow.fs
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean, nearest
-from ridgeline.api.support.files import is_local, local_path, resolve
+from ridgeline.api.support.files import is_local, resolve
 from ridgeline.operators._halving import take_fitting
 
 WILDCARDS = frozenset("*?[")
@@ -141,11 +141,6 @@ def sift(
 def entries_of(path: str | Path | Sequence[str | Path]) -> list[str]:
     """The entries of a property `path`."""
     return [str(path)] if isinstance(path, str | Path) else list(map(str, path))
-
-
-def settled_entries(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
-    """The same, relative ones on a disk made absolute."""
-    return [local_path(one) if is_local(one) else one for one in entries_of(path)]
 
 
 def find_files(entries: Sequence[str]) -> list[ReplayFile]:

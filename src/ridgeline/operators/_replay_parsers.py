@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -236,8 +237,11 @@ class JsonParser(LineParser):
         """Parse by pyarrow's reader, which looks at whole lines; it has no maps, and changes some floats."""
         if not lines.lstrip().startswith(b"{"):  # of lines that are all `null` Arrow's reader dies
             raise ValueError(_NO_OBJECT)
-        if count <= _FEW and self._are_plain and (few := self._parse_few(lines, count)) is not None:
-            return few
+        if count <= _FEW and self._are_plain and not _UNUSUAL.search(lines):
+            # Arrow's reader hands them to a thread, which may wait for a core; it says what is wrong
+            with suppress(ValueError, TypeError):
+                few = pa.table(self._parse_lines(lines, count, self._fast))
+                return _finish(self._schema, few)
         found = self._parse_lines(lines, count, self._others)
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         table = pyarrow.json.read_json(pa.BufferReader(lines), options, self._options)
@@ -250,25 +254,6 @@ class JsonParser(LineParser):
         for name, column in {**found, **self._parse_lines(lines, count, odd)}.items():
             table = table.append_column(name, column)
         return _finish(self._schema, table)
-
-    def _parse_few(self, lines: bytes, count: int) -> pa.RecordBatch | None:
-        """Parse a few lines one by one: Arrow's reader hands them to a thread, which may wait for a core.
-
-        None for what is unusual, such as a value of another type: Arrow's reader says then what is wrong.
-        """
-        if _UNUSUAL.search(lines):
-            return None
-        try:
-            objects = [parse_line(line) for line in lines.split(b"\n")]
-            if len(objects) != count or any(type(item) is not dict for item in objects):
-                return None
-            columns = []
-            for field in self._fast:
-                value, name = value_of(field.type), field.name
-                columns.append(pa.array([value(item.get(name)) for item in objects], field.type))
-        except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            return None
-        return _finish(self._schema, pa.table(columns, pa.schema(self._fast)))
 
     def _parse_lines(self, lines: bytes, count: int, fields: list[pa.Field]) -> dict[str, pa.Array]:
         """Parse these fields line by line."""

@@ -12,19 +12,19 @@ from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.files import has_query
 from ridgeline.connect._enumerating import Settings, begin_of
-from ridgeline.connect.datasets import Dataset, file_datasets
+from ridgeline.connect.datasets import AtPath
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
-from ridgeline.operators._replay_files import entries_of, settled_entries
+from ridgeline.operators._replay_files import entries_of
 from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators._shaped import GivenSchema
-from ridgeline.operators.files import _file_source
 from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, format_of
+from ridgeline.operators.files._file_source import FileSource
 
 T = TypeVar("T", default=Any)
 
 
-class FileInput(GivenSchema, PartitionedInput[T]):
+class FileInput(AtPath, GivenSchema, PartitionedInput[T]):
     r"""Emit the rows of files as they come: each file once, its rows in order.
 
     `path` is a file, a folder (the files in it), a pattern (`in/clicks-*.jsonl.gz`) or a list of them. Each
@@ -96,28 +96,12 @@ class FileInput(GivenSchema, PartitionedInput[T]):
             faults.append(("path", self.path, UNKNOWN))
         return faults + schema_faults(self, formats)
 
-    def settle_properties(self) -> None:
-        """Make relative paths absolute."""
-        super().settle_properties()
-        self.path = settled_entries(self.path)
-
-    def datasets(self) -> list[Dataset]:
-        """The files, as `ridgeline.connect.datasets` names them."""
-        return file_datasets(self.path)
-
     def source(self) -> Source:
         """The half that lists files."""
         begin = begin_of(self.begin)
         assert not isinstance(begin, dict)  # noqa: S101  it was refused
-        return _file_source.FileSource(
-            _file_source.Settings(
-                tuple(entries_of(self.path)),
-                begin,
-                self.until,
-                parse_duration(self.settle),
-                parse_duration(self.discover_every),
-            )
-        )
+        every = parse_duration(self.discover_every)
+        return FileSource(entries_of(self.path), begin, self.until, parse_duration(self.settle), every)
 
     def reader(self) -> FileReader:
         """The half that reads files."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,10 +17,10 @@ from pydantic import Field
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError, capped, did_you_mean
 from ridgeline.api.publisher import Publisher
-from ridgeline.api.support.files import is_local, local_path, waiting_for_store
-from ridgeline.connect.datasets import Dataset, file_datasets
+from ridgeline.api.support.files import is_local
+from ridgeline.connect.datasets import AtPath
 from ridgeline.connect.output_files import OutputFiles, SummedStream
-from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
+from ridgeline.connect.window_output import WindowOutput, safe_name
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
 
@@ -93,7 +92,7 @@ def _folder_name(column: str, value: Any) -> str:
     return made
 
 
-class FileOutput(WindowOutput):
+class FileOutput(AtPath, WindowOutput):
     """Write the stream to files in a folder, exactly once.
 
     A reader never sees a row of an uncommitted window, nor the same row in two files.
@@ -152,10 +151,6 @@ class FileOutput(WindowOutput):
     mode: Literal["append", "overwrite", "error"] = "append"
     partition_by: list[str] | str | None = None
 
-    def settle_properties(self) -> None:
-        """Make a relative path absolute."""
-        self.path = local_path(str(self.path)) if is_local(str(self.path)) else str(self.path)
-
     def setup(self, context: OperatorContext) -> None:
         """Resolve the file system. Raises RidgelineError if it cannot be reached."""
         self._files = OutputFiles(str(self.path))
@@ -184,23 +179,15 @@ class FileOutput(WindowOutput):
 
     def _write(self, rows: pa.Table, name: str) -> tuple[str, int, int, str, int]:
         """Write a segment. Returns its name, rows, bytes, fingerprint of the columns, checksum."""
-        path = f"{self._hidden}/{name}"
 
-        def write() -> SummedStream:
-            with self._files.writing(path) as out:
-                if self.format == "parquet":
-                    pq.write_table(rows, out, compression="zstd")
-                else:
-                    out.write(json_lines(rows))
-            return out
+        def fill(out: SummedStream) -> None:
+            if self.format == "parquet":
+                pq.write_table(rows, out, compression="zstd")
+            else:
+                out.write(json_lines(rows))
 
-        try:
-            lasting = self._hidden if self._on_disk else ""
-            out = waiting_for_store(write, self.context.clock, lasting=lasting)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._files.delete(path)
-            raise write_failure(self.context.name, str(self.path), error) from error
+        path, lasting = f"{self._hidden}/{name}", self._hidden if self._on_disk else ""
+        out = self.until_there(lambda: self._files.write(path, fill), self.path, lasting)
         return name, rows.num_rows, out.size, _fingerprint(rows.schema), out.crc32
 
     def property_faults(self) -> list[tuple[str, object, str]]:
@@ -209,10 +196,6 @@ class FileOutput(WindowOutput):
         if len(set(names)) < len(names):
             return [("partition_by", names, "must name each column once")]
         return []
-
-    def datasets(self) -> list[Dataset]:
-        """The files, as `ridgeline.connect.datasets` names them."""
-        return file_datasets(self.path)
 
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""

@@ -19,13 +19,12 @@ from ridgeline.api.state import State
 from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
-from ridgeline.connect.datasets import Dataset, file_datasets
+from ridgeline.connect.datasets import AtPath
 from ridgeline.operators._replay_files import (
     Position,
     ReplayFile,
     entries_of,
     find_files,
-    settled_entries,
 )
 from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators._shaped import GivenSchema
@@ -118,7 +117,7 @@ class Pace(NamedTuple):
     owed: float = 0.0
 
 
-class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
+class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
     r"""Emit the rows of files in order; finish in the window that emits the last row.
 
     `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them. Each is a path
@@ -217,14 +216,6 @@ class FileReplayInput(GivenSchema, EventTime, InputOperator, Emits[T]):
         if not self.path:
             faults.append(("path", self.path, "must name a file, a folder or a pattern"))
         return faults + schema_faults(self, [self.format])
-
-    def datasets(self) -> list[Dataset]:
-        """The files, as `ridgeline.connect.datasets` names them."""
-        return file_datasets(self.path)
-
-    def settle_properties(self) -> None:
-        """Make relative paths absolute."""
-        self.path = settled_entries(self.path)
 
     def setup(self, context: OperatorContext) -> None:
         """Make the cursor; files are opened when rows are read."""

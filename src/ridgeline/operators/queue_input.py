@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,11 +22,11 @@ from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import waiting_for_store
-from ridgeline.connect.datasets import Dataset, file_datasets
+from ridgeline.connect.datasets import AtPath, absolute
 from ridgeline.operators._queue_enumerator import Offset, QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_log import LogReader
-from ridgeline.operators._queue_objects import folder_of, settled_path
+from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, divided_times
 
 T = TypeVar("T", default=Any)
@@ -65,7 +65,7 @@ class _Place:
         return found
 
 
-class QueueInput(EventTime, PushInput, Emits[T]):
+class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
     """Emit the rows of a durable queue (see `QueueOutput`), in order, each exactly once.
 
     `path` is the queue's folder.
@@ -139,7 +139,7 @@ class QueueInput(EventTime, PushInput, Emits[T]):
         Raises RidgelineError for a queue of another format, or a damaged one.
         """
         with contextlib.suppress(OSError, ValueError):
-            text = folder_of(settled_path(self.path)).description.get("schema")
+            text = folder_of(absolute(self.path)).description.get("schema")
             if text:
                 found = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
                 return object if found.equals(PICKLED, check_metadata=True) else found
@@ -157,17 +157,9 @@ class QueueInput(EventTime, PushInput, Emits[T]):
             faults.append(("schema", None, rule))
         return faults
 
-    def settle_properties(self) -> None:
-        """Make a relative path absolute."""
-        self.path = settled_path(self.path)
-
     def lateness_of(self, port: str) -> float | None:
         """The `lateness` in seconds; 0 for the watermark of the writer."""
         return 0.0 if self.lateness is None else parse_duration(self.lateness)
-
-    def datasets(self) -> list[Dataset]:
-        """The queue, as `ridgeline.connect.datasets` names it."""
-        return file_datasets(self.path)
 
     def enumerator(self) -> QueueEnumerator:
         """The part that runs on the driver."""
@@ -207,7 +199,8 @@ class QueueInput(EventTime, PushInput, Emits[T]):
                     wanted[part] = part.rows * begin // entry.rows, part.rows * stop // entry.rows
         self._pass_on_controls(controls)
         at, before = 0, None
-        for part, batch in self._rows([part for part, (begin, stop) in wanted.items() if begin < stop]):
+        parts = [part for part, (begin, stop) in wanted.items() if begin < stop]
+        for part, batch in self._waiting(lambda: list(self._place.segments.read_all(parts))):
             at = at if part == before else 0
             begin, stop = (min(max(0, number - at), batch.num_rows) for number in wanted[part])
             at, before = at + batch.num_rows, part
@@ -219,24 +212,6 @@ class QueueInput(EventTime, PushInput, Emits[T]):
     def _waiting(self, operation: Callable[[], _Result]) -> _Result:
         """Read something of the queue, and wait while its store is away. Raises OSError."""
         return waiting_for_store(operation, self.context.clock, lasting=self._place.folder.lasting)
-
-    def _rows(self, parts: Sequence[Part]) -> Iterator[tuple[Part, pa.RecordBatch]]:
-        """The batches of some parts, each once. While their store is away they are waited for."""
-        left = list(parts)
-        reading = self._place.segments.read_all(list(left))
-
-        def following() -> tuple[Part, pa.RecordBatch] | None:
-            nonlocal reading
-            try:
-                return next(reading, None)
-            except OSError:  # before a part, which is read as a whole
-                reading = self._place.segments.read_all(list(left))
-                raise
-
-        while (found := self._waiting(following)) is not None:
-            if found[0] in left:
-                del left[: left.index(found[0]) + 1]
-            yield found
 
     def _pass_on_controls(self, controls: Sequence[tuple[bool, str]]) -> None:
         """Send the control tuples on; all partitions do, and each is delivered once."""

@@ -13,11 +13,10 @@ from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import Control, OperatorContext
 from ridgeline.api.ports import InputPort
 from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.api.support.files import waiting_for_store
 from ridgeline.api.times import Mark
-from ridgeline.connect.datasets import Dataset, file_datasets
-from ridgeline.connect.window_output import WindowOutput, write_failure
-from ridgeline.operators._queue_objects import folder_of, settled_path
+from ridgeline.connect.datasets import AtPath
+from ridgeline.connect.window_output import WindowOutput
+from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
 from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, plain_schema, united, with_times
 
@@ -41,7 +40,7 @@ class _Said:
         return mark
 
 
-class QueueOutput(WindowOutput):
+class QueueOutput(AtPath, WindowOutput):
     """Write the stream into a durable queue, from which other applications read it, each exactly once.
 
     `path` is a folder of the queue's own, on a disk that all hosts share, on an object store or HDFS
@@ -113,10 +112,6 @@ class QueueOutput(WindowOutput):
         self._trust.check(CONTROLS)
         self._hand_over(control=control)
 
-    def settle_properties(self) -> None:
-        """Make a relative path absolute."""
-        self.path = settled_path(self.path)
-
     def setup(self, context: OperatorContext) -> None:
         """A segment is opened when there are rows."""
         folder = folder_of(str(self.path))
@@ -138,12 +133,7 @@ class QueueOutput(WindowOutput):
         if self.waiting:
             batches = united(list(self.waiting))
             del self.waiting[:]
-            try:
-                part = waiting_for_store(
-                    lambda: self._segment.write(batches), self.context.clock, lasting=self._lasting
-                )
-            except OSError as error:
-                raise write_failure(self.context.name, str(self.path), error) from error
+            part = self.until_there(lambda: self._segment.write(batches), self.path, self._lasting)
             schema = base64.b64encode(plain_schema(batches[0]).serialize()).decode()
         mark = self._said.news(self.context.window_id, self.context.engine.mark)
         if part is not None or mark is not None:
@@ -156,10 +146,6 @@ class QueueOutput(WindowOutput):
     def end_of_input(self) -> None:
         """Readers finish once they have read all."""
         self._hand_over(ended=True)
-
-    def datasets(self) -> list[Dataset]:
-        """The queue, as `ridgeline.connect.datasets` names it."""
-        return file_datasets(self.path)
 
     def publisher(self) -> QueuePublisher:
         """The part that runs on the driver."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
+from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
@@ -18,7 +17,7 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import Dataset, spark_datasets
-from ridgeline.operators._replay_files import sift
+from ridgeline.operators._checking import fitting
 from ridgeline.operators._shaped import GivenSchema
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
 
@@ -200,17 +199,14 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
             rows = rows.filter(records.is_null())
         schema = self.output.schema
 
-        def fitting(begin: int, end: int) -> pa.RecordBatch:
+        def conformed(begin: int, end: int) -> pa.RecordBatch:
             found = schema.conform(rows.slice(begin, end - begin))
             refuse_nulls(schema, found)
             return found
 
-        def described_row(row: int, error: Exception) -> tuple[str, str]:
-            return str(rows.slice(row, 1).to_pylist()[0]), str(error)
-
-        found = sift(np.arange(len(rows)), fitting, described_row, (SchemaError, MisplacedNullError))
+        found = fitting(range(len(rows)), conformed)
         for one in found.unread:
-            self.context.leave_out(one.text, one.error)
+            self.context.leave_out(str(rows.slice(one.row, 1).to_pylist()[0]), one.error)
         for batch in found.batches:
             if len(batch):
                 self.output.emit_batch(batch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,12 +21,11 @@ from ridgeline.api.support.files import (
     is_local,
     local_path,
     may_recover,
-    waiting_for_store,
 )
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, spark_datasets
-from ridgeline.connect.output_files import OutputFiles, SummedStream
-from ridgeline.connect.window_output import WindowOutput, publish_failure, safe_name, write_failure
+from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.window_output import WindowOutput, explaining, publish_failure, safe_name
 from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
 from ridgeline.operators.spark_input import FILE_FORMATS
@@ -105,19 +103,13 @@ class SparkOutput(WindowOutput):
                     f"Spark has no type for {field.type}; leave it out upstream"
                 )
         rows = self._of_microseconds(rows)
-        name = f"{self.file_stem}.parquet"
-
-        def write() -> SummedStream:
-            with self._files.writing(f"{self._folder}/{name}") as out:
-                pq.write_table(rows, out, coerce_timestamps="us")
-            return out
-
-        try:
-            out = waiting_for_store(write, self.context.clock)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._files.delete(f"{self._folder}/{name}")
-            raise write_failure(self.context.name, self.context.staging, error) from error
+        path, name = self._folder, f"{self.file_stem}.parquet"
+        out = self.until_there(
+            lambda: self._files.write(
+                f"{path}/{name}", lambda out: pq.write_table(rows, out, coerce_timestamps="us")
+            ),
+            self.context.staging,
+        )
         self.context.hand_over((name, rows.num_rows, out.size, "", out.crc32))
 
     def _of_microseconds(self, rows: pa.Table) -> pa.Table:
@@ -188,11 +180,9 @@ class SparkPublisher(Publisher):
             before.open(replace(context, operator=name), state)  # as it would have been done before
             before.publish(self._window)
             self._staged = []
-        try:
+        with explaining(self._failure):
             self._take_up(self._files.sizes(self._folder))
             self._clear()
-        except OSError as error:
-            raise publish_failure(context.operator, context.staging, error) from error
 
     def _take_up(self, found: Mapping[str, int]) -> None:
         """Compare the state with the files `found` in the staging folder; keep what is still to be written.
@@ -222,10 +212,8 @@ class SparkPublisher(Publisher):
         self._window, self._staged = window_id, [Segment(window_id, *value) for value in values]
         files = [list(segment) for segment in self._staged]
         if files:  # the record that names them must not outlive their names
-            try:
+            with explaining(self._failure):
                 self._files.sync(self._folder)
-            except OSError as error:
-                raise publish_failure(self._context.operator, self._context.staging, error) from error
         return {"window": window_id, "name": self._context.operator, "files": files}
 
     def publish(self, window_id: int) -> None:
@@ -238,14 +226,11 @@ class SparkPublisher(Publisher):
         if self._written != window_id:  # else Spark has written it, and the store went away after that
             self._write(window_id)
             self._written = window_id
-        try:
+        with explaining(self._failure):
             self._marker.move(window_id)
             for segment in self._staged:
                 self._files.delete(f"{self._folder}/{segment.name}")
             self._staged = []
-        except OSError as error:
-            self._context.check_owner()
-            raise publish_failure(self._context.operator, self._context.staging, error) from error
 
     def _write(self, window_id: int) -> None:
         """Check the staged files, and let Spark write their rows. Raises RidgelineError."""
@@ -255,7 +240,7 @@ class SparkPublisher(Publisher):
             except (DamagedError, OSError) as error:
                 self._context.check_owner()
                 if isinstance(error, OSError) and may_recover(error):
-                    raise publish_failure(self._context.operator, self._context.staging, error) from error
+                    raise self._failure(error) from error
                 raise self._lost(segment, str(error)) from error
         self._context.check_owner()
         try:
@@ -364,6 +349,11 @@ class SparkPublisher(Publisher):
         if marker is not None:
             return marker < self._marker.window
         return found is not None and int(found[1]) <= self._window
+
+    def _failure(self, error: OSError) -> RidgelineError:
+        """The error for one of the file system. Raises FencedError if another driver has taken over."""
+        self._context.check_owner()
+        return publish_failure(self._context.operator, self._context.staging, error)
 
     def _lost(self, segment: Segment, what: str) -> RidgelineError:
         remedy = "restore the checkpoint's `staging` folder from a copy and start again"

@@ -104,8 +104,7 @@ class FileReader(SourceReader):
         self._entries = entries
         self._format = form
         self._options = delimiter, null_values
-        self._open: dict[str, tuple[Reader, int]] = {}
-        """The readers that are open, and the size for which they were opened."""
+        self._open: dict[str, Reader] = {}
 
     def open(self, context: ReaderContext) -> None:
         """Files are opened when they are read."""
@@ -147,20 +146,20 @@ class FileReader(SourceReader):
     def _reader(self, part: SourceRange, place: int, lines: int, entry: int) -> Reader:
         """The reader of a file at a place."""
         name, size = part.partition, part.end[1]
-        known, opened = self._open.get(name, (None, -1))
-        if known is not None and opened == size and known.place == place:
+        known = self._open.get(name)
+        if known is not None and (known.file.bytes, known.place) == (size, place):
             return known
         self._close(name)
         if len(self._open) >= _MOST_OPEN:
             self._close(next(iter(self._open)))
         file = _Sized(self._entries[entry], name, size)
         reader = open_reader(file, place, lines, self._format, self._context.schema, *self._options)
-        self._open[name] = reader, size
+        self._open[name] = reader
         return reader
 
     def _close(self, name: str) -> None:
         if name in self._open:
-            self._open.pop(name)[0].close()
+            self._open.pop(name).close()
 
 
 class _Sized(ReplayFile):

@@ -194,16 +194,6 @@ Place = list[Any]
 """A position: bytes passed, the size, the number of the entry of `path`."""
 
 
-class Settings(NamedTuple):
-    """The properties of a `FileInput` that its source needs."""
-
-    entries: tuple[str, ...]
-    begin: Begin
-    until: str | None
-    settle: float
-    discover_every: float
-
-
 class FileSource(Source):
     """Each file is a source partition, which is closed once it is read.
 
@@ -215,10 +205,15 @@ class FileSource(Source):
     silent_seconds: ClassVar[float] = 120.0  # to list a million files takes long
     mentions_new: ClassVar[bool] = False
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(
+        self, entries: Sequence[str], begin: Begin, until: str | None, settle: float, discover_every: float
+    ) -> None:
+        """See the properties of `FileInput`."""
+        self._entries, self._begin, self._until = entries, begin, until
+        self._settle, self._every = settle, discover_every
         self._clock = SystemClock()
-        self._seen: Seen | None = None
+        self._fresh: bool | None = None
+        """Whether nothing was ever read; None before it was opened."""
         self._given: dict[str, Found] = {}
         """The files that windows read, or have closed in windows that are not committed."""
         self._closing: dict[str, Found] = {}
@@ -231,11 +226,11 @@ class FileSource(Source):
 
     def open(self, context: SourceContext) -> None:
         """Load the list of files that were read. Raises RidgelineError if it is lost."""
-        if self._seen is None:
+        if self._fresh is None:
             self._context = context
             self._fresh = context.memory is None
             self._seen = self._files_read(context.memory)
-        self._listing = Listing(self._settings.entries)
+        self._listing = Listing(self._entries)
 
     def _files_read(self, memory: Any) -> Seen:
         """As of a memory."""
@@ -259,7 +254,7 @@ class FileSource(Source):
 
     def finished(self) -> bool:
         """With `until="end"`, once all files that were there at the start are given to windows."""
-        return self._settings.until is not None and self._listed is not None and not self._queue
+        return self._until is not None and self._listed is not None and not self._queue
 
     def has_new(self) -> bool:
         """Whether files wait that may be given to windows."""
@@ -268,8 +263,7 @@ class FileSource(Source):
     def partitions(self) -> Sequence[str]:
         """The files that windows may read."""
         now = self._clock.monotonic()
-        every = self._settings.discover_every
-        if self._listed is None or (self._settings.until is None and now - self._listed >= every):
+        if self._listed is None or (self._until is None and now - self._listed >= self._every):
             self._look()
             took = self._clock.monotonic() - now
             self._listed = now + _LISTING_SHARE * took  # of many files it takes long
@@ -318,18 +312,14 @@ class FileSource(Source):
 
     def remember(self, memory: Any, closed: Sequence[str]) -> Any:
         """The memory with files that are read; in the first window also with those that are passed over."""
-        seen = self._seen
-        assert seen is not None  # noqa: S101  `open` has made it
         entries = [self._entry_of(self._closing[name]) for name in closed]
         if memory is None:
             entries += [self._entry_of(found) for found in self._skipped]
-        return seen.remember(memory, entries)
+        return self._seen.remember(memory, entries)
 
     def forget(self, closed: Sequence[str]) -> None:
         """These files are read for good."""
-        seen = self._seen
-        assert seen is not None  # noqa: S101  `open` has made it
-        seen.add([self._entry_of(self._closing.pop(name)) for name in closed])
+        self._seen.add([self._entry_of(self._closing.pop(name)) for name in closed])
         for name in closed:
             self._given.pop(name, None)
 
@@ -339,9 +329,7 @@ class FileSource(Source):
     def _look(self) -> None:
         """List the files, and sort out which are new, changed, removed or still being written."""
         every = self._listing.look()
-        seen = self._seen
-        assert seen is not None  # noqa: S101  `open` has made it
-        known = seen.find([found.path for found in every])
+        known = self._seen.find([found.path for found in every])
         queued = {found.path for found in self._queue}
         now = self._clock.wall()
         new: list[Found] = []
@@ -362,21 +350,19 @@ class FileSource(Source):
 
     def _is_settled(self, found: Found, now: float) -> bool:
         """True if a file has not been changed for `settle`; objects of a store appear whole."""
-        settings = self._settings
-        if settings.until is not None or not found.modified:
+        if self._until is not None or not found.modified:
             return True
-        whole = settings.entries[found.entry].startswith(("s3", "gs", "gcs", "abfs"))
+        whole = self._entries[found.entry].startswith(("s3", "gs", "gcs", "abfs"))
         age = now - found.modified / 1e9
-        return whole or age >= settings.settle or age < -settings.settle
+        return whole or age >= self._settle or age < -self._settle
 
     def _left_out(self, new: list[Found], every: Sequence[Found]) -> list[Found]:
         """The files that a fresh run reads, by `begin`; the others count as read, settled or not."""
-        begin = self._settings.begin
+        begin = self._begin
         if begin == "earliest":
             return new
         least = begin.timestamp() * 1e9 if isinstance(begin, datetime) else float("inf")
         self._skipped = [found for found in every if found.modified < least]
-        assert self._seen is not None  # noqa: S101  `open` has made it
         self._seen.add([self._entry_of(found) for found in self._skipped])
         return [found for found in new if found.modified >= least]
 
@@ -403,5 +389,5 @@ class FileSource(Source):
         self._warned.update(changed)
         if not every and not self._said_nothing:
             self._said_nothing = True
-            names = ", ".join(f"`{entry}`" for entry in self._settings.entries)
+            names = ", ".join(f"`{entry}`" for entry in self._entries)
             self._context.warn(f"there is no file in {names} yet")
