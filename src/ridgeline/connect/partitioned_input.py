@@ -295,15 +295,13 @@ class PartitionedInput(EventTime, PushInput, Emits[T]):
             self.finish()
 
     def progress(self) -> tuple[float, float | None] | None:
-        """Records, this partition's share of them."""
-        return self._share(0, "records")
-
-    def _share(self, place: int, name: str) -> tuple[float, float | None] | None:
+        """Records, or bytes where these are what is known: this partition's share of them."""
         offsets = self.context.offsets
         if offsets is None or offsets.end is None:
             return None
         end, count = offsets.end, self.context.partitions
-        return end[name] / count, end["ahead"][place] / count
+        unit = "bytes" if self.progress_unit == "bytes" else "records"
+        return end[unit] / count, end["ahead"][unit == "bytes"] / count
 
     def _parts(self, start: Any, end: Any, kept: Kept) -> Iterable[SourceRange]:
         """The ranges of this partition in what the window reads."""

@@ -17,6 +17,7 @@ from ridgeline.api.support.files import may_recover
 from ridgeline.api.support.masking import mask_text, masked_and_capped
 from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
+from ridgeline.connect.window_output import other_copy
 
 _OPEN_SECONDS = 10.0
 """The longest time that a start waits for the first attempt at the other side."""
@@ -272,16 +273,13 @@ class Shipper:
         operator, place = self._context.operator, self._sink.place()
         if window > self._released:
             self._check_owner()
-            msg = f"`{operator}`: {place} is newer than the checkpoint and would get rows twice; window "
-            msg += f"{window} of this run is there, window {self._released} is committed; restore the newer "
-            msg += "checkpoint and start again, or start anew with another `--checkpoint` and place"
-            raise RidgelineError(msg)
+            what = f"{place} is newer than the checkpoint and would get rows twice; window {window} of this "
+            what += f"run is there, window {self._released} is committed"
+            raise other_copy(operator, what, "checkpoint")
         if window < self.shipped:
             there = "no window of this run is" if window < 0 else f"window {window} is the last"
-            msg = f"`{operator}`: {place} is older than the checkpoint; windows up to {self.shipped} were "
-            msg += f"written, and {there} there; restore the newer one and start again, or start anew with "
-            msg += "another `--checkpoint` and place"
-            raise RidgelineError(msg)
+            what = f"{place} is older than the checkpoint; windows up to {self.shipped} were written, and "
+            raise other_copy(operator, f"{what}{there} there", "one")
         with self._state:
             self._settle(window)
 

@@ -141,3 +141,12 @@ def publish_failure(operator: str, path: str, error: OSError) -> RidgelineError:
     if not may_recover(error):
         return failure
     return StoreAwayError(str(failure), mask_text(path), " ".join(mask_text(str(error)).split()))
+
+
+def other_copy(operator: str, what: str, newer: str, place: str = " and place") -> RidgelineError:
+    """The error where a checkpoint and what its run has written are copies of different times.
+
+    `newer`: which of them is to be brought back. `place`: what else is given for a run on a fresh checkpoint.
+    """
+    remedy = f"restore the newer {newer} and start again, or start anew with another `--checkpoint`{place}"
+    return RidgelineError(f"`{operator}`: {what}; {remedy}")

@@ -40,7 +40,7 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import OutputFiles, SummedStream
-from ridgeline.connect.window_output import GONE, explaining, publish_failure, safe_name
+from ridgeline.connect.window_output import GONE, explaining, other_copy, publish_failure, safe_name
 from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows, merge
 
 
@@ -368,12 +368,9 @@ class FilePublisher(Publisher):
         if marked is None:
             raise self._gone()
         if marked < state["published"]:
-            raise RidgelineError(
-                f"`{self._context.operator}`: output folder `{self._settings.path}` is older than the "
-                f"checkpoint; windows up to {state['published']} were published, its marker is at {marked}; "
-                "restore the newer folder and start again, "
-                "or start anew with another `--checkpoint` and `path`"
-            )
+            what = f"output folder `{self._settings.path}` is older than the checkpoint; windows up to "
+            what += f"{state['published']} were published, its marker is at {marked}"
+            raise other_copy(self._context.operator, what, "folder", " and `path`")
         if "rewound" in state:
             rewound, own = Rewound(*state["rewound"]), (self._prefix, self._settings.format)
             take_back(self._files, self._folder, *own, rewound, self._context)
@@ -400,12 +397,9 @@ class FilePublisher(Publisher):
         """Raise RidgelineError if a window was published that this checkpoint has not committed."""
         if published > self._window:
             committed = f"window {self._window}" if self._window >= 0 else "no window"
-            raise RidgelineError(
-                f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the "
-                f"checkpoint and would get rows twice; window {published} of this run is published, "
-                f"{committed} is committed; restore the newer checkpoint and start again, "
-                "or start anew with another `--checkpoint` and `path`"
-            )
+            what = f"output folder `{self._settings.path}` is newer than the checkpoint and would get rows "
+            what += f"twice; window {published} of this run is published, {committed} is committed"
+            raise other_copy(self._context.operator, what, "checkpoint", " and `path`")
 
     def _last_windows(self, folder: str) -> list[int]:
         """The last windows of the run's published files in a folder that still exist."""

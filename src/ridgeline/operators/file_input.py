@@ -107,10 +107,6 @@ class FileInput(AtPath, GivenSchema, PartitionedInput[T]):
         """The half that reads files."""
         return FileReader(entries_of(self.path), self.format, self.delimiter, self.null_values)
 
-    def progress(self) -> tuple[float, float | None] | None:
-        """Bytes of the files, this partition's share of them."""
-        return self._share(1, "bytes")
-
     def _window_settings(self) -> Settings:
         return super()._window_settings()._replace(begin="earliest", until=None)
 

@@ -25,7 +25,7 @@ from ridgeline.api.support.files import (
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.connect.output_files import OutputFiles
-from ridgeline.connect.window_output import WindowOutput, explaining, publish_failure, safe_name
+from ridgeline.connect.window_output import WindowOutput, explaining, other_copy, publish_failure, safe_name
 from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
 from ridgeline.operators.spark_input import FILE_FORMATS
@@ -193,11 +193,9 @@ class SparkPublisher(Publisher):
         if self._marker.find(found) is None and not self._staged:
             self._marker.make(self._window)
         if self._marker.window > self._window:
-            raise RidgelineError(
-                f"`{self._context.operator}`: the checkpoint is an older copy, and windows would be written "
-                f"twice; window {self._marker.window} is written, window {self._window} is committed; "
-                "restore the newer checkpoint and start again, or start anew with another `--checkpoint`"
-            )
+            what = "the checkpoint is an older copy, and windows would be written twice; window "
+            what += f"{self._marker.window} is written, window {self._window} is committed"
+            raise other_copy(self._context.operator, what, "checkpoint", "")
         if self._marker.window == self._window:
             self._staged = []
         for segment in self._staged:
@@ -316,12 +314,11 @@ class SparkPublisher(Publisher):
             if (found := pattern.fullmatch(one)) is not None
         ]
         if (last := max(windows, default=-1)) > window_id:
-            raise RidgelineError(
-                f"`{self._context.operator}`: `{mask_text(rest)}` is newer than the checkpoint and would get "
-                f"rows twice: it has window {last}, window {window_id} is the last that is committed; "
-                "restore the newer checkpoint and start again, or start anew with another `--checkpoint` "
-                "and place"
+            what = (
+                f"`{mask_text(rest)}` is newer than the checkpoint and would get rows twice: it has window "
             )
+            what += f"{last}, window {window_id} is the last that is committed"
+            raise other_copy(self._context.operator, what, "checkpoint")
         self._compared = True
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:

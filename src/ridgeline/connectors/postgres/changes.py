@@ -167,10 +167,6 @@ class PostgresChanges(AtServer, PartitionedInput[T]):
         """The container's half."""
         return ChangeReader(Layout(self.table, self._columns, self.metadata, self.deleted, self.truncate))
 
-    def progress(self) -> tuple[float, float | None] | None:
-        """Bytes: of changes that are staged, and of the log that the slot has not given yet."""
-        return self._share(1, "bytes")
-
 
 class _ChangeEnumerator(PartitionedEnumerator):
     """Says at the end that the slot need not be read any more."""
