@@ -10,7 +10,7 @@ ifndef BESIDE
 .NOTPARALLEL:
 endif
 .PHONY: help demo services test test-core test-core-of-spark test-kills test-spark test-connectors test-rest
-.PHONY: test-deep bench lint types format pages lock clean java audit sbom
+.PHONY: test-deep bench lint types format pages pictures lock clean java audit sbom
 SHELL := /bin/bash
 # Every test that starts a process would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -116,6 +116,9 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 
 pages: $(VENV)/.dev ## Write the pages that are made from the code
 	for script in scripts/write_*.py; do $(BIN)/python $$script || exit 1; done
+
+pictures: $(VENV)/.dev ## Take the pictures of the page in docs/images anew (needs Chromium)
+	RIDGELINE_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q tests/page
 
 audit: $(VENV)/.audit ## Look for weaknesses: in the code (bandit), and known ones of dependencies (pip-audit)
 	$(AUDIT)/bandit --quiet --recursive src scripts -c .ci/bandit.toml --severity-level medium

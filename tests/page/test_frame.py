@@ -150,7 +150,7 @@ def test_an_open_tab_takes_the_printed_address_a_cut_link_and_texts_with_odd_end
     with serving(watch, plan) as client:
         page = open_page(f"http://127.0.0.1:{client.port}/#/%E0%A4")
         page.get_by_text("There is no view %E0%A4").wait_for()
-        page.goto(f"http://127.0.0.1:{client.port}/#code={client.app.state.sessions.code()}")
+        page.goto(f"http://127.0.0.1:{client.port}/#code={client.app.state.access.sessions.code()}")
         page.wait_for_url(lambda url: "code" not in url)
         row(page, "balances[1]").wait_for()
         assert rights(page) == "admin"

@@ -19,7 +19,7 @@ def application():
 @pytest.fixture
 def page(application, open_page):
     """The page with the right to change something."""
-    return open_page(f"{application.server.url}/#code={application.web.state.sessions.code()}")
+    return open_page(f"{application.server.url}/#code={application.web.state.access.sessions.code()}")
 
 
 def view(page, name):

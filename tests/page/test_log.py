@@ -33,7 +33,7 @@ def say(log, partition, *texts, level="", left_out=0):
 def test_the_last_lines_of_an_operator_come_by_themselves(application, log, open_page, accessible):
     say(log, 0, *[f"line {number}" for number in range(200)])
     say(log, 1, HOSTILE, level="WARNING", left_out=12_345)
-    code = application.web.state.sessions.code()
+    code = application.web.state.access.sessions.code()
     page = open_page(f"{application.server.url}/#code={code}")
     page.get_by_role("heading", name="shop", exact=True).wait_for()
     page.evaluate("location.hash = '#/graph?operator=parse&tab=logs'")

@@ -8,8 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.text import Text
@@ -44,8 +43,8 @@ from ridgeline.service.export.traces import exporting_traces, traces_of
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin, driver_lines
 from ridgeline.service.promise_thread import PolicyThread, PromiseThread
-from ridgeline.service.registry import Entry, own_entry, register, remove_own
-from ridgeline.service.store.presence import Presence, ended_by, presence_of
+from ridgeline.service.registry import own_entry, register, remove_own
+from ridgeline.service.store.presence import ended_by, presence_of
 from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
 
@@ -56,33 +55,102 @@ _log = logging.getLogger(__name__)
 Started = Callable[[AnyRun, Watch, "WebServer | None"], None]
 
 
-def _renew(entry: Entry, fingerprint: str) -> None:
-    """Note the application's new certificate. Raises RidgelineError."""
-    register(replace(entry, certificate=fingerprint))
+class Host(contextlib.ExitStack):
+    """What an application has around it in its driver, of one region or of several, for `with`.
 
+    It keeps the lines of the driver and the name in a store from the start, the web service from `serve` on.
+    What others put on it is closed in the reverse order.
 
-@contextlib.contextmanager
-def announce(
-    server: WebServer,
-    own_token: str | None,
-    plan: Plan,
-    number: str,
-    started: float,
-    info: Mapping[str, Any] | RunInfo,
-    console: Console,
-) -> Iterator[None]:
-    """Until the end of the block this user's other commands find the application, if that can be.
-
-    A token that was made is shown. `number`: the application's id. `info`: as of `run_info`.
+    Args:
+        service: The options that say what there is.
+        plan: The plan that is to run; of a region, the driver's lines are kept for all together.
+        master: Where Spark runs.
+        console: Where warnings and what a user needs to know are printed.
+        clock: Where the time comes from.
+        stop: Set where another driver takes the name.
+        log: Takes the lines of the driver.
     """
-    if server.token is not None and own_token is None:
-        console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
-        console.print(Text(f"this opens its page without it, once: {server.page()}"), soft_wrap=True)
-    with contextlib.ExitStack() as registered:
+
+    def __init__(
+        self,
+        service: ServiceOptions,
+        plan: Plan,
+        master: str,
+        console: Console,
+        clock: Clock,
+        stop: threading.Event,
+        log: OperatorLog,
+    ) -> None:
+        super().__init__()
+        self.server: WebServer | None = None
+        self._service, self._name, self._region = service, plan.logical.application, plan.logical.region
+        self._console, self._clock, self._log, self._stop = console, clock, log, stop
+        store, name = service.store, service.store_name
+        self.presence = presence_of(store, name, self._name, master, self.warn, clock)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        if self.presence is not None:
+            self.enter_context(self.presence)
+            self.presence.on_lost = self._stop.set
+        if not self._region:
+            self.enter_context(driver_lines(self._log, self._name))
+        return self
+
+    def serve(
+        self,
+        watch: Watch,
+        plan: Plan,
+        origin: Origin | None,
+        stack_of: Callable[[str, int], str | None] | None = None,
+    ) -> WebServer | None:
+        """Begin what options ask for: the web service, and the file of metrics. Raises RidgelineError."""
+        service, name = self._service, self._name
+        if service.metrics_file is not None:
+            from ridgeline.service.export.prometheus import MetricsFile
+
+            self.callback(MetricsFile(service.metrics_file).write, watch, self.warn)
+        if service.port is None:
+            return None
+        from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
+        from ridgeline.service.http.web import create_app
+
+        audit = service.audit(name, self.warn)
+        if audit is not None:
+            self.callback(audit.close)
+        app = create_app(
+            watch,
+            plan,
+            token=provided_option(service.token, "--token"),
+            read_token=provided_option(service.read_token, "--read-token"),
+            access=service.access(name, self.warn),
+            audit=audit,
+            stack_of=stack_of,
+            log=self._log,
+        )
+        app.state.origin = origin
+        self.server = WebServer(app, service.host, service.port, service.allow_host, tls=secured(service))
+        self.callback(self.server.close)
+        return self.server
+
+    def announce(self, number: str, started: float, info: Mapping[str, Any] | RunInfo) -> None:
+        """Let this user's other commands, and other drivers, find the application, if that can be.
+
+        A token that was made is shown. `number`: the application's id. `info`: as of `run_info`.
+        """
+        server = self.server
+        if self.presence is not None:
+            self.presence.running(number, server, spark_id())
+        if server is None:
+            return
+        if server.token is not None and self._service.token is None:
+            self._console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
+            once = f"this opens its page without it, once: {server.page()}"
+            self._console.print(Text(once), soft_wrap=True)
         try:
             entry = own_entry(
                 number,
-                plan.logical.application,
+                self._name,
                 server.url,
                 token=server.write_token,
                 started=started,
@@ -90,59 +158,27 @@ def announce(
                 checkpoint=info["checkpoint"],
                 certificate="" if server.tls is None else server.tls.fingerprint,
             )
-            registered.callback(remove_own, register(entry))
-            if server.tls is not None:
-                server.tls.on_renewed = partial(_renew, entry)
+            self.callback(remove_own, register(entry))
         except RidgelineError as error:
-            console.print(Text(printable(str(error)), "yellow"), soft_wrap=True)
-        yield
+            self.warn(str(error))
+            return
+        if server.tls is not None:
+            server.tls.on_renewed = lambda fingerprint: register(replace(entry, certificate=fingerprint))
 
+    def check_name(self) -> None:
+        """Raise FencedError if another driver has taken the name."""
+        if self.presence is not None and self.presence.lost:
+            raise FencedError(self.presence.lost)
 
-def serve(
-    watch: Watch,
-    plan: Plan,
-    service: ServiceOptions,
-    surroundings: contextlib.ExitStack,
-    warn: Callable[[str], None],
-    *,
-    log: OperatorLog,
-    origin: Origin | None,
-    stack_of: Callable[[str, int], str | None] | None = None,
-) -> WebServer | None:
-    """The web service that options ask for, until `surroundings` are closed. Raises RidgelineError."""
-    if service.port is None:
-        return None
-    from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
-    from ridgeline.service.http.web import create_app
+    def ended(self, outcome: Outcome, *, asked: bool = False) -> None:
+        """Say how it has ended. `asked`: by a user; a signal ends this driver alone."""
+        if self.presence is not None:
+            final = asked or outcome.ended or not self._stop.is_set()
+            self.presence.end(ended_by(outcome), failed=False, final=final)
 
-    name = plan.logical.application
-    audit = service.audit(name, warn)
-    if audit is not None:
-        surroundings.callback(audit.close)
-    app = create_app(
-        watch,
-        plan,
-        token=provided_option(service.token, "--token"),
-        read_token=provided_option(service.read_token, "--read-token"),
-        access=service.access(name, warn),
-        audit=audit,
-        stack_of=stack_of,
-        log=log,
-    )
-    app.state.origin = origin
-    server = WebServer(app, service.host, service.port, service.allow_host, tls=secured(service))
-    surroundings.callback(server.close)
-    return server
-
-
-def write_metrics(
-    watch: Watch, service: ServiceOptions, surroundings: contextlib.ExitStack, warn: Callable[[str], None]
-) -> None:
-    """Write the last metrics, if options name a file for them, once `surroundings` are closed."""
-    if service.metrics_file is not None:
-        from ridgeline.service.export.prometheus import MetricsFile
-
-        surroundings.callback(MetricsFile(service.metrics_file).write, watch, warn)
+    def warn(self, text: str) -> None:
+        """Print what the application does without."""
+        self._console.print(Text(printable(text), "yellow"), soft_wrap=True)
 
 
 def run_measured(  # noqa: PLR0913  what surrounds a run
@@ -207,7 +243,6 @@ class MeasuredRun:
     _planned: bool = False
     _promises: PromiseThread | None = None
     _broken: bool = False
-    _presence: Presence | None = None
 
     def __post_init__(self) -> None:
         lines = EventLines(traced=traces_of(self.service) is not None)
@@ -216,46 +251,25 @@ class MeasuredRun:
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
-        with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is reported
-            surroundings.callback(self._end_lines)  # the watch of a region outlives this run
-            self._master = self._master if context is None else str(context.master)
-            application = self.plan.logical.application
-            store, name = self.service.store, self.service.store_name
-            presence = self._presence = presence_of(
-                store, name, application, self._master, self._warn, self.clock
-            )
-            stop = stop or threading.Event()
-            if presence is not None:
-                surroundings.enter_context(presence)
-                presence.on_lost = stop.set
+        stop = stop or threading.Event()
+        self._master = self._master if context is None else str(context.master)
+        host = Host(self.service, self.plan, self._master, self.console, self.clock, stop, self.log)
+        with host:  # closed in the reverse order, once the end is reported
+            host.callback(self._end_lines)  # the watch of a region outlives this run
             if self.service.event_log is not None:
                 log = EventLogWriter(self.service.event_log, self._warn, self.service.rotation)
-                surroundings.callback(log.close)
-                surroundings.callback(self.watch.subscribe(log.write))
-            write_metrics(self.watch, self.service, surroundings, self._warn)
+                host.callback(log.close)
+                host.callback(self.watch.subscribe(log.write))
             heartbeats = Heartbeats(self._observe_heartbeat, self.clock, log=self.log)
-            if not self.plan.logical.region:  # regions share a log, which keeps lines of the driver once
-                surroundings.enter_context(driver_lines(self.log, self.plan.logical.application))
-            surroundings.callback(self.watch.subscribe(heartbeats.follow, (WindowCommitted,)))
+            host.callback(self.watch.subscribe(heartbeats.follow, (WindowCommitted,)))
             region = self.plan.logical.region
-            traces = exporting_traces(self.watch, self.service, self._warn, region)
-            surroundings.enter_context(traces)
-            server = serve(
-                self.watch,
-                self.plan,
-                self.service,
-                surroundings,
-                self._warn,
-                log=self.log,
-                origin=self.origin,
-                stack_of=heartbeats.stack_of,
-            )
-
+            host.enter_context(exporting_traces(self.watch, self.service, self._warn, region))
+            server = host.serve(self.watch, self.plan, self.origin, heartbeats.stack_of)
             begun: list[ApplicationRun] = []
 
             def before_first_window(run: ApplicationRun) -> None:
                 begun.append(run)
-                self._begin(run, server, surroundings)
+                self._begin(run, host)
                 if started is not None:
                     started(run, self.watch, server)
 
@@ -274,25 +288,19 @@ class MeasuredRun:
                     planner=self.planner,
                     share=self.share,
                     page=self.page if server is None else server.url,
-                    claim=presence or Claim(),
+                    claim=host.presence or Claim(),
                 )
-                if presence is not None and presence.lost:
-                    raise FencedError(presence.lost)
+                host.check_name()
                 end.append("finished" if outcome.ended else "stopped")
-            if presence is not None:
-                asked = any(run.stopping for run in begun)
-                final = asked or outcome.ended or not stop.is_set()  # a signal ends this driver alone
-                presence.end(ended_by(outcome), failed=False, final=final)
+            host.ended(outcome, asked=any(run.stopping for run in begun))
             return outcome
 
-    def _begin(
-        self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack
-    ) -> None:
+    def _begin(self, run: ApplicationRun, host: Host) -> None:
         """Report the plan; register the application for this user's other commands."""
         self.plan, uri = run.plan, run.checkpoint.storage.uri
         at, number = self.clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
-        if server is not None:
-            server.app.state.plan, server.app.state.run = self.plan, run
+        if host.server is not None:
+            host.server.app.state.plan, host.server.app.state.run = self.plan, run
 
         def planned(plan: Plan) -> ApplicationPlanned:
             """The plan that the run begins with, or that it has now."""
@@ -309,17 +317,14 @@ class MeasuredRun:
         self._planned = True
         logical = self.plan.logical
         self._promises = PromiseThread(logical.promises, self.watch, self._observe, self.clock)
-        surroundings.callback(PolicyThread(run, self.watch, self._observe).close)
+        host.callback(PolicyThread(run, self.watch, self._observe).close)
         if any(isinstance(one.operator, SqlQuery) for one in run.plan.logical.operators):
             from ridgeline.service.queries import queries_of
 
             queries_of(run)  # those of a run before: they are removed if nobody reads them
-        if self._presence is not None:
-            self._presence.running(number, server, spark_id())
-        if server is not None:
-            show_page(server.url)
-            announced = announce(server, self.service.token, self.plan, number, at, event.info, self.console)
-            surroundings.enter_context(announced)
+        if host.server is not None:
+            show_page(host.server.url)
+        host.announce(number, at, event.info)
 
     def _logged(self, plan: Plan) -> Mapping[str, object]:
         """The logical plan for an event log, which alone needs it."""

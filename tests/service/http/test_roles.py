@@ -93,7 +93,7 @@ def app(file, said, tmp_path):
 
 def test_every_endpoint_and_method_has_a_role(app):
     """An endpoint without one is refused to all: whoever adds one says who may ask."""
-    document = ask(app.server, f"{BASE}/openapi.json", token=app.web.state.write_token)[1]
+    document = ask(app.server, f"{BASE}/openapi.json", token=app.web.state.access.write_token)[1]
     without = [
         f"{method.upper()} {path}"
         for path, methods in document["paths"].items()
@@ -445,7 +445,7 @@ def test_a_session_that_a_proxy_opened_has_the_groups_of_now_and_ends(app, file,
     assert info(app, **page) == 200
     assert info(app, **page, X_Forwarded_User="ann", X_Forwarded_Groups="dev") == 401
     assert info(app, **page, X_Forwarded_User="bob", X_Forwarded_Groups="dev") == 403
-    sessions = app.web.state.sessions
+    sessions = app.web.state.access.sessions
     now, sessions._now = sessions._now, lambda: now() + NAMED_SECONDS + 1
     assert info(app, **page) == 401
     assert len(sessions._sessions) == 0

@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ridgeline import RidgelineError
+from ridgeline.service.access.access import Access
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.ports import free_port
@@ -75,7 +76,7 @@ def test_it_ends_while_a_request_hangs(wait_until):
             pass
 
     app = Starlette(routes=[Route("/hang", hang)])
-    app.state.token = app.state.read_token = None
+    app.state.access = Access()
     app.state.pages = Stream()
     server = WebServer(app)
     asking = socket.create_connection(("127.0.0.1", server.port))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import re
+import secrets
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.service.access.roles import Caller, Identity, Role
+from ridgeline.service.access.roles import ANYBODY, OWNER, READER, Caller, Identity, Role
 from ridgeline.service.access.rules_file import RulesFile
+from ridgeline.service.page.session import Sessions, credentials
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 _LONGEST = 8_000
@@ -95,39 +98,89 @@ def _network(text: str) -> Network:
 Say = Callable[[str], None]
 
 
+def bearer(scope: Scope) -> bytes:
+    """The token that a request sends; empty for none, or for two of them."""
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    scheme, _, sent = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+    return bytes(sent.strip()) if scheme.lower() == b"bearer" else b""
+
+
 @dataclass
 class Access:
-    """The rules of one application. From any thread.
+    """Who a request is of, and what it may do with one application. From any thread.
+
+    `token`: that of the owner, needed for everything. `write_token`: the same, where anyone who reaches the
+    service may read. `read_token`: enough to read. `file`: roles of others; then nobody may do anything
+    without one. `sessions`: of the page.
 
     A role is looked up for each request. So a line that is removed or lowered counts within a second, for
     sessions of the page and open streams too.
     """
 
-    application: str
-    file: RulesFile
+    application: str = ""
+    file: RulesFile | None = None
     proxy: TrustedProxy | None = None
     clock: Clock | None = None
     say: Say = print
+    token: str | None = None
+    write_token: str | None = None
+    read_token: str | None = None
+    sessions: Sessions = field(default_factory=Sessions)
     _warned: bool = False
+
+    def protect(self, *, only_here: bool) -> None:
+        """Make a token if none was given. `only_here`: the service listens on a loopback address.
+
+        Other users of this machine reach that, too: there a token is needed to change something.
+        """
+        if self.token is None:
+            made = secrets.token_urlsafe(32)
+            if self.file is not None or (only_here and self.read_token is None):  # others have their own
+                self.write_token = made
+            else:
+                self.token = made
+
+    def caller(self, scope: Scope) -> Caller:
+        """Who sends a request, with the role of this moment."""
+        if self.file is None and self.token is None and self.write_token is None:
+            return Caller(OWNER, Role.ADMIN)
+        found, way = self.of_token(bearer(scope)), "token"
+        if found is None:
+            found, way = self._of_session(scope), "session"
+        if found is None:
+            found, way = self._of_proxy(scope), "ambient"
+        if found is not None:
+            return Caller(found, self.role(found), way)
+        is_open = self.file is None and self.token is None and self.read_token is None
+        return Caller(ANYBODY, Role.READ if is_open else None)
 
     def role(self, identity: Identity) -> Role | None:
         """The role of an identity as of now."""
         if identity.source == "owner":
             return Role.ADMIN
-        if identity.source == "reader":
+        if identity.source == "reader" or self.file is None:
             return Role.READ
-        now = (self.clock or SystemClock()).wall()
-        return self.file.rules.role(identity, self.application, now)
-
-    def caller(self, identity: Identity) -> Caller:
-        """An identity with its role."""
-        return Caller(identity, self.role(identity))
+        return self.file.rules.role(identity, self.application, (self.clock or SystemClock()).wall())
 
     def of_token(self, token: bytes) -> Identity | None:
-        """The identity that a token of the file proves."""
-        return self.file.rules.token(token)
+        """The identity that a token proves."""
+        for own, identity in ((self.token or self.write_token, OWNER), (self.read_token, READER)):
+            if token and own is not None and hmac.compare_digest(token, own.encode()):
+                return identity
+        return self.file.rules.token(token) if token and self.file is not None else None
 
-    def of_proxy(self, scope: Scope) -> Identity | None:
+    def _of_session(self, scope: Scope) -> Identity | None:
+        """The identity of a session of the page; of one that a proxy named, as the proxy names it now.
+
+        The groups of a person may have changed since. None if the proxy names another person.
+        """
+        found = self.sessions.identity(*credentials(scope))
+        if found is None or found.source != "proxy":
+            return found
+        now = self._of_proxy(scope)
+        return found if now is None else now if now.key == found.key else None
+
+    def _of_proxy(self, scope: Scope) -> Identity | None:
         """The identity that a trusted proxy names. A header from elsewhere is said once, and ignored."""
         if self.proxy is None:
             return None

@@ -15,11 +15,9 @@ from ridgeline.service.history.runs import Runs
 from ridgeline.service.http.bodies import reply
 from ridgeline.service.http.endpoint import BASE, Call, needs_running
 from ridgeline.service.http.endpoints import ENDPOINTS
-from ridgeline.service.http.guard import caller_of
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import answering_route, guarded, live_route
 from ridgeline.service.page.routes import page_or, page_routes, shown_rights
-from ridgeline.service.page.session import Sessions
 
 
 def serve(runs: Runs, port: int = 0) -> WebServer:
@@ -40,7 +38,7 @@ def create_history(runs: Runs) -> Starlette:
         page_routes(),
         Route("/run/{run}", lambda request: RedirectResponse(f"{request.url.path}/")),
     ]
-    return guarded(routes, ENDPOINTS, lambda _: Role.READ, pages=runs, sessions=Sessions())
+    return guarded(routes, ENDPOINTS, lambda _: Role.READ, pages=runs)
 
 
 def _of_a_run(runs: Runs) -> list[BaseRoute]:
@@ -66,7 +64,7 @@ def _of_a_run(runs: Runs) -> list[BaseRoute]:
 
 async def _rights(request: Request) -> Response:
     """The rights of a browser about a run, of which nothing can be changed."""
-    caller = caller_of(request.scope, request.app.state)
+    caller = request.app.state.access.caller(request.scope)
     return reply({**shown_rights(caller), "reads": True, "readOnly": True})
 
 

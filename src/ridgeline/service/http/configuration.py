@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from ridgeline.api.errors import RidgelineError
@@ -12,7 +12,7 @@ from ridgeline.service.http.answers import ConfigurationAnswer, ConfiguredAnswer
 from ridgeline.service.http.endpoint import AnswerError, Call, Rows
 
 if TYPE_CHECKING:
-    from ridgeline.plan.logical import LogicalOperator
+    from ridgeline.plan.logical import LogicalPlan
     from ridgeline.settings.listing import Row
 
 _CHANGED = "change"
@@ -32,53 +32,42 @@ def _configuration(call: Call) -> ConfigurationAnswer:
     """
     if call.origin is None:
         return {"known": False, "values": list(_of_plan(call))}
-    operators = {one.name: one for one in call.plan.logical.operators}
     try:
         rows = call.origin.rows()
     except RidgelineError as error:
         raise AnswerError(500, f"the configuration cannot be read again: {error}", "see the log") from None
-    found = [_row(row, call, operators) for row in rows if not row.operator or _is_there(row, operators)]
-    known = {row.operator for row in rows}
-    return {"known": True, "values": [*found, *_of_plan(call, known)]}
+    logical = call.plan.logical
+    names, present = [one.name for one in logical.operators], _present(logical)
+    there = [row for row in rows if not row.operator or any(_is_of(name, row.operator) for name in names)]
+    found = [_row(row, present.get(row.key, row.effective.value)) for row in there]
+    return {"known": True, "values": [*found, *_of_plan(call, {row.operator for row in rows})]}
 
 
-def _is_there(row: Row, operators: Mapping[str, LogicalOperator]) -> bool:
-    """False for the values of an operator that a change has removed; modules are always there."""
-    inside = f"{row.operator}."
-    return row.operator in operators or any(name.startswith(inside) for name in operators)
+def _is_of(name: str, operator: str) -> bool:
+    """Whether an operator is the one of a row, or in its module: others a change has removed."""
+    return name == operator or name.startswith(f"{operator}.")
 
 
-def _row(row: Row, call: Call, operators: Mapping[str, LogicalOperator]) -> ConfiguredAnswer:
-    """One value; what a change has made of it comes first."""
+def _row(row: Row, now: object) -> ConfiguredAnswer:
+    """One value; what a change has made of it comes first. What is masked, is not compared."""
     found: Any = row.to_json()
-    now = _now(row, call, operators)
-    if now is not _UNKNOWN and now != row.effective.value:
+    if now != row.effective.value != MASK:
         found["insteadOf"].insert(0, {name: found[name] for name in ("value", "layer", "place")})
         found |= {"value": now, "layer": _CHANGED, "place": _WHERE}
     return cast("ConfiguredAnswer", found)
 
 
-_UNKNOWN = object()
-
-
-def _now(row: Row, call: Call, operators: Mapping[str, LogicalOperator]) -> object:
-    """The value that the present plan has; `_UNKNOWN` where it is masked or of another kind."""
-    if row.effective.value == MASK or row.key.startswith("run."):
-        return _UNKNOWN
-    if not row.operator:
-        name = row.key.removeprefix("application.")
-        attributes = call.plan.logical.attributes
-        return _attribute(name, attributes[name]) if name in attributes else _UNKNOWN
-    operator = operators.get(row.operator)
-    if operator is None:
-        return _UNKNOWN
-    name = row.key.removeprefix(f"operator.{row.operator}.")
-    properties = shown_properties(operator.operator)
-    if name.removeprefix("prop.") in properties and (
-        name.startswith("prop.") or name not in operator.attributes
-    ):
-        return properties[name.removeprefix("prop.")]
-    return _attribute(name, operator.attributes[name]) if name in operator.attributes else _UNKNOWN
+def _present(logical: LogicalPlan) -> dict[str, object]:
+    """The values of the present plan, as they are shown, by their keys in a configuration."""
+    found = {f"application.{name}": _attribute(name, one) for name, one in logical.attributes.items()}
+    for operator in logical.operators:
+        key = f"operator.{operator.name}"
+        properties = shown_properties(operator.operator)
+        found |= {
+            f"{key}.{prefix}{name}": one for name, one in properties.items() for prefix in ("", "prop.")
+        }
+        found |= {f"{key}.{name}": _attribute(name, one) for name, one in operator.attributes.items()}
+    return found
 
 
 def _attribute(name: str, value: object) -> object:

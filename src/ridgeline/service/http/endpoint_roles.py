@@ -48,12 +48,12 @@ class EndpointRoles:
 async def while_allowed(streaming: Coroutine[Any, Any, None], scope: Scope) -> None:
     """Answer a stream of events as long as its reader may read: a role may be taken away meanwhile."""
     access, caller = scope["app"].state.access, scope.get(CALLER)
-    if access is None or caller is None or not caller.is_named:
+    if caller is None or not caller.is_named:
         await streaming
         return
     task = asyncio.ensure_future(streaming)
     try:
-        while not task.done() and access.caller(caller.identity).may(Role.READ):
+        while not task.done() and access.role(caller.identity) is not None:
             await asyncio.wait({task}, timeout=LOOK_SECONDS)
     finally:
         if not task.done():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import socket
 from collections.abc import Collection
@@ -13,72 +12,15 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ridgeline.api.support.masking import mask_text
-from ridgeline.service.access.roles import ANYBODY, MAY, OWNER, READER, Caller, Identity, Role
+from ridgeline.service.access.access import Access
+from ridgeline.service.access.roles import ANYBODY, MAY, Caller, Role
 from ridgeline.service.http.bodies import reply
 from ridgeline.service.page.assets import wants_page
-from ridgeline.service.page.session import credentials, crosses_sites, same_origin
+from ridgeline.service.page.session import crosses_sites, same_origin
 
 CALLER = "ridgeline.caller"
 """The key of the caller in the scope of a request that was let through."""
 _LONGEST = 300
-
-
-def caller_of(scope: Scope, state: Any) -> Caller:
-    """Who sends a request, with the role of this moment."""
-    if state.access is None and state.token is None and state.write_token is None:
-        return Caller(OWNER, Role.ADMIN)
-    found = identity_of_token(bearer(scope), state)
-    way = "token"
-    if found is None:
-        found, way = _of_session(scope, state), "session"
-    if found is None and state.access is not None:
-        found, way = state.access.of_proxy(scope), "ambient"
-    if found is None:
-        is_open = state.access is None and state.token is None and state.read_token is None
-        return Caller(ANYBODY, Role.READ if is_open else None)
-    return Caller(found, role_of(found, state), way)
-
-
-def role_of(identity: Identity, state: Any) -> Role | None:
-    """The role of an identity as of now."""
-    if state.access is not None:
-        found: Role | None = state.access.role(identity)
-        return found
-    return Role.ADMIN if identity == OWNER else Role.READ
-
-
-def identity_of_token(token: bytes, state: Any) -> Identity | None:
-    """The identity that a token proves."""
-    if not token:
-        return None
-    owner = state.token or state.write_token
-    if owner is not None and hmac.compare_digest(token, owner.encode()):
-        return OWNER
-    if state.read_token is not None and hmac.compare_digest(token, state.read_token.encode()):
-        return READER
-    found: Identity | None = None if state.access is None else state.access.of_token(token)
-    return found
-
-
-def _of_session(scope: Scope, state: Any) -> Identity | None:
-    """The identity of a session of the page; of one that a proxy named, as the proxy names it now.
-
-    The groups of a person may have changed since. None if the proxy names another person.
-    """
-    found: Identity | None = state.sessions.identity(*credentials(scope))
-    if found is None or found.source != "proxy" or state.access is None:
-        return found
-    now: Identity | None = state.access.of_proxy(scope)
-    if now is None:
-        return found
-    return now if now.key == found.key else None
-
-
-def bearer(scope: Scope) -> bytes:
-    """The token that a request sends; empty for none, or for two of them."""
-    given = [value for name, value in scope["headers"] if name == b"authorization"]
-    scheme, _, sent = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
-    return bytes(sent.strip()) if scheme.lower() == b"bearer" else b""
 
 
 def noted(scope: Scope) -> dict[str, str]:
@@ -99,9 +41,7 @@ _SAFE = {"GET", "HEAD", "OPTIONS"}
 class Guard:
     """Lets requests through by the state of the web application.
 
-    `hosts`: what a request may call the service. `token`: that of the owner, needed for everything.
-    `write_token`: the same, where anyone who reaches the service may read. `read_token`: enough to read.
-    `access`: roles of others; then nobody may do anything without one. `role_of`: the role that a request
+    `hosts`: what a request may call the service. `access`: who sends it. `role_of`: the role that a request
     needs, None for what has none and is refused. `audit`: notes denied tries.
     """
 
@@ -117,7 +57,7 @@ class Guard:
             state = scope["app"].state
             refused, caller, reason = _judged(scope, state)
             if refused is not None:
-                if getattr(state, "audit", None) is not None:
+                if state.audit is not None:
                     await state.audit.denied_beside(caller, noted(scope), refused.status_code, reason)
                 await refused(scope, receive, send)
                 return
@@ -133,26 +73,17 @@ def _judged(scope: Scope, state: Any) -> tuple[Response | None, Caller, str]:
         return _other_host(named), unknown, "it names another host"
     if is_open(scope):
         return None, unknown, ""
-    caller = caller_of(scope, state)
-    needed = _needed(scope, state)
+    caller = state.access.caller(scope)
+    needed = state.role_of(scope)
     if needed is None:
         what = "this endpoint has no role, so it is refused to all"
         return _answer(_FORBIDDEN, what, "this is a fault of Ridgeline; please report it"), caller, what
     if not caller.may(needed):
-        refused, reason = _not_allowed(caller, needed, state)
+        refused, reason = _not_allowed(caller, needed, state.access)
         return refused, caller, reason
     if scope["method"] not in _SAFE and _is_forged(scope, caller):
         return _other_site(), caller, "a page of another site sent it"
     return None, caller, ""
-
-
-def _needed(scope: Scope, state: Any) -> Role | None:
-    """The role that a request needs; None: its endpoint has none."""
-    role_of = getattr(state, "role_of", None)
-    if role_of is not None:
-        found: Role | None = role_of(scope)
-        return found
-    return Role.READ if scope["method"] in _SAFE else Role.ADMIN
 
 
 def _is_forged(scope: Scope, caller: Caller) -> bool:
@@ -162,20 +93,20 @@ def _is_forged(scope: Scope, caller: Caller) -> bool:
     return caller.way == "ambient" and crosses_sites(scope)
 
 
-def _not_allowed(caller: Caller, needed: Role, state: Any) -> tuple[Response, str]:
+def _not_allowed(caller: Caller, needed: Role, access: Access) -> tuple[Response, str]:
     """The answer to who has too little a role, and the reason in a line."""
     identity = caller.identity
     if caller.role is None and identity.source != "open" and caller.way != "session":
         what = f"`{identity.name}` has no role here"
         hint = "its line in the tokens file has expired, was removed, or is for another application"
         return _answer(_FORBIDDEN, what, hint), what
-    if caller.role is not None and (identity.source != "open" or state.access is not None):
+    if caller.role is not None and (identity.source != "open" or access.file is not None):
         return _too_little(caller, needed)
     what = "the token is missing or wrong"
     hint = "send the header `Authorization: Bearer TOKEN`; the driver printed it at start"
-    if state.access is not None:
+    if access.file is not None:
         hint = "send the header `Authorization: Bearer TOKEN`; `ridgeline token add` makes one"
-    elif state.token is None:
+    elif access.token is None:
         hint = (
             "send the header `Authorization: Bearer TOKEN`; give the application one (`--token`), or use the "
             "`ridgeline` commands, which know it"

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import ipaddress
 import os
-import secrets
 import socket
 import threading
 from collections.abc import Collection
@@ -17,6 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.service.access.access import Access
 from ridgeline.service.http.connections import BoundedProtocol, Connections
 from ridgeline.service.http.guard import Hosts
 from ridgeline.service.tls.serving import ServedTls
@@ -63,13 +63,8 @@ class WebServer:
         app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
         self.tls = tls
         address = ipaddress.ip_address(self.host)
-        if app.state.token is None:
-            made = secrets.token_urlsafe(32)
-            has_rules = getattr(app.state, "access", None) is not None  # others have tokens of their own
-            if has_rules or (address.is_loopback and app.state.read_token is None):
-                app.state.write_token = made
-            else:
-                app.state.token = made
+        self._access: Access = app.state.access
+        self._access.protect(only_here=address.is_loopback)
         named = (
             socket.gethostname()
             if address.is_unspecified
@@ -109,13 +104,12 @@ class WebServer:
     @property
     def token(self) -> str | None:
         """The token of `Authorization: Bearer TOKEN` that requests need; None: none."""
-        return self.app.state.token
+        return self._access.token
 
     @property
     def write_token(self) -> str:
         """The token that requests need to change something."""
-        token: str = self.app.state.token or self.app.state.write_token
-        return token
+        return self._access.token or self._access.write_token or ""
 
     def page(self) -> str:
         """An address that opens the page with the right to change something, once, within an hour."""
@@ -123,8 +117,7 @@ class WebServer:
 
     def code(self) -> str:
         """A code that opens a session of the page once, in an address that ends in `#code=CODE`."""
-        code: str = self.app.state.sessions.code()
-        return code
+        return self._access.sessions.code()
 
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from ridgeline.observe import identity
+from ridgeline.service.access.access import Access
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Readings, exposition
 from ridgeline.service.http.answers import IndexAnswer, PagePathAnswer
@@ -27,14 +28,12 @@ from ridgeline.service.http.guard import CALLER, Guard, noted
 from ridgeline.service.page.assets import SafeHeaders
 from ridgeline.service.page.live import EVERY_MS, LiveStream, most_clients
 from ridgeline.service.page.routes import page_or, page_routes
-from ridgeline.service.page.session import Sessions
 from ridgeline.service.probes import HEALTH, READY
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.operator_log import OperatorLog
     from ridgeline.observe.watch import Watch
     from ridgeline.plan.execution import Plan
-    from ridgeline.service.access.access import Access
     from ridgeline.service.access.audit import AuditLog
 
 _LARGEST_BODY = 1_000_000
@@ -90,9 +89,8 @@ def create_app(
         plan: The plan that is to run; `app.state.plan` may be set to another one before the first window.
             Once `app.state.run` is set, the run says what its plan is.
         token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz` and
-            `/readyz`. `app.state.token`
-            may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
-            Where there is none, `app.state.write_token` may be set, which POST needs.
+            `/readyz`. `app.state.hosts` (a `Hosts`) may be set later, outside of which no request is
+            answered. A server makes a token where none is given and one is needed.
         read_token: If given, requests that only read may have this one.
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
             second.
@@ -107,10 +105,11 @@ def create_app(
     described = Endpoint(
         f"{BASE}/openapi.json", lambda _: document(), "This description.", dict[str, Any], tag="info"
     )
-    sessions = Sessions()
+    access = access or Access()
+    access.token, access.read_token = token, read_token
     opened = Endpoint(
         f"{BASE}/page",
-        lambda call: {"path": f"/#code={sessions.code(call.caller.identity)}"},
+        lambda call: {"path": f"/#code={access.sessions.code(call.caller.identity)}"},
         "An address of the page that may change something; it can be opened once, within an hour.",
         PagePathAnswer,
         method="POST",
@@ -144,17 +143,11 @@ def create_app(
         endpoints,
         EndpointRoles(routes, endpoints).of,
         plan=plan,
-        token=token,
-        read_token=read_token,
         pages=pages,
-        sessions=sessions,
         access=access,
         audit=audit,
     )
     return app
-
-
-_STATE = ("plan", "token", "read_token", "write_token", "hosts", "run", "origin", "access", "audit")
 
 
 def guarded(
@@ -173,7 +166,8 @@ def guarded(
             Exception: server_error,
         },
     )
-    for name, value in {**dict.fromkeys(_STATE), "role_of": role_of, **state}.items():
+    app.state.plan = app.state.hosts = app.state.run = app.state.origin = app.state.audit = None
+    for name, value in {"access": Access(), "role_of": role_of, **state}.items():
         setattr(app.state, name, value)
     return app
 

@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from ridgeline.service.access.access import Access
 from ridgeline.service.access.roles import ANYBODY, Caller, Role
 from ridgeline.service.http.bodies import AnswerError, read_body, read_object, reply
-from ridgeline.service.http.guard import caller_of, identity_of_token, noted, role_of
+from ridgeline.service.http.guard import noted
 from ridgeline.service.page.assets import Assets, wants_page
 from ridgeline.service.page.session import Session, cookie_name, same_origin
 
@@ -53,8 +54,7 @@ def page_routes(rights: Callable[[Request], Awaitable[Response]] | None = None) 
 
 async def _rights(request: Request) -> Response:
     """The rights of the browser: `reads`, `writes`, its `role`, and `name`, who it is."""
-    caller = caller_of(request.scope, request.app.state)
-    return reply(shown_rights(caller))
+    return reply(shown_rights(request.app.state.access.caller(request.scope)))
 
 
 def shown_rights(caller: Caller) -> dict[str, Any]:
@@ -73,16 +73,16 @@ async def begin_session(request: Request) -> Response:
     body = await read_body(request, _LARGEST, _BODY_SECONDS)
     document = read_object(body, request.headers.get("content-type", ""))
     state = request.app.state
-    session, why = _session(state, document)
+    session, why = _session(state.access, document)
     if session is None:
-        if getattr(state, "audit", None) is not None:
+        if state.audit is not None:
             unknown = Caller(ANYBODY, None)
             await state.audit.denied_beside(unknown, noted(request.scope), _FORBIDDEN, why)
         if "code" in document:
             what = "this address was used already, or is too old"
             raise AnswerError(_FORBIDDEN, what, "give the token; or open the newest address that was shown")
         raise AnswerError(_FORBIDDEN, why, "the driver printed it at start, or `ridgeline token add` did")
-    caller = Caller(session.identity, role_of(session.identity, state))
+    caller = Caller(session.identity, state.access.role(session.identity))
     response = reply({"key": session.key, **shown_rights(caller)})
     response.set_cookie(
         cookie_name(request.scope),
@@ -94,19 +94,17 @@ async def begin_session(request: Request) -> Response:
     return response
 
 
-def _session(state: Any, document: dict[str, Any]) -> tuple[Session | None, str]:
+def _session(access: Access, document: dict[str, Any]) -> tuple[Session | None, str]:
     """The session that a code or a token opens; None with the reason if it is none."""
     code, token = document.get("code"), document.get("token")
     if isinstance(code, str):
-        return state.sessions.exchange(code), "this code was used already, or is too old"
-    found = None
-    if isinstance(token, str):
-        found = identity_of_token(token.strip().encode(), state)
+        return access.sessions.exchange(code), "this code was used already, or is too old"
+    found = access.of_token(token.strip().encode()) if isinstance(token, str) else None
     if found is None:
         return None, "this is not the token"
-    if role_of(found, state) is None:
+    if access.role(found) is None:
         return None, f"`{found.name}` has no role here, or none any more"
-    return state.sessions.open(found), ""
+    return access.sessions.open(found), ""
 
 
 def _is_secure(request: Request) -> bool:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import FencedError, RidgelineError
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
@@ -25,7 +25,6 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.spark.cores import hold_cores
 from ridgeline.engine.spark.shared_context import give_back
-from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.observe.identity import own_host, run_info
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators._queue_pair import is_read
@@ -42,15 +41,12 @@ from ridgeline.regions.planning import (
     refuse_lost,
 )
 from ridgeline.regions.region_run import RegionRun
-from ridgeline.service.measured import MeasuredRun, Started, announce, say_unread, serve, write_metrics
+from ridgeline.service.measured import Host, MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.origin import Origin, driver_lines
-from ridgeline.service.store.presence import ended_by, presence_of
+from ridgeline.service.origin import Origin
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-    from ridgeline.service.http.server import WebServer
 
 
 _LOOK_SECONDS = 0.2
@@ -87,8 +83,8 @@ class RegionsRun:
         self._page = ""
         self._log = OperatorLog()
         """The lines that operators of all regions say."""
-        store, name, where = self.service.store, self.service.store_name, self.options.where
-        self._presence = presence_of(store, name, self._name, where, self._warn, self.clock)
+        where = self.options.where
+        self._host = Host(self.service, self.whole, where, self.console, self.clock, self.stop, self._log)
         self._failed: set[str] = set()
         """The regions of which a failure was said."""
 
@@ -101,21 +97,14 @@ class RegionsRun:
         say_unread(self.console)
         ended = False
         try:
-            with contextlib.ExitStack() as surroundings:
-                presence = self._presence
-                surroundings.enter_context(driver_lines(self._log, self._name))
-                if presence is not None:
-                    surroundings.enter_context(presence)
-                    presence.on_lost = self.stop.set
-                    presence.before_spark(self._root)
-                self._prepare(surroundings)
-                outcome = self._drive(surroundings)
+            with self._host as host:
+                if host.presence is not None:
+                    host.presence.before_spark(self._root)
+                self._prepare(host)
+                outcome = self._drive(host)
                 ended = outcome.ended
-                if presence is not None:
-                    if presence.lost:
-                        raise FencedError(presence.lost)
-                    final = ended or not self.stop.is_set()  # a signal ends this driver alone
-                    presence.end(ended_by(outcome), failed=False, final=final)
+                host.check_name()
+                host.ended(outcome)
                 return outcome
         finally:
             nothing = all(one.outcome is None or one.outcome.last_window < 0 for one in self._regions)
@@ -123,16 +112,16 @@ class RegionsRun:
             if self.options.checkpoint is None and (ended or (nothing and not failed)):
                 remove_temporary(self._root)
 
-    def _prepare(self, surroundings: contextlib.ExitStack) -> None:
+    def _prepare(self, host: Host) -> None:
         """Plan the regions, with Spark where there is none, and claim their checkpoints and cores."""
-        presence, context = self._presence, self.context
+        presence, context = host.presence, self.context
         storage: DriverStorage | None = LocalStorage(self._root) if is_local(self._root) else None
         planned = None if storage is None else self._plan(storage)
         if context is None:
             plans = [self.whole] if planned is None else [one.plan for one in planned]
             runs = len(self.whole.logical.regions)
             context = start_spark(plans, self.options, self._root, runs, presence or Claim())
-            surroundings.callback(give_back, context)
+            host.callback(give_back, context)
         if presence is not None:
             claim_by(presence, self._root, context)
         if storage is None or planned is None:
@@ -144,7 +133,7 @@ class RegionsRun:
         keep(storage, planned, read_kept(storage))
         shares = slot_shares(context, [one.plan for one in planned])
         hold_cores(context, sum(shares))
-        surroundings.callback(hold_cores, context, -sum(shares))
+        host.callback(hold_cores, context, -sum(shares))
         self._regions = [
             self._region(one, share, context) for one, share in zip(planned, shares, strict=True)
         ]
@@ -196,19 +185,18 @@ class RegionsRun:
         number = "" if start == 1 else f"-{start}"
         return str(path.with_name(f"{path.stem}-{planned.region.name}{number}{path.suffix}"))
 
-    def _drive(self, surroundings: contextlib.ExitStack) -> Outcome:
+    def _drive(self, host: Host) -> Outcome:
         """Run all regions to their end."""
         watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self.whole)
-        write_metrics(watch, self.service, surroundings, self._warn)
-        server = serve(
-            watch, run.plan, self.service, surroundings, self._warn, log=self._log, origin=self.origin
-        )
+        server = host.serve(watch, run.plan, self.origin)
         if server is not None:
             server.app.state.run, self._page = run, server.url
         try:
             self._start()
             if not self.stop.is_set():
-                self._announce(run, server, surroundings)
+                checkpoint = run.checkpoint
+                info = run_info("", checkpoint.storage.uri, {})
+                host.announce(f"{checkpoint.run_id}-{checkpoint.epoch}", self.clock.wall(), info)
                 if self.started is not None:
                     self.started(run, watch, server)
             while any(one.is_running or one.halted for one in self._regions) and not self.stop.is_set():
@@ -230,20 +218,6 @@ class RegionsRun:
             all(one.ended for one in outcomes),
             self._root,
         )
-
-    def _announce(self, run: JoinedRun, server: WebServer | None, surroundings: contextlib.ExitStack) -> None:
-        """Let this user's other commands, and other drivers, find the application."""
-        checkpoint = run.checkpoint
-        number = f"{checkpoint.run_id}-{checkpoint.epoch}"
-        if self._presence is not None:
-            self._presence.running(number, server, spark_id())
-        if server is not None:
-            info = run_info("", checkpoint.storage.uri, {})
-            token, now = self.service.token, self.clock.wall()
-            surroundings.enter_context(announce(server, token, run.plan, number, now, info, self.console))
-
-    def _warn(self, text: str) -> None:
-        self.console.print(Text(printable(text), "yellow"), soft_wrap=True)
 
     def _start(self) -> None:
         """Start all regions; returns once they have, or `stop` is set. Raises what one of them raises."""

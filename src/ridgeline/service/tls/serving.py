@@ -36,7 +36,7 @@ class ServedTls:
     """
 
     def __init__(self, certificate: str | Path, key: str | Path, *, clock: Clock | None = None) -> None:
-        self.on_renewed: Callable[[str], None] | None = None
+        self.on_renewed: Callable[[str], object] | None = None
         """Called with the new fingerprint, before the first client sees the new certificate."""
         self._certificate, self._key = certificate, key
         self._now = (clock or SystemClock()).monotonic
