@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,12 +16,12 @@ from ridgeline.api.support.option import Option
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.cli.errors import FAILED, CommandError
 from ridgeline.cli.grouping import argument, command, option
-from ridgeline.cli.output import write
+from ridgeline.cli.output import answer, write
 from ridgeline.measure.wording.units import size as size_text
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.manifest import Manifest
-    from ridgeline.engine.driver.checkpoint.upkeep.contents import Description, Run
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import Description
 
 Folder = Annotated[str, argument("Folder or URI that `--checkpoint` was given.", "DIR")]
 AsJson = Annotated[bool, option("Print JSON instead of text.", "--json")]
@@ -79,20 +79,11 @@ def describe(folder: Folder, store: Store, as_json: AsJson = False) -> None:
     Example: `ridgeline checkpoint describe state`
     """
     from ridgeline.engine.driver.checkpoint.upkeep.contents import describe as describe_run
-
-    store.use()
-    found = [describe_run(run) for run in _runs(folder)]
-    if as_json:
-        write(json.dumps([_row(one) for one in found], indent=2))
-        return
-    for one in found:
-        _show(one)
-
-
-def _runs(folder: str) -> list[Run]:
     from ridgeline.engine.driver.checkpoint.upkeep.contents import runs_of
 
-    return runs_of(folder)
+    store.use()
+    found = [describe_run(run) for run in runs_of(folder)]
+    answer(list(map(_row, found)), chain.from_iterable(map(_lines, found)), as_json=as_json)
 
 
 def _row(one: Description) -> dict[str, Any]:
@@ -120,24 +111,24 @@ def _window(manifest: Manifest) -> str:
     return f"{manifest.window_id}{repeats}"
 
 
-def _show(one: Description) -> None:
-    """Print a run for people."""
+def _lines(one: Description) -> Iterator[str]:
+    """A run for people."""
     run = one.run
     region = f", region {run.region}" if run.region else ""
-    write(f"application {run.application}{region}, run {run.run_id}, in {mask_addresses(run.storage.uri)}")
+    yield f"application {run.application}{region}, run {run.run_id}, in {mask_addresses(run.storage.uri)}"
     formats = ", ".join(f"{name} {number}" for name, number in one.formats.items())
-    write(f"driver {one.epoch} of this run; formats: {formats}")
+    yield f"driver {one.epoch} of this run; formats: {formats}"
     if not one.windows:
-        write("no window is committed")
+        yield "no window is committed"
     else:
         last = one.windows[0]
         ended = ", all inputs had finished" if last.ended else ""
-        write(f"last window {last.window_id}, plan version {last.plan_version}{ended}")
-        write(f"windows to go back to: {', '.join(map(_window, one.windows))}")
+        yield f"last window {last.window_id}, plan version {last.plan_version}{ended}"
+        yield f"windows to go back to: {', '.join(map(_window, one.windows))}"
     for title, sizes in (("states", one.operators), ("folders", one.folders)):
-        write(f"{title}:")
+        yield f"{title}:"
         for name, size in sorted(sizes.items(), key=lambda item: -item[1]):
-            write(f"  {size_text(size):>10}  {name or '(files beside them)'}")
+            yield f"  {size_text(size):>10}  {name or '(files beside them)'}"
 
 
 def verify(folder: Folder, store: Store, as_json: AsJson = False) -> None:
@@ -147,23 +138,20 @@ def verify(folder: Folder, store: Store, as_json: AsJson = False) -> None:
 
     Exit codes: 0 whole, 1 damaged, 2 there is no checkpoint.
     """
+    from ridgeline.engine.driver.checkpoint.upkeep.contents import runs_of
     from ridgeline.engine.driver.checkpoint.upkeep.contents import verify as verify_run
 
     store.use()
-    found = [verify_run(run) for run in _runs(folder)]
-    faults = [fault for one in found for fault in one.faults]
+    found = [verify_run(run) for run in runs_of(folder)]
+    faults = [mask_addresses(fault) for one in found for fault in one.faults]
     counts = {
         "files": sum(one.files for one in found),
         "sizeBytes": sum(one.size_bytes for one in found),
         "windows": sum(one.windows for one in found),
     }
-    if as_json:
-        write(json.dumps({**counts, "faults": list(map(mask_addresses, faults))}, indent=2))
-    else:
-        for fault in faults:
-            write(mask_addresses(fault))
-        read = f"{counts['files']:,} files, {size_text(counts['sizeBytes'])}, {counts['windows']:,} windows"
-        write(f"{'damaged' if faults else 'whole'}: read {read}")
+    read = f"{counts['files']:,} files, {size_text(counts['sizeBytes'])}, {counts['windows']:,} windows"
+    state = "damaged" if faults else "whole"
+    answer({**counts, "faults": faults}, [*faults, f"{state}: read {read}"], as_json=as_json)
     if faults:
         raise typer.Exit(FAILED)
 
@@ -255,20 +243,13 @@ def prune(
             notes, rows = plan.notes, [(one.what, len(one.names), one.size_bytes) for one in plan.removals]
             freed = pruning.carry_out(plan) if yes else 0
     size = sum(row[2] for row in rows)
-    if as_json:
-        shown = [{"what": what, "files": files, "sizeBytes": bytes_} for what, files, bytes_ in rows]
-        write(json.dumps({"removals": shown, "sizeBytes": size, "freedBytes": freed, "notes": list(notes)}))
-        return
-    for note in notes:
-        write(f"note: {note}")
-    for what, files, bytes_ in rows:
-        write(f"{size_text(bytes_):>10}  {files:>7,}  {what}")
-    if not rows:
-        write("nothing can be removed")
-    elif yes:
-        write(f"removed {size_text(freed)}")
-    else:
-        write(f"{size_text(size)} can be removed; `--yes` removes it")
+    shown = [{"what": what, "files": files, "sizeBytes": bytes_} for what, files, bytes_ in rows]
+    came = f"removed {size_text(freed)}" if yes else f"{size_text(size)} can be removed; `--yes` removes it"
+    lines = [f"note: {note}" for note in notes]
+    lines += [f"{size_text(bytes_):>10}  {files:>7,}  {what}" for what, files, bytes_ in rows]
+    lines.append(came if rows else "nothing can be removed")
+    plan_ = {"removals": shown, "sizeBytes": size, "freedBytes": freed, "notes": list(notes)}
+    answer(plan_, lines, as_json=as_json)
 
 
 def export_state(
@@ -300,15 +281,11 @@ def export_state(
     store.use()
     with _written(out, "export again"):
         found = export_states(folder, out, operator or (), window)
-    if as_json:
-        rows = [{"file": file, "rows": count} for file, count in found.files]
-        write(json.dumps({"window": found.window, "files": rows, "notes": list(found.notes)}, indent=2))
-        return
-    for note in found.notes:
-        write(f"note: {note}")
-    for file, count in found.files:
-        write(f"{count:>12,}  {file}")
-    write(f"exported window {found.window} to {out}")
+    rows = [{"file": file, "rows": count} for file, count in found.files]
+    lines = [f"note: {note}" for note in found.notes]
+    lines += [f"{count:>12,}  {file}" for file, count in found.files]
+    lines.append(f"exported window {found.window} to {out}")
+    answer({"window": found.window, "files": rows, "notes": list(found.notes)}, lines, as_json=as_json)
 
 
 for one in (describe, verify, copy, prune, export_state):

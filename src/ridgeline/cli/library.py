@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import pkgutil
 import re
 import textwrap
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 from pydantic.fields import FieldInfo
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.output import write
+from ridgeline.cli.output import answer
 
 
 class Entry(NamedTuple):
@@ -136,16 +135,11 @@ def library(
     listed = entries() if source is None else entries_of(source)
     found = [(one.name, one.kind, one.summary) for one in listed if one.matches(words)]
     found.sort(key=lambda one: not all(word in one[0].lower() for word in words))
-    if as_json:
-        write(
-            json.dumps([dict(zip(("name", "kind", "summary"), one, strict=True)) for one in found], indent=2)
-        )
-        return
+    rows = [dict(zip(("name", "kind", "summary"), one, strict=True)) for one in found]
     width = max((len(name) for name, _, _ in found), default=0)
-    for name, _, summary in found:
-        write(f"{name:{width}}  {summary}".rstrip())
-    if not found:
-        write(f"nothing in {source or 'the library'} says {' '.join(words)}")
+    lines = [f"{name:{width}}  {summary}".rstrip() for name, _, summary in found]
+    none = f"nothing in {source or 'the library'} says {' '.join(words)}"
+    answer(rows, lines or [none], as_json=as_json)
 
 
 def _list_attributes(*, as_json: bool) -> None:
@@ -163,12 +157,13 @@ def _list_attributes(*, as_json: bool) -> None:
         }
         for name, attribute in sorted(ATTRIBUTES.items())
     ]
-    if as_json:
-        write(json.dumps(rows, indent=2))
-        return
+    lines = []
     for row in rows:
         default = f"; default: {row['default']}" if row["default"] else ""
-        write(f"{row['name']} ({', '.join(row['scopes'])}): {row['takes']}{default}\n    {row['help']}")
+        lines.append(
+            f"{row['name']} ({', '.join(row['scopes'])}): {row['takes']}{default}\n    {row['help']}"
+        )
+    answer(rows, lines, as_json=as_json)
 
 
 def _describe(name: str, *, as_json: bool) -> None:
@@ -184,7 +179,7 @@ def _describe(name: str, *, as_json: bool) -> None:
         hint = did_you_mean(name, [entry.name for entry in known.values()])
         raise CommandError(f"there is no `{name}` in the library; {hint}")
     described = _described(one)
-    write(json.dumps(described, indent=2) if as_json else _text(described))
+    answer(described, _lines(described), as_json=as_json)
 
 
 def _described(one: Entry) -> dict[str, Any]:
@@ -233,7 +228,7 @@ def _default(default: Any) -> str | None:
     return None if default is REQUIRED else repr(default)
 
 
-def _text(described: dict[str, Any]) -> str:
+def _lines(described: dict[str, Any]) -> list[str]:
     """A description as the terminal shows it."""
     lines = [described["name"], "", described["description"], "", described["import"]]
     if "call" in described:
@@ -254,4 +249,4 @@ def _text(described: dict[str, Any]) -> str:
         lines += ["", "properties of all such connectors:", "", described["inherited"]]
     if described["example"]:
         lines += ["", "example:", *textwrap.indent(described["example"], "  ").splitlines()]
-    return "\n".join(lines)
+    return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import sys
@@ -56,6 +57,11 @@ def write(text: str) -> None:
     except BrokenPipeError:
         discard(sys.stdout)
         raise OutputGoneError from None
+
+
+def answer(found: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print what was found: as JSON, or in lines for people."""
+    write(json.dumps(found, indent=2) if as_json else "\n".join(lines))
 
 
 def finish() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import json
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.output import write
+from ridgeline.cli.output import answer
 
 if TYPE_CHECKING:
     from ridgeline.packages.package import Package, PackagedApplication
@@ -109,11 +108,11 @@ def show_package(file: str, *, as_json: bool) -> None:
         ],
         "misfits": list(package.misfits()),
     }
-    write(json.dumps(info, indent=2) if as_json else _text(info))
+    answer(info, _lines(info), as_json=as_json)
 
 
-def _text(info: dict[str, Any]) -> str:
-    """The text that `library --package` prints, from its JSON."""
+def _lines(info: dict[str, Any]) -> list[str]:
+    """The lines that `library --package` prints, from its JSON."""
     lines = [f"{info['name']} {info['version']}" + (f": {info['summary']}" if info["summary"] else "")]
     lines += [f"file: {info['file']}", f"sha256: {info['sha256']}", "applications:"]
     lines += [f"  {one['name']}: {one['from']}" for one in info["applications"]]
@@ -124,5 +123,4 @@ def _text(info: dict[str, Any]) -> str:
     for one in info["requirements"]:
         found = "not installed" if one["installed"] is None else f"{one['installed']} is installed"
         lines.append(f"  {one['requirement']}: {'met' if one['met'] else 'NOT MET'}, {found}")
-    lines += [f"does not fit: {why}" for why in info["misfits"]]
-    return "\n".join(lines)
+    return [*lines, *(f"does not fit: {why}" for why in info["misfits"])]

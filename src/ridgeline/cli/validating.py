@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from ridgeline.cli.configuration import Configured, Written, load_configured
 from ridgeline.cli.errors import NOT_VALID, CommandError
 from ridgeline.cli.options import assignments
-from ridgeline.cli.output import write
+from ridgeline.cli.output import answer
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -64,23 +63,16 @@ def validate(
         logical = validate_application(found.app, resolved.properties, resolved.attributes)
     found_states = [] if against is None else list(judged(found, written, against, resume))
     refused = any(one.outcome == "refused" for _, _, verdicts in found_states for one in verdicts)
-    if as_json:
-        answer: dict[str, Any] = {
-            "application": logical.application,
-            "operators": len(logical.operators),
-            "streams": len(logical.streams),
-            "notes": list(order_notes(logical)),
-        }
-        if against is not None:
-            answer["checkpoint"] = [_row(*one) for one in found_states]
-        write(json.dumps(answer, indent=2))
-    else:
-        parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
-        write(f"application {logical.application} is valid: {parts}")
-        for note in order_notes(logical):
-            write(f"note: {note}")
-        for folder, window, verdicts in found_states:
-            print_verdicts(folder, window, verdicts)
+    operators, streams, notes = len(logical.operators), len(logical.streams), list(order_notes(logical))
+    said = {"application": logical.application, "operators": operators, "streams": streams, "notes": notes}
+    states = {} if against is None else {"checkpoint": [_row(*one) for one in found_states]}
+    parts = f"{plural(operators, 'operator')}, {plural(streams, 'stream')}"
+    lines = [
+        f"application {logical.application} is valid: {parts}",
+        *(f"note: {note}" for note in notes),
+        *(line for one in found_states for line in verdict_lines(*one)),
+    ]
+    answer({**said, **states}, lines, as_json=as_json)
     if refused:
         raise typer.Exit(NOT_VALID)
 
@@ -89,16 +81,12 @@ def _row(folder: str, window: int | None, verdicts: list[StateVerdict]) -> Mappi
     return {"folder": folder, "window": window, "states": [asdict(one) for one in verdicts]}
 
 
-def print_verdicts(folder: str, window: int | None, verdicts: list[StateVerdict]) -> None:
-    """Print what would become of the states of a window; None: there is none."""
+def verdict_lines(folder: str, window: int | None, verdicts: list[StateVerdict]) -> list[str]:
+    """What would become of the states of a window; None: there is none."""
     if window is None:
-        write(f"checkpoint {folder} has no window yet: there is no state to go on with")
-        return
-    write(f"checkpoint {folder}, window {window}:")
-    for one in verdicts or ():
-        write(f"  {one}")
-    if not verdicts:
-        write("  no operator has state")
+        return [f"checkpoint {folder} has no window yet: there is no state to go on with"]
+    states = [f"  {one}" for one in verdicts] or ["  no operator has state"]
+    return [f"checkpoint {folder}, window {window}:", *states]
 
 
 def judged(

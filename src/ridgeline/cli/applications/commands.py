@@ -78,7 +78,7 @@ def _rows(store: str | None, token: str | None) -> list[dict[str, Any]]:
     others = [one for one in here if one.id not in known]
     rows = [_row(one.found.name, one.found.entry, one.state, one.words, one.said, one.age) for one in found]
     rows += [
-        _row(entry.name, entry, entry.state, said["sentence"] or said["problem"], said, None)
+        _row(entry.name, entry, entry.state, said.words, said, None)
         for entry, said in zip(others, ask(others), strict=True)
     ]
     return sorted(rows, key=lambda row: (row["name"], row["started"] or 0))
@@ -93,7 +93,7 @@ def _row(
         "name": name,
         "state": state,
         "sentence": printable(sentence),
-        "says": "" if said is None else said["state"],
+        "says": "" if said is None else said.state,
         "address": "" if entry is None else printable(entry.url),
         **{one: "" if entry is None else printable(getattr(entry, one)) for one in texts},
         **{

@@ -17,7 +17,7 @@ from ridgeline.cli.errors import NOT_VALID, CommandError
 from ridgeline.cli.grouping import argument
 from ridgeline.cli.output import write
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.validating import judged, print_verdicts
+from ridgeline.cli.validating import judged, verdict_lines
 from ridgeline.service import registry
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def upgrade(
             "belongs to the one: give a version of it"
         )
     found = list(judged(configured, settings.written, entry.checkpoint, settings.resume))
-    for folder, window, verdicts in found:
-        print_verdicts(folder, window, verdicts)
+    write("\n".join(line for one in found for line in verdict_lines(*one)))
     if any(one.outcome == "refused" for _, _, verdicts in found for one in verdicts):
         write(f"nothing was changed: `{running}` runs on")
         raise typer.Exit(NOT_VALID)

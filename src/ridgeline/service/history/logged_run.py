@@ -79,7 +79,9 @@ class LoggedRun:
         self._pages: LiveStream | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._follower: threading.Thread | None = None
+        self._ready = threading.Event()
+        self._fault = ""
+        self._reader: threading.Thread | None = None
 
     @property
     def plan(self) -> KeptPlan:
@@ -114,40 +116,59 @@ class LoggedRun:
         except RidgelineError:
             return False
 
-    def load(self, *, follow: bool = True) -> None:
-        """Read the log; with `follow`, a thread reads on if it is still written. To be called once.
+    def begin(self) -> None:
+        """Read it in a thread, and on as long as it is written. To be called once, instead of `load`."""
+        self._reader = threading.Thread(target=self._work, name="ridgeline-history", daemon=True)
+        self._reader.start()
 
-        Without `follow` a log that is still written is one of a run under way, as of its last event.
+    def fault(self, seconds: float) -> str | None:
+        """Why it cannot be read, "" if it is; None if it is being read still, after so many seconds."""
+        return self._fault if self._ready.wait(seconds) else None
+
+    def load(self) -> None:
+        """Read the log. One that is still written is of a run under way, as of its last event.
 
         A line that is no event ends the figures there, with a note. Raises NotALogError.
         """
-        try:
-            self._read()
-            if self._plan is None:
-                why = self.problem or "it has no events"
-                raise NotALogError(
-                    f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
-                )
-            if self._ended:
-                return
-            written = not self.problem and self._is_written()
-            if written and follow:
-                self._follower = threading.Thread(target=self._follow, name="ridgeline-history", daemon=True)
-                self._follower.start()
-            elif not written:
-                self._break_off()
-        finally:
-            if self._follower is None:
-                self._tail.close()
+        self._read()
+        if self._plan is None:
+            why = self.problem or "it has no events"
+            raise NotALogError(
+                f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
+            )
+        self._look()
 
     def close(self) -> None:
-        """End what follows the log, and the streams of pages. May be called twice."""
+        """End what reads the log, and the streams of pages. May be called twice."""
         self._closed.set()
-        if self._follower is not None:
-            self._follower.join()
+        if self._reader is not None:
+            self._reader.join()
+        self._tail.close()
         with self._lock:
             if self._pages is not None:
                 self._pages.close()
+
+    def _work(self) -> None:
+        """Read what is there, then what is written, until the run has ended or nothing more comes."""
+        try:
+            self.load()
+        except NotALogError as error:
+            self._fault = str(error)
+        except Exception as error:  # noqa: BLE001  said to who asks
+            self._fault = f"`{self.path.name}` cannot be read: {str(error) or type(error).__name__}"
+        finally:
+            self._ready.set()
+        while not (self._fault or self._ended or self._closed.is_set()):
+            self._clock.wait(FOLLOW_SECONDS, self._closed)
+            self._read()
+            self._look()
+
+    def _look(self) -> None:
+        """A log that is not written any more, and has no end of its run, breaks off."""
+        if not self._ended and (
+            self.problem or not is_written(self._tail, self._clock, runs=self._runs(self._id))
+        ):
+            self._break_off()
 
     def _read(self) -> None:
         """Take in the events since the last call."""
@@ -175,23 +196,6 @@ class LoggedRun:
             self._ended = True
         self._at = max(self._at, event.at)
         self.watch.observe(event)
-
-    def _is_written(self) -> bool:
-        return is_written(self._tail, self._clock, runs=self._runs(self._id))
-
-    def _follow(self) -> None:
-        """Read what is written, until the run has ended or nothing is written any more."""
-        try:
-            while not self._closed.is_set() and not self._ended:
-                self._read()
-                if self._ended:
-                    return
-                if self.problem or not self._is_written():
-                    self._break_off()
-                    return
-                self._clock.wait(FOLLOW_SECONDS, self._closed)
-        finally:
-            self._tail.close()
 
     def _break_off(self) -> None:
         """The log has no end of the run: it is one that failed, as far as is known."""

@@ -150,7 +150,7 @@ def summarize(run: str, log: Log, runs: Callable[[str], bool]) -> RunRow:
     """A run in a few words: its whole log is read."""
     logged = LoggedRun(log.path, runs, run=log.run)
     try:
-        logged.load(follow=False)
+        logged.load()
     except NotALogError as error:
         return _row(run, log, state="strange", problem=str(error))
     except Exception as error:  # noqa: BLE001  one log that cannot be read must not end the list
@@ -223,7 +223,7 @@ class Runs:
         self._places = tuple(places)
         self._runs = runs
         self._lock = threading.Lock()
-        self._loaded: OrderedDict[str, _Loading] = OrderedDict()
+        self._loaded: OrderedDict[str, LoggedRun] = OrderedDict()
         self._found: dict[Path, tuple[int, float, list[Log]]] = {}
         self._listing = Listing(self.logs, runs)
 
@@ -253,29 +253,33 @@ class Runs:
         Raises AnswerError: 404 for an id that there is not, 503 as long as it is being read, 409 if it
         cannot be.
         """
-        with self._lock:
-            loading = self._loaded.get(run)
-        if loading is not None and loading.is_outdated():
-            with self._lock:
-                if self._loaded.get(run) is loading:
-                    del self._loaded[run]
-            loading.run.close()
-            loading = None
-        logs = {} if loading is not None else self.logs()
-        if loading is None and run not in logs:
-            raise AnswerError(404, f"there is no run `{run[:100]}`", did_you_mean(run, logs))
         old = []
         with self._lock:
-            loading = self._loaded.get(run) or loading
-            if loading is None:
-                loading = _Loading(LoggedRun(logs[run].path, self._runs, run=logs[run].run))
-            self._loaded[run] = loading
+            logged = self._loaded.get(run)
+            if logged is not None and logged.is_outdated():
+                old.append(self._loaded.pop(run))
+                logged = None
+        logs = {} if logged is not None else self.logs()
+        if logged is None and run not in logs:
+            raise AnswerError(404, f"there is no run `{run[:100]}`", did_you_mean(run, logs))
+        with self._lock:
+            logged = self._loaded.get(run) or logged
+            if logged is None:
+                logged = LoggedRun(logs[run].path, self._runs, run=logs[run].run)
+                logged.begin()
+            self._loaded[run] = logged
             self._loaded.move_to_end(run)
             while len(self._loaded) > MOST_LOADED:
                 old.append(self._loaded.popitem(last=False)[1])
         for one in old:
-            one.run.close()
-        return loading.wait()
+            one.close()
+        if (fault := logged.fault(PATIENCE_SECONDS)) is None:
+            share = f"{100 * logged.share():.0f} %"
+            raise AnswerError(503, f"the log is being read: {share}", "the page opens once it is")
+        if fault:
+            what, _, hint = fault.partition("; ")
+            raise AnswerError(409, what, hint)
+        return logged
 
     def close(self) -> None:
         """Forget all runs. May be called twice."""
@@ -283,39 +287,4 @@ class Runs:
         with self._lock:
             loaded, self._loaded = self._loaded, OrderedDict()
         for one in loaded.values():
-            one.run.close()
-
-
-class _Loading:
-    """A run that a thread reads."""
-
-    def __init__(self, run: LoggedRun) -> None:
-        self.run = run
-        self._done = threading.Event()
-        self._problem = ""
-        threading.Thread(target=self._load, name="ridgeline-history-read", daemon=True).start()
-
-    def wait(self) -> LoggedRun:
-        """The run once it is read. Raises AnswerError (503, 409)."""
-        if not self._done.wait(PATIENCE_SECONDS):
-            share = f"{100 * self.run.share():.0f} %"
-            raise AnswerError(503, f"the log is being read: {share}", "the page opens once it is")
-        if self._problem:
-            what, _, hint = self._problem.partition("; ")
-            raise AnswerError(409, what, hint)
-        return self.run
-
-    def is_outdated(self) -> bool:
-        """Whether it is to be read again: there is more by now, or something else."""
-        return self._done.is_set() and self.run.is_outdated()
-
-    def _load(self) -> None:
-        try:
-            self.run.load()
-        except (NotALogError, AnswerError) as error:
-            hint = getattr(error, "hint", "")
-            self._problem = f"{error}; {hint}" if hint else str(error)
-        except Exception as error:  # noqa: BLE001  said to who asks
-            self._problem = f"`{self.run.path.name}` cannot be read: {str(error) or type(error).__name__}"
-        finally:
-            self._done.set()
+            one.close()

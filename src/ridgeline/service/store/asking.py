@@ -7,9 +7,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from typing import Any, Final
-
-from typing_extensions import TypedDict
+from typing import Any, Final, NamedTuple
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
@@ -27,16 +25,19 @@ _STATES = {"starting", "ok", "behind", "stuck", "failed", "ended"}
 _REFUSED = (401, 403)
 
 
-class Said(TypedDict):
+class Said(NamedTuple):
     """What an application says of itself.
 
     `state` is that of its sentence. It is `silent` if there is no answer in time, `gone` if nothing answers,
-    `refused` without its token, `strange` if something else answers. `problem`: why there is no sentence.
+    `refused` without its token, `strange` if something else answers. `words`: its sentence, or why there is
+    none.
     """
 
     state: str
-    sentence: str
-    problem: str
+    words: str
+
+
+_LATE = Said("silent", f"no answer within {_ANSWER_SECONDS:g} s")
 
 
 class _StrangeError(Exception):
@@ -45,8 +46,7 @@ class _StrangeError(Exception):
 
 def ask(entries: Sequence[Entry]) -> list[Said]:
     """The answer of each, in the same order, once all have answered or are late."""
-    late: Said = {"state": "silent", "sentence": "", "problem": f"no answer within {_ANSWER_SECONDS:g} s"}
-    found, clock = [late for _ in entries], SystemClock()
+    found, clock = [_LATE for _ in entries], SystemClock()
 
     def note(place: int) -> None:
         found[place] = _ask(entries[place])
@@ -68,9 +68,8 @@ def _ask(entry: Entry) -> Said:
     try:
         state, text = _sentence(entry)
     except Exception as error:  # noqa: BLE001  whatever answers there, the others are shown
-        state, problem = _why(entry, error)
-        return {"state": state, "sentence": "", "problem": problem}
-    return {"state": state, "sentence": _line(text), "problem": ""}
+        return _why(entry, error)
+    return Said(state, _line(text))
 
 
 def _line(text: str) -> str:
@@ -79,26 +78,27 @@ def _line(text: str) -> str:
     return shown if len(shown) <= _LONGEST_SENTENCE else shown[: _LONGEST_SENTENCE - 1] + "…"
 
 
-def _why(entry: Entry, error: Exception) -> tuple[str, str]:  # noqa: PLR0911  a case each
+def _why(entry: Entry, error: Exception) -> Said:  # noqa: PLR0911  a case each
     """State and words for an application that gave no sentence."""
     if isinstance(error, urllib.error.HTTPError):
         if error.code not in _REFUSED:
             error = _StrangeError()
         elif entry.token:
-            return "refused", "it does not accept this token: give another one by `--token`"
+            return Said("refused", "it does not accept this token: give another one by `--token`")
         else:
-            return "refused", "it asks for a token: give it by `--token`"
+            return Said("refused", "it asks for a token: give it by `--token`")
     elif isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
         error = error.reason
     if isinstance(error, TimeoutError):
-        return "silent", f"no answer within {_ANSWER_SECONDS:g} s"
+        return _LATE
     if isinstance(error, RidgelineError) or tls_problem(entry.url, error):
-        return "refused", printable(tls_problem(entry.url, error) or str(error))
+        return Said("refused", printable(tls_problem(entry.url, error) or str(error)))
     if isinstance(error, ConnectionRefusedError):
-        return "gone", "nothing answers there: it may have ended"
+        return Said("gone", "nothing answers there: it may have ended")
     if isinstance(error, OSError):
-        return "gone", f"it cannot be reached: {printable(str(error.strerror or error))[:_LONGEST_REASON]}"
-    return "strange", "what answers there is no application of Ridgeline, or of another version"
+        reason = printable(str(error.strerror or error))[:_LONGEST_REASON]
+        return Said("gone", f"it cannot be reached: {reason}")
+    return Said("strange", "what answers there is no application of Ridgeline, or of another version")
 
 
 def _sentence(entry: Entry) -> tuple[str, str]:

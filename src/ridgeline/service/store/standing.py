@@ -76,7 +76,7 @@ def _standing(found: Found, now: float, said: Said | None) -> Standing:
     if entry.state not in LIVING:
         return Standing(found, entry.state, age, entry.reason)
     alive = process_there(entry)
-    answers = said is not None and said["state"] in _ANSWERS
+    answers = said is not None and said.state in _ANSWERS
     if alive is False:
         return Standing(found, DEAD, age, f"its process {entry.pid} on `{entry.host}` is gone")
     if alive is None and age > DEAD_SECONDS and not answers:
@@ -93,7 +93,7 @@ def _silence(entry: Entry, said: Said | None) -> str:
 
 def _words(entry: Entry, said: Said | None) -> str:
     if said is not None:
-        return said["sentence"] or said["problem"]
+        return said.words
     if not entry.url:
         return "it starts" if entry.state == "starting" else "it has no web service"
     return (
