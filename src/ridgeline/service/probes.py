@@ -10,7 +10,7 @@ from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import state_of
 from ridgeline.service.http.answers import HealthAnswer, ReadyAnswer
 from ridgeline.service.http.bodies import AnswerError
-from ridgeline.service.http.endpoint import Call, Endpoint
+from ridgeline.service.http.endpoint import Call, Rows
 
 _NOT_READY = 503
 
@@ -25,10 +25,22 @@ def health_of(watch: Watch) -> HealthAnswer:
     return {"status": state.lower()}
 
 
-def readiness_of(call: Call) -> ReadyAnswer:
-    """Whether this driver commits windows, or waits for nothing but input.
+PROBES = Rows("")
 
-    Raises AnswerError (503) with the reason if it does not.
+
+@PROBES.question("/healthz", tag="info", open=True)
+def _health(call: Call) -> HealthAnswer:
+    """Whether the application works. The status is 200 as long as the service answers."""
+    return health_of(call.watch)
+
+
+@PROBES.question("/readyz", tag="info", open=True, unavailable="It is not ready; `error` says why.")
+def _ready(call: Call) -> ReadyAnswer:
+    """Whether this driver commits windows.
+
+    200 once it has committed its first one, 503 with the reason before, after the end, and while it is stuck.
+
+    Raises AnswerError (503).
     """
     why = why_unready(call.watch, call.plan, call.run)
     info = call.watch.info()
@@ -59,23 +71,3 @@ def _waits_for_input(watch: Watch, plan: Plan) -> bool:
     """Whether no window begins as a Spark source has nothing new."""
     has_query = any(isinstance(one.operator, SparkSource) for one in plan.logical.operators)
     return has_query and not watch.progress()["running"]
-
-
-HEALTH = Endpoint(
-    "/healthz",
-    lambda call: health_of(call.watch),
-    "Whether the application works. The status is 200 as long as the service answers.",
-    HealthAnswer,
-    tag="info",
-    open=True,
-)
-READY = Endpoint(
-    "/readyz",
-    readiness_of,
-    "Whether this driver commits windows: 200 once it has committed its first one, 503 with the reason "
-    "before, after the end, and while it is stuck.",
-    ReadyAnswer,
-    tag="info",
-    open=True,
-    unavailable="It is not ready; `error` says why.",
-)

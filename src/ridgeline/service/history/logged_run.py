@@ -130,13 +130,17 @@ class LoggedRun:
 
         A line that is no event ends the figures there, with a note. Raises NotALogError.
         """
-        self._read()
-        if self._plan is None:
-            why = self.problem or "it has no events"
-            raise NotALogError(
-                f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
-            )
-        self._look()
+        try:
+            self._read()
+            if self._plan is None:
+                why = self.problem or "it has no events"
+                raise NotALogError(
+                    f"`{self.path.name}` is no event log: {why}; give what `--event-log` has written"
+                )
+            self._look()
+        finally:
+            if self._plan is None or self._ended:
+                self._tail.close()
 
     def close(self) -> None:
         """End what reads the log, and the streams of pages. May be called twice."""
@@ -162,6 +166,7 @@ class LoggedRun:
             self._clock.wait(FOLLOW_SECONDS, self._closed)
             self._read()
             self._look()
+        self._tail.close()
 
     def _look(self) -> None:
         """A log that is not written any more, and has no end of its run, breaks off."""

@@ -334,12 +334,16 @@ class Rows(list[Endpoint]):
     the section `Args` of its docstring, its answer by the type that it returns, and itself by the rest.
     """
 
+    def __init__(self, base: str = BASE) -> None:
+        super().__init__()
+        self._base = base
+
     def question(self, path: str, **more: Any) -> Callable[[Row], Row]:
-        """Add the question GET `path`, below the base path. `more`: as of `Endpoint`."""
+        """Add the question GET `path`, below the base. `more`: as of `Endpoint`."""
         return self._adding(path, "query", **more)
 
     def request(self, path: str, *, role: Role, **more: Any) -> Callable[[Row], Row]:
-        """Add the request POST `path`, below the base path, for a role. `more`: as of `Endpoint`."""
+        """Add the request POST `path`, below the base, for a role. `more`: as of `Endpoint`."""
         return self._adding(path, "body", **{"needs_run": True, "method": "POST", "role": role, **more})
 
     def _adding(self, path: str, place: str, **fields: Any) -> Callable[[Row], Row]:
@@ -358,7 +362,7 @@ class Rows(list[Endpoint]):
             text = documented(handler)[0].partition("\n\nRaises")[0]
             kept = {"tag": path.split("/")[1], "path_parameters": tuple(in_path), place: others, **fields}
             returned = get_type_hints(handler)["return"]
-            self.append(Endpoint(BASE + path, answer, " ".join(text.split()), returned, **kept))
+            self.append(Endpoint(self._base + path, answer, " ".join(text.split()), returned, **kept))
             return handler
 
         return add

@@ -28,7 +28,7 @@ from ridgeline.service.http.guard import CALLER, Guard, noted
 from ridgeline.service.page.assets import SafeHeaders
 from ridgeline.service.page.live import EVERY_MS, LiveStream, most_clients
 from ridgeline.service.page.routes import page_or, page_routes
-from ridgeline.service.probes import HEALTH, READY
+from ridgeline.service.probes import PROBES
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.operator_log import OperatorLog
@@ -116,7 +116,7 @@ def create_app(
         role=Role.OPERATE,
         tag="info",
     )
-    answering = (index, opened, *ENDPOINTS, described, HEALTH, READY)
+    answering = (index, opened, *ENDPOINTS, described, *PROBES)
     endpoints = (*answering, LIVE, _METRICS)
 
     @cache
