@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,22 +12,46 @@ if TYPE_CHECKING:
     from ridgeline.measure.topology import Topology
 
 Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
+Values = npt.NDArray[Any]
 
 
-class _Groups:
-    """Sets of places, none of them empty, that lie one after the other."""
+class Groups:
+    """Sets of places, none of them empty, in `order` one after the other; with names, if they have any.
 
-    def __init__(self, members: Sequence[Sequence[int]]) -> None:
-        sizes = [len(own) for own in members]
+    `starts`, `ends`: where each set has its first and its last place there.
+    """
+
+    def __init__(self, members: Sequence[Sequence[int]], names: Iterable[str] = ()) -> None:
+        self.members, self.names = tuple(map(tuple, members)), tuple(names)
+        sizes = np.array([len(own) for own in members], np.intp)
         self.order = np.array([place for own in members for place in own], np.intp)
-        self._starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+        self.ends = np.cumsum(sizes) - 1
+        self.starts = self.ends - sizes + 1
         self._owners = np.repeat(np.arange(len(sizes)), sizes)
         self._single = len(self.order) == len(sizes)
 
+    def reduced(self, combine: np.ufunc, values: Values) -> Values:
+        """Of each set the values combined; the last axis has the places."""
+        found = values[..., self.order]
+        return found if self._single else combine.reduceat(found, self.starts, axis=-1)
+
     def sums(self, values: Floats) -> Floats:
         """The sums over each set; the last axis has the places."""
-        found = values[..., self.order]
-        return found if self._single else np.add.reduceat(found, self._starts, axis=-1)
+        return self.reduced(np.add, values)
+
+    def latest(self, times: Floats) -> tuple[Places, Floats]:
+        """Of each set the place with the greatest time, the first of equal ones, and that.
+
+        `times`: windows by places, NaN for none. -1 and NaN if none has a time.
+        """
+        found = np.where(np.isnan(times), -np.inf, times)
+        most = self.reduced(np.maximum, found)
+        is_it = found[:, self.order] == most[:, self._owners]
+        places = np.where(is_it, np.arange(len(self.order)), len(self.order))
+        first = places if self._single else np.minimum.reduceat(places, self.starts, axis=1)
+        none = np.isneginf(most)
+        return np.where(none, -1, self.order[first]), np.where(none, np.nan, most)
 
     def slowest(self, times: Floats) -> Floats:
         """Of each set the row of the one with the greatest latency: windows, rows, sets.
@@ -38,10 +62,10 @@ class _Groups:
         if self._single:
             return found
         latency = np.where(np.isnan(found[:, 0]), -np.inf, found[:, 0])
-        greatest = np.maximum.reduceat(latency, self._starts, axis=-1)
+        greatest = np.maximum.reduceat(latency, self.starts, axis=-1)
         takes = latency == greatest[:, self._owners]
         rows = np.where(takes[:, None], found, -np.inf)
-        chosen = np.maximum.reduceat(rows, self._starts, axis=-1)
+        chosen = np.maximum.reduceat(rows, self.starts, axis=-1)
         return np.where(np.isneginf(chosen), np.nan, chosen)
 
 
@@ -57,7 +81,7 @@ class LogicalOperators:
         )
         self.inputs, self.outputs = ([self.index[name] for name in names] for names in (inputs, leaves))
         """The places of those at which tuples enter the application, and leave it."""
-        self._groups = _Groups(list(topology.rows_of.values()))
+        self._groups = Groups(list(topology.rows_of.values()))
         self._behind = _unifiers(topology)
 
     def latencies(self, times: Floats) -> Floats:
@@ -80,7 +104,7 @@ class LogicalOperators:
         return self._groups.sums(values)
 
 
-def _unifiers(topology: Topology) -> list[tuple[np.ndarray, _Groups, np.ndarray]]:
+def _unifiers(topology: Topology) -> list[tuple[np.ndarray, Groups, np.ndarray]]:
     """Operators that have unifiers of their own, sets of these, and who has which; as places.
 
     First those behind others. As a rule all partitions of an operator have the same unifiers. A set for
@@ -99,7 +123,7 @@ def _unifiers(topology: Topology) -> list[tuple[np.ndarray, _Groups, np.ndarray]
     return [
         (
             np.array([place for several in sets.values() for place in several], np.intp),
-            _Groups([[places[one] for one in own] for own in sets]),
+            Groups([[places[one] for one in own] for own in sets]),
             np.repeat(np.arange(len(sets)), [len(several) for several in sets.values()]),
         )
         for _, sets in sorted(found.items())

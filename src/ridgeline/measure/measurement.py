@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.fold import AgeFold
@@ -46,6 +46,7 @@ from ridgeline.measure.changes import ChangeFold, DecisionFold
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.deciding.period import bottleneck_answer
 from ridgeline.measure.events import (
+    AgeSample,
     ApplicationChanged,
     ApplicationEnded,
     ApplicationPlanned,
@@ -77,10 +78,10 @@ from ridgeline.measure.history.fold import (
     application_history,
     operator_history,
 )
-from ridgeline.measure.latency.fold import LatencyFold
+from ridgeline.measure.latency.fold import Aged, LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
-from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.latency.window import Windows, WindowTimes, assemble
 from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.metric import Labels
 from ridgeline.measure.moment import Moment, OperatorMoment
@@ -104,7 +105,17 @@ from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _NOTHING = Doing({}, frozenset())
+_MOST_FIGURES, _MOST_SECONDS = 1_024, 1.0
+"""Windows are folded together, of all operators so many, but none later than this after the first of them."""
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
+
+
+class _Waiting(NamedTuple):
+    """A window that is to be folded, the windows that it was behind, and ages that came after it."""
+
+    times: WindowTimes
+    behind: int
+    ages: list[Aged]
 
 
 class Measurement:
@@ -117,6 +128,9 @@ class Measurement:
 
     `own_host` is where STRAM runs, whose clock needs no correction; default: `info["host"]` of the plan's
     event.
+
+    A window is only kept when it comes. Several are folded together, in one pass over their arrays: once
+    it is worth it, or when something is asked. Which windows that are changes no figure.
 
     Memory is bounded: single windows are kept for `stats_max_allowable_windows_lag` windows (1,000). With
     `metrics_recording_level` OFF only tuples, errors and states are folded. One thread at a time
@@ -139,7 +153,23 @@ class Measurement:
         self.marks = MarkFold(self._title)
         """The marks on charts: things that happened."""
         self._lines = LineTimes()
-        self._totals = RunTotals()
+        self._run_totals = RunTotals()
+        self._waiting: list[_Waiting] = []
+        self._begin({}, 0.0)
+
+    def _begin(self, attributes: Mapping[str, Any], window_seconds: float) -> None:
+        """Make the folds, whose settings are a run's."""
+        interval = float(attributes.get("throughput_calculation_interval", 10.0))
+        kept = max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000)))
+        self._latencies = LatencyFold(AVERAGE_WINDOWS, kept)
+        self._ages = AgeFold(
+            self._clocks,
+            self._age,
+            from_newest=str(attributes.get("ages_from_newest_record", False)).lower() == "true",
+        )
+        width = window_seconds or _NO_WIDTH
+        self._throughput = Throughput(interval, window_seconds=width)
+        self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._plan,
             ApplicationEnded: self._end,
@@ -150,10 +180,10 @@ class Measurement:
             WindowStarted: self._start,
             WindowRetried: self._retry,
             WindowCommitted: self._commit,
-            **dict.fromkeys((ContainerWindow, OperatorWindow, OperatorMetrics), self._keep),
+            **dict.fromkeys((ContainerWindow, OperatorWindow, OperatorMetrics), self._windows.keep),
             SourceProgress: self._source,
-            SourceTaken: self._taken,
-            SourceAsked: self._asked,
+            SourceTaken: self._progress.source_taken,
+            SourceAsked: self._progress.source_asked,
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
             MessagesRefused: self.counts.refuse,
@@ -162,25 +192,10 @@ class Measurement:
             **dict.fromkeys(SLOT_COUNTS, self.counts.slot),
             SlotLost: self._slot_lost,
             SlotsSized: self.counts.size,
-            StoreSilent: self._store,
+            StoreSilent: self._progress.store,
             StateCompacted: self.counts.compact,
             StateWarning: self.counts.warn,
         }
-        self._begin({}, 0.0)
-
-    def _begin(self, attributes: Mapping[str, Any], window_seconds: float) -> None:
-        """Make the folds, whose settings are a run's."""
-        interval = float(attributes.get("throughput_calculation_interval", 10.0))
-        kept = max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000)))
-        self._latency = LatencyFold(AVERAGE_WINDOWS, kept)
-        self._ages = AgeFold(
-            self._clocks,
-            self._latency.age,
-            from_newest=str(attributes.get("ages_from_newest_record", False)).lower() == "true",
-        )
-        width = window_seconds or _NO_WIDTH
-        self._throughput = Throughput(interval, window_seconds=width)
-        self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
 
     @property
     def _windows(self) -> WindowsInFlight:
@@ -199,6 +214,18 @@ class Measurement:
     def _title(self, operator: int) -> str:
         node = self.topology.by_id.get(operator)
         return f"operator {operator}" if node is None else node.title
+
+    @property
+    def _latency(self) -> LatencyFold:
+        """Latencies, critical paths and blame, as of all windows."""
+        self._fold()
+        return self._latencies
+
+    @property
+    def _totals(self) -> RunTotals:
+        """The run in sum, as of all windows."""
+        self._fold()
+        return self._run_totals
 
     @property
     def deciding(self) -> HistoryFold:
@@ -220,6 +247,7 @@ class Measurement:
         if self.plan is None:
             self._begin(event.attributes, event.window_seconds)
             self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
+        self._fold()
         event = self._run.planned(event)
         self._statuses.planned(event.topology, self._windows.committed_id)
         self._throughput.planned(event.topology)
@@ -248,7 +276,7 @@ class Measurement:
 
     def _plan_window(self, event: WindowPlanned) -> None:
         if self._windows.first is None:
-            self._totals.started = event.at
+            self._run_totals.started = event.at
         self._run.window_planned(event.window_id)
         self._progress.window_planned(event)
 
@@ -257,7 +285,7 @@ class Measurement:
             self._statuses.attempt()
 
     def _retry(self, event: WindowRetried) -> None:
-        self._totals.retries += not event.final
+        self._run_totals.retries += not event.final
         self._statuses.retried(event)
 
     def _source(self, event: SourceProgress) -> None:
@@ -267,17 +295,6 @@ class Measurement:
         else:
             self._windows.keep(event)
 
-    # The folds below are replaced when the run begins, so no handler may hold a method of theirs.
-
-    def _keep(self, event: RunEvent) -> None:
-        self._windows.keep(event)
-
-    def _taken(self, event: SourceTaken) -> None:
-        self._progress.source_taken(event)
-
-    def _asked(self, event: SourceAsked) -> None:
-        self._progress.source_asked(event)
-
     def _publish_output(self, event: OutputPublished) -> None:
         self._ages.published(event)
         self.counts.outputs.published(event)
@@ -285,9 +302,6 @@ class Measurement:
     def _output_asked(self, event: OutputAsked) -> None:
         self._progress.output_asked(event)
         self.counts.outputs.asked(event)
-
-    def _store(self, event: StoreSilent) -> None:
-        self._progress.store(event)
 
     def _slot_lost(self, event: SlotLost) -> None:
         self.counts.slot(event)
@@ -320,18 +334,43 @@ class Measurement:
                 self.own_metrics.add(one)
             elif isinstance(one, SourceProgress):
                 self._progress.source(one)
-                self._totals.source(one)
+                self._run_totals.source(one)
+        for operator in operators:
+            if operator.dropped or operator.finished or operator.error_tuples:
+                self._run_totals.note(operator)
         self._statuses.states_written(operators, self._clocks)
         if operators:
             self._throughput.add(operators[0].at, operators)
             self._progress.operators_ended(operators)
         # Last: samples of its sources count the window as in flight, and the totals need what is left there.
         self._progress.window_committed(event)
-        self._totals.window_committed(event, operators)
+        self._run_totals.window_committed(event)
+        over, _ = self._due(event.published) or (0, 0)
+        times = replace(times, clocks=self._clocks.lines())
+        self._waiting.append(_Waiting(times, max(0, over - event.window_id), []))
         if self._run.measures:
-            over, _ = self._due(event.published) or (0, 0)
-            self._latency.add(replace(times, clocks=self._clocks.lines()), max(0, over - event.window_id))
             self._ages.window(events, event)
+        since = event.committed - self._waiting[0].times.commit.committed
+        figures = len(self._waiting) * len(self.topology.operators)
+        if figures >= _MOST_FIGURES or not 0 <= since < _MOST_SECONDS:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Fold the windows that wait."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            times, behind, ages = zip(*waiting, strict=True)
+            windows = Windows(self.topology, times)
+            self._run_totals.add(windows)
+            if self._run.measures:
+                self._latencies.add(windows, behind, ages)
+
+    def _age(self, operator: str, sample: AgeSample, shift: float) -> None:
+        """Take ages in, which belong to the step of the last window."""
+        if self._waiting:
+            self._waiting[-1].ages.append((operator, sample, shift))
+        else:
+            self._latencies.history.age(operator, sample, shift)
 
     def _trigger(self, event: SparkTrigger) -> None:
         """Spark's report comes before or after the commit of its window."""

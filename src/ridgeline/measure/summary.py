@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections import deque
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections import Counter, deque
+from collections.abc import Mapping
+
+import numpy as np
 
 from ridgeline.measure.answers.application import (
     ErrorTupleAnswer,
@@ -15,6 +16,7 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
 )
 from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted
+from ridgeline.measure.latency.window import Windows
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.topology import Topology
 
@@ -42,10 +44,10 @@ class RunTotals:
         """Seconds of windows, without the first one, which waits for workers to start."""
         self._rows: dict[str, OperatorTotalsAnswer] = {}
         self._error_tuples: deque[ErrorTupleAnswer] = deque(maxlen=_ERRORS_KEPT)
+        self._dropped: set[tuple[str, int]] = set()
+        """Windows that operators have dropped, until their rows count them: label and window."""
         self._drops: deque[str] = deque(maxlen=_DROPS_KEPT)
         self._topology = Topology((), ())
-        self._inputs: set[int] = set()
-        self._leaves: set[int] = set()
         self._title_of: dict[int, str] = {}
         self._work: dict[int, tuple[float, float | None]] = {}
         """By input operator, what it has consumed and what remains."""
@@ -56,7 +58,6 @@ class RunTotals:
     def planned(self, topology: Topology) -> None:
         """Replace the plan."""
         self._topology = topology
-        self._inputs, self._leaves = set(topology.inputs), set(topology.leaves)
         for row in self._rows.values():
             row["partitions"] = 0
         self._title_of = {node.id: node.label for node in topology.operators}
@@ -67,27 +68,30 @@ class RunTotals:
         self._rows = {
             title: before[title] for title in order if before[title]["partitions"] or before[title]["windows"]
         }
-        self._work = {operator: work for operator, work in self._work.items() if operator in self._inputs}
+        self._work = {operator: work for operator, work in self._work.items() if operator in topology.inputs}
         self._first_fraction = None
 
     def source(self, event: SourceProgress) -> None:
         """Take in how far an input operator's partition is; what a whole Spark source reports is no end."""
-        if not event.whole and event.consumed is not None and event.operator in self._inputs:
+        if not event.whole and event.consumed is not None and event.operator in self._topology.inputs:
             self._work[event.operator] = (event.consumed, event.remaining)
 
-    def window_committed(self, event: WindowCommitted, operators: Sequence[OperatorWindow]) -> None:
-        """Take in a window with its operators, once `source` has had its inputs' progress."""
+    def note(self, event: OperatorWindow) -> None:
+        """Take in an operator that has refused tuples or its window, or has finished."""
+        title = self._title_of[event.operator]
+        for text in event.error_tuples:
+            self._error_tuples.append({"operator": title, "windowId": event.window_id, "text": text})
+        if event.dropped:
+            self._drops.append(event.dropped)
+            self._dropped.add((title, event.window_id))
+        if event.finished and event.operator in self._work:
+            self._work[event.operator] = (self._work[event.operator][0], 0.0)
+
+    def window_committed(self, event: WindowCommitted) -> None:
+        """Take in a window, once `source` has had its inputs' progress and `note` its operators'."""
         self.windows += 1
         self.tasks_retried += event.tasks_retried
-        self._add_operators(operators)
-        inputs, leaves = self._inputs, self._leaves
         seconds = event.committed - event.began
-        self._last = {
-            "windowId": event.window_id,
-            "tuplesIn": sum(sum(own.tuples_out.values()) for own in operators if own.operator in inputs),
-            "tuplesOut": sum(sum(own.tuples_in.values()) for own in operators if own.operator in leaves),
-            "seconds": seconds,
-        }
         if self.windows == 1:
             self._first_seconds = seconds
         else:
@@ -98,28 +102,30 @@ class RunTotals:
         if self._first_fraction is None and (fraction := self._fraction()) is not None:
             self._first_fraction = (self._committed, fraction)
 
-    def _add_operators(self, operators: Sequence[OperatorWindow]) -> None:
-        """Add what the operators of a window did to their rows."""
-        by_title: dict[str, list[OperatorWindow]] = {}
-        for own in operators:
-            title = self._title_of[own.operator]
-            by_title.setdefault(title, []).append(own)
-            for text in own.error_tuples:
-                self._error_tuples.append({"operator": title, "windowId": own.window_id, "text": text})
-            if own.dropped:
-                self._drops.append(own.dropped)
-            if own.finished and own.operator in self._work:
-                self._work[own.operator] = (self._work[own.operator][0], 0.0)
-        for title, row in self._rows.items():
-            row["windows"] += row["partitions"] > 0
-            partitions = by_title.get(title, ())
-            row["tuplesIn"] += sum(chain.from_iterable([own.tuples_in.values() for own in partitions]))
-            row["tuplesOut"] += sum(chain.from_iterable([own.tuples_out.values() for own in partitions]))
-            row["seconds"] += max([own.compute_seconds for own in partitions], default=0.0)
-            row["estimated"] = row["estimated"] or any(own.estimated for own in partitions)
-            row["errors"] += sum([own.errors for own in partitions])
-            row["windowsDropped"] += any(own.dropped for own in partitions)
-            row["lateRecords"] += sum([own.late for own in partitions])
+    def add(self, windows: Windows) -> None:
+        """Add what the operators of windows did, which are committed, to their rows."""
+        commit, (entered, left) = windows.times[-1].commit, windows.tuples()[-1]
+        self._last = {
+            "windowId": commit.window_id,
+            "tuplesIn": entered,
+            "tuplesOut": left,
+            "seconds": commit.committed - commit.began,
+        }
+        labels = self._topology.labels
+        tuples_in, tuples_out, errors, late, *_ = labels.sums(windows.counts.sum(axis=0))
+        seconds = labels.reduced(np.maximum, np.nan_to_num(windows.compute)).sum(axis=0)
+        estimated = labels.reduced(np.maximum, np.nan_to_num(windows.estimated)).sum(axis=0)
+        dropped, self._dropped = Counter(title for title, _ in self._dropped), set[tuple[str, int]]()
+        for place, title in enumerate(labels.names):
+            row = self._rows[title]
+            row["windows"] += len(windows)
+            row["tuplesIn"] += int(tuples_in[place])
+            row["tuplesOut"] += int(tuples_out[place])
+            row["seconds"] += float(seconds[place])
+            row["estimated"] = row["estimated"] or bool(estimated[place])
+            row["errors"] += int(errors[place])
+            row["windowsDropped"] += dropped[title]
+            row["lateRecords"] += int(late[place])
 
     # Answers out --------------------------------------------------------------------------------------------
 

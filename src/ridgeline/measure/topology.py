@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
-from ridgeline.measure.logical import LogicalOperators
+from ridgeline.measure.logical import Floats, Groups, LogicalOperators, Places, Values
 
 _Found = TypeVar("_Found")
 _Key = TypeVar("_Key")
@@ -99,36 +99,27 @@ class MetricNode:
         return f"{name}_total" if self.kind == "counter" else name
 
 
-class ByContainer(NamedTuple):
-    """The places of operators, container by container; where each begins among them, and its last one."""
-
-    places: npt.NDArray[np.intp]
-    starts: npt.NDArray[np.intp]
-    ends: npt.NDArray[np.intp]
-
-
 class Rank(NamedTuple):
-    """Operators with neighbours in earlier ranks: each set of neighbours once.
+    """Operators with neighbours in earlier ranks: places, each set of neighbours once, who has which."""
 
-    `rows`: the operators. `set_of`: of each, the number of its set. `flat`: the members of all sets, one set
-    after the other. `starts`: where each set begins there.
-    """
+    rows: Places
+    sets: Groups
+    set_of: Places
 
-    rows: npt.NDArray[np.intp]
-    set_of: npt.NDArray[np.intp]
-    flat: npt.NDArray[np.intp]
-    starts: npt.NDArray[np.intp]
+    def reduced(self, combine: np.ufunc, values: Values) -> Values:
+        """Of each of the operators the values of its neighbours combined."""
+        return self.sets.reduced(combine, values)[..., self.set_of]
 
 
 @dataclass(frozen=True)
 class Neighbours:
     """The neighbours of all operators, as places in `Topology.operators`: each set of neighbours once.
 
-    `group`: of each operator, the number of its set, -1 for none. `members`: of each set, the operators.
+    `groups`: of each operator, the number of its set, -1 for none.
     """
 
-    group: tuple[int, ...]
-    members: tuple[tuple[int, ...], ...]
+    groups: Places
+    sets: Groups
 
     @classmethod
     def of(
@@ -138,60 +129,33 @@ class Neighbours:
         order: Callable[[int], Any] | None = None,
     ) -> Neighbours:
         """From neighbours by operator; both have the operators in order. `order`: of places in a set."""
-        numbers: dict[int, int] = {}
-        members: list[tuple[int, ...]] = []
-        group = []
-        for own in neighbours.values():
-            if own and id(own) not in numbers:
-                numbers[id(own)] = len(members)
-                found = map(places.__getitem__, own)
-                members.append(tuple(found if order is None else sorted(found, key=order)))
-            group.append(numbers[id(own)] if own else -1)
-        return cls(tuple(group), tuple(members))
+        sets = {id(own): own for own in neighbours.values() if own}
+        numbers = {key: number for number, key in enumerate(sets)}
+        members = ([places[one] for one in own] for own in sets.values())
+        ordered = [own if order is None else sorted(own, key=order) for own in members]
+        groups = [numbers[id(own)] if own else -1 for own in neighbours.values()]
+        return cls(np.array(groups, np.intp), Groups(ordered))
 
-    @cached_property
-    def groups(self) -> npt.NDArray[np.intp]:
-        """`group` as an array."""
-        return np.array(self.group, np.intp)
-
-    def latest(self, times: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    def latest(self, times: Floats) -> tuple[Places, Floats]:
         """Of each operator, which of its neighbours has the greatest time, the first of equal ones, and that.
 
         `times`: windows by operators, NaN for none. -1 and NaN if no neighbour has a time.
         """
-        latest, greatest = np.full((len(times), 1), -1, np.intp), np.full((len(times), 1), np.nan)
-        if self.members:
-            flat, starts, owners = self._flat
-            found = np.where(np.isnan(times), -np.inf, times)[:, flat]
-            most = np.maximum.reduceat(found, starts, axis=1)
-            places = np.where(found == most[:, owners], np.arange(len(flat)), len(flat))
-            first = flat[np.minimum.reduceat(places, starts, axis=1)]
-            none = np.isneginf(most)
-            # the last column is that of no neighbours
-            latest = np.concatenate([np.where(none, -1, first), latest], axis=1)
-            greatest = np.concatenate([np.where(none, np.nan, most), greatest], axis=1)
-        return latest[:, self.groups], greatest[:, self.groups]
+        latest, greatest = self.sets.latest(times)
+        none = np.full((len(times), 1), np.nan)  # the last column is that of no neighbours
+        latest = np.concatenate([latest, np.full_like(none, -1, np.intp)], axis=1)
+        return latest[:, self.groups], np.concatenate([greatest, none], axis=1)[:, self.groups]
 
-    def of_ranks(self, ranks: Sequence[npt.NDArray[np.intp]]) -> list[Rank]:
+    def of_ranks(self, ranks: Sequence[Places]) -> list[Rank]:
         """The operators beyond each rank. `ranks`: places; those that others need come first."""
         found = []
         for all_rows in ranks:
             rows = all_rows[self.groups[all_rows] >= 0]
             if len(rows):
                 groups, set_of = np.unique(self.groups[rows], return_inverse=True)
-                members = [np.array(self.members[group], np.intp) for group in groups.tolist()]
-                sizes = np.array([len(own) for own in members], np.intp)
-                starts = (np.cumsum(sizes) - sizes).astype(np.intp)
-                found.append(Rank(rows, set_of.astype(np.intp), np.concatenate(members), starts))
+                sets = Groups([self.sets.members[group] for group in groups.tolist()])
+                found.append(Rank(rows, sets, set_of.astype(np.intp)))
         return found
-
-    @cached_property
-    def _flat(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The members of all sets one after the other, where each set begins, and of each the set."""
-        sizes = [len(own) for own in self.members]
-        flat = np.array([place for own in self.members for place in own], np.intp)
-        starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
-        return flat, starts, np.repeat(np.arange(len(sizes)), sizes)
 
 
 @dataclass(frozen=True)
@@ -262,6 +226,14 @@ class Topology:
     def logical(self) -> LogicalOperators:
         """The logical operators."""
         return LogicalOperators(self)
+
+    @cached_property
+    def labels(self) -> Groups:
+        """The operators by label."""
+        found: dict[str, list[int]] = {}
+        for place, node in enumerate(self.operators):
+            found.setdefault(node.label, []).append(place)
+        return Groups(list(found.values()), found)
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -391,15 +363,14 @@ class Topology:
         )
 
     @cached_property
-    def members(self) -> Neighbours:
+    def members(self) -> Groups:
         """The operators of each container, in order."""
-        own = (tuple(map(self.places.__getitem__, ids)) for ids in self.containers.values())
-        return Neighbours(tuple(range(len(self.containers))), tuple(own))
+        return Groups([[self.places[one] for one in ids] for ids in self.containers.values()])
 
     @cached_property
-    def ends(self) -> dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]]:
+    def ends(self) -> dict[str, tuple[Places, npt.NDArray[np.bool_]]]:
         """By name of leaves: the places of their containers, and which operators their results come from."""
-        found: dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]] = {}
+        found: dict[str, tuple[Places, npt.NDArray[np.bool_]]] = {}
         leaves: dict[str, list[int]] = {}
         for leaf in self.leaves:
             leaves.setdefault(self.by_id[leaf].name, []).append(self.places[leaf])
@@ -409,18 +380,10 @@ class Topology:
         return found
 
     @cached_property
-    def rows_of_containers(self) -> npt.NDArray[np.intp]:
+    def rows_of_containers(self) -> Places:
         """Of each operator, in order, where its container stands in `containers`."""
         rows = self.places_of_containers
         return np.array([rows[operator.container] for operator in self.operators], np.intp)
-
-    @cached_property
-    def by_container(self) -> ByContainer:
-        """The operators one container after the other."""
-        places = np.argsort(self.rows_of_containers, kind="stable")
-        sizes = np.bincount(self.rows_of_containers)
-        ends = np.cumsum(sizes) - 1
-        return ByContainer(places, ends - sizes + 1, ends)
 
     def partitions_of(self, name: str) -> tuple[OperatorNode, ...]:
         """The partitions of a logical operator, without unifiers."""
@@ -447,7 +410,7 @@ class Topology:
 
 def _ranks(
     in_order: Iterable[int], above: Mapping[int, tuple[int, ...]], places: Mapping[int, int]
-) -> list[npt.NDArray[np.intp]]:
+) -> list[Places]:
     """The places of all by how long the longest chain `above` them is. `in_order`: after those above."""
     depths, known = np.zeros(len(places), np.intp), dict[int, int]()
     for one in in_order:

@@ -36,9 +36,6 @@ _MOST_WAITING = 256
 """Events that may wait to be folded: some windows of a small application."""
 _MOST_WINDOWS = 8
 """The most windows of a large application that may wait: fewer would make it wait for a long reading."""
-_LATE_WINDOWS = 2
-"""Windows that may wait for a moment in which the driver has nothing else to do."""
-
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
@@ -149,17 +146,11 @@ class Watch:
         ]
         return found
 
-    def settle(self, *, late: bool = False) -> bool:
+    def settle(self) -> bool:
         """Fold the oldest window that waits: to be called when there is time.
-
-        `late`: to be called when there is none. Then it is done only if several windows of a large
-        application wait: all at once they would take seconds, when too many wait.
 
         True if more wait. False, too, if nothing was done: a reader reads, and folds all that waits.
         """
-        allowed = self._most_waiting // _MOST_WINDOWS * _LATE_WINDOWS
-        if late and (self._most_waiting == _MOST_WAITING or len(self._waiting) <= allowed):
-            return bool(self._waiting)
         if not self._waiting or not self._lock.acquire(blocking=False):
             return False
         try:

@@ -4,6 +4,7 @@ import pytest
 
 from ridgeline.measure.events import SparkTrigger, WindowPlanned
 from ridgeline.measure.latency.fold import LatencyFold
+from ridgeline.measure.latency.window import Windows
 from support.measure.simulated_window import BASE, SEED_MS, graph, run, seed_graph
 from support.measure.story import TOPOLOGY, begin, burst, measured
 
@@ -19,17 +20,20 @@ def fed(*windows, topology=None, **options):
     """A fold that took in windows with these compute times, one second apart."""
     fold, topology = LatencyFold(**options), topology or seed_graph()
     fold.planned(topology)
-    for number, compute in enumerate(windows):
-        fold.add(
-            run(
-                topology,
-                {**SEED_MS, **compute},
-                tasks=TASKS,
-                window_id=number,
-                began=BASE + number,
-                due=BASE + number - 0.1,
-            ),
+    times = [
+        run(
+            topology,
+            {**SEED_MS, **compute},
+            tasks=TASKS,
+            window_id=number,
+            began=BASE + number,
+            due=BASE + number - 0.1,
         )
+        for number, compute in enumerate(windows)
+    ]
+    for several in (times[:-3], times[-3:-1], times[-1:]):
+        if several:
+            fold.add(Windows(topology, several), [0] * len(several))
     return fold
 
 
@@ -150,7 +154,8 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
     topology = graph(places, streams, unifiers={"u"}, names={"p[0]": "p", "p[1]": "p", "u": "p"})
     fold = LatencyFold()
     fold.planned(topology)
-    fold.add(run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2}))
+    times = run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2})
+    fold.add(Windows(topology, [times]), [0])
     rows = fold.latency()["logical"]
     assert [found["operator"] for found in rows] == ["p", "S"]
     for found, ms in zip(rows, (35, 2), strict=True):
@@ -163,7 +168,7 @@ def test_a_new_plan_drops_the_operators_that_are_gone():
     fold = fed({"B": 40}, {"B": 60})
     smaller = graph({"A": (0, 0), "B": (1, 1), "X": (2, 1)}, ["AB", "AX"])
     fold.planned(smaller)
-    fold.add(run(smaller, {"A": 1, "B": 80, "X": 3}, window_id=2))
+    fold.add(Windows(smaller, [run(smaller, {"A": 1, "B": 80, "X": 3}, window_id=2)]), [0])
     answer = fold.latency()
     assert [found["operator"] for found in answer["operators"]] == ["A", "B", "X"]
     assert row(answer, "B")["averageMs"] == close(60)
@@ -181,7 +186,8 @@ def test_clocks_that_disagree_are_counted():
     early = replace(times.operators[2], began=BASE - 1, ended=BASE - 0.9)
     fold = LatencyFold()
     fold.planned(topology)
-    fold.add(replace(times, operators={1: times.operators[1], 2: early}))
+    times = replace(times, operators={1: times.operators[1], 2: early})
+    fold.add(Windows(topology, [times]), [0])
     assert (fold.clamps, fold.latency()["clamps"]) == (1, 1)
 
 

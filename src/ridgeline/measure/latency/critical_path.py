@@ -53,8 +53,7 @@ def _longest(weights: npt.NDArray[Any], ranks: Sequence[Rank]) -> npt.NDArray[An
     """The greatest sum of a chain from each one (the last axis) to an end, inclusive, rank after rank."""
     longest = weights.copy()
     for rank in ranks:
-        rest = np.maximum.reduceat(longest[..., rank.flat], rank.starts, axis=-1)
-        longest[..., rank.rows] += rest[..., rank.set_of]
+        longest[..., rank.rows] += rank.reduced(np.maximum, longest)
     return longest
 
 

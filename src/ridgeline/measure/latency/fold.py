@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import repeat, zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,8 @@ SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
 
 
-_MOST_FIGURES, _MOST_SECONDS = 1_024, 1.0
-"""Windows are folded together, of all operators so many, but none later than this after the first of them."""
+Aged = tuple[str, AgeSample, float]
+"""Ages of an operator, as `HistoryFold.age` takes them."""
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
 
 
@@ -84,19 +84,8 @@ class KeptWindow:
         return found
 
 
-class _Waiting(NamedTuple):
-    """A window that is to be folded, and ages that came after it: operator, sample, seconds to add."""
-
-    times: WindowTimes
-    behind: int
-    ages: list[tuple[str, AgeSample, float]]
-
-
 class LatencyFold:
     """A fold over committed windows, in order, that answers in plain data for JSON.
-
-    A window is only kept when it comes. Several are folded together, in one pass over their arrays: once it
-    is worth it, or when something is asked. Which windows that are changes no figure.
 
     Averages are over the last `average_windows` windows, percentiles over all; what a single window was is
     kept for the last `history` windows. Memory is bounded: about 50 bytes per operator and window kept, 100
@@ -105,17 +94,18 @@ class LatencyFold:
     """
 
     def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
-        self._clamps = 0
+        self.clamps = 0
+        """How often an operator ended before its upstream, by clocks that disagree."""
         self._window_totals = WindowTotals()
         """All windows but the last: Spark's own account of it may come yet."""
         self._average_windows = average_windows
         self._history_windows = history
-        self._waiting: list[_Waiting] = []
         self._width = 0.0
         self._records: dict[int, KeptWindow] = {}
-        self._with_events: dict[int, tuple[Topology, _Waiting]] = {}
-        """The last windows, with what they were made of."""
-        self._history = HistoryFold()
+        self._with_events: dict[int, tuple[Topology, WindowTimes, int]] = {}
+        """The last windows, with their plan, their events, and how far they were behind."""
+        self.history = HistoryFold()
+        """Metrics over periods, and of the last hours."""
         self._totals = LatencyTotals()
         """By label and partition: what takes the place of an operator continues its counters."""
         self._physical, self._logical = Spreads(kept=0), Spreads()
@@ -133,7 +123,6 @@ class LatencyFold:
 
         Percentiles of logical operators stay, and those of physical operators that the plan keeps.
         """
-        self._fold()
         self._width = window_seconds
         if self._last is not None and (topology is self._last or topology == self._last):
             return
@@ -142,107 +131,71 @@ class LatencyFold:
         self._physical.planned(_key(topology, node.id) for node in topology.operators)
         self._logical.planned(topology.logical.names)
 
-    def add(self, times: WindowTimes, behind: int = 0) -> None:
-        """Take a window of the last plan in. `behind`: as in `latencies`."""
-        self._waiting.append(_Waiting(times, behind, []))
-        since = times.commit.committed - self._waiting[0].times.commit.committed
-        figures = len(self._waiting) * len(self._plan.operators)
-        if figures >= _MOST_FIGURES or not 0 <= since < _MOST_SECONDS:
-            self._fold()
+    def add(self, windows: Windows, behind: Sequence[int], ages: Iterable[Iterable[Aged]] = ()) -> None:
+        """Take windows of the last plan in, in order. `behind`: as in `latencies`.
+
+        `ages`: those that came after each of the windows.
+        """
+        topology = windows.topology
+        records, found = self._folded(windows, behind)
+        self.clamps += int(found.clamped.sum())
+        self._totals.add(found.figures[:, SHOWN])
+        self._physical.add(found.figures[:, 0])
+        self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
+        self._mean = self._mean_path = None
+        columns = zip(windows.times, behind, records, windows.counts, strict=True)
+        for (times, late, record, counts), own in zip_longest(columns, ages, fillvalue=()):
+            last, number = next(reversed(self._records.values()), None), times.commit.window_id
+            if last is not None:
+                self._window_totals.add(last.times.latency_seconds, last.blame)
+            self._records[number], self._with_events[number] = record, (topology, times, late)
+            self.history.add(record, counts, self._width)
+            for age in own:
+                self.history.age(*age)
+        for kept, most in ((self._records, self._history_windows), (self._with_events, _KEPT)):
+            for number in list(kept)[: max(0, len(kept) - most)]:
+                del kept[number]
 
     def add_trigger(self, event: SparkTrigger) -> bool:
         """Fold a window again: Spark's report of it comes after its commit. False for an unknown window.
 
         It is replaced and not counted again.
         """
-        self._fold()
-        if event.window_id not in self._with_events or event.window_id not in self._records:
+        number = event.window_id
+        if number not in self._with_events or number not in self._records:
             return False
-        topology, known = self._with_events[event.window_id]
-        waiting = known._replace(times=replace(known.times, trigger=event))
-        self._with_events[event.window_id] = topology, waiting
-        [(self._records[event.window_id], _)] = self._folded(topology, [waiting])[0]
+        topology, times, behind = self._with_events[number]
+        times = replace(times, trigger=event)
+        self._with_events[number] = topology, times, behind
+        [self._records[number]], _ = self._folded(Windows(topology, [times]), [behind])
         self._mean = self._mean_path = None
         return True
 
-    def age(self, operator: str, sample: AgeSample, shift: float) -> None:
-        """Take ages of an operator in, as `HistoryFold.age`: they belong to the step of the last window."""
-        if self._waiting:
-            self._waiting[-1].ages.append((operator, sample, shift))
-        else:
-            self._history.age(operator, sample, shift)
-
-    @property
-    def _plan(self) -> Topology:
-        return Topology((), ()) if self._last is None else self._last
-
-    def _fold(self) -> None:
-        """Fold the windows that wait."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
-        topology = self._plan
-        records, found = self._folded(topology, waiting)
-        self._clamps += int(found.clamped.sum())
-        self._totals.add(found.figures[:, SHOWN])
-        self._physical.add(found.figures[:, 0])
-        self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
-        self._mean = self._mean_path = None
-        for one, (record, counts) in zip(waiting, records, strict=True):
-            last, number = next(reversed(self._records.values()), None), one.times.commit.window_id
-            if last is not None:
-                self._window_totals.add(last.times.latency_seconds, last.blame)
-            self._records[number], self._with_events[number] = record, (topology, one)
-            self._history.add(record, counts, self._width)
-            for age in one.ages:
-                self._history.age(*age)
-        for kept, most in ((self._records, self._history_windows), (self._with_events, _KEPT)):
-            for number in list(kept)[: max(0, len(kept) - most)]:
-                del kept[number]
-
-    def _folded(
-        self, topology: Topology, waiting: Sequence[_Waiting]
-    ) -> tuple[list[tuple[KeptWindow, Figures]], Latencies]:
-        """What is kept of windows, each with its counts, and their latencies."""
-        windows = Windows(topology, [one.times for one in waiting])
-        behind = [one.behind for one in waiting]
+    def _folded(self, windows: Windows, behind: Sequence[int]) -> tuple[list[KeptWindow], Latencies]:
+        """What is kept of windows, and their latencies."""
+        topology = windows.topology
         found = latencies(windows, window_seconds=self._width, behind=behind, lag=self._history_windows)
         slots = slot_paths(windows)
         columns = zip(
             (replace(times, containers={}, operators={}, clocks={}) for times in windows.times),
+            repeat(topology),
             windows.tuples(),
             found.figures,
             found.estimated,
             critical_paths(topology, found.own),
             blame_chains(windows, slots),
             held_results(windows, slots),
-            strict=True,
         )
-        records = [KeptWindow(times, topology, *rest) for times, *rest in columns]
-        return list(zip(records, windows.counts, strict=True)), found
+        return [KeptWindow(*one) for one in columns], found
 
     # Answers out --------------------------------------------------------------------------------------------
 
-    @property
-    def history(self) -> HistoryFold:
-        """Metrics over periods, and of the last hours."""
-        self._fold()
-        return self._history
-
-    @property
-    def clamps(self) -> int:
-        """How often an operator ended before its upstream, by clocks that disagree."""
-        self._fold()
-        return self._clamps
-
     def window_totals(self) -> WindowTotal:
         """The latencies of all windows since the start."""
-        self._fold()
         return self._window_totals.total()
 
     def totals(self) -> list[tuple[OperatorNode, LatencyTotal]]:
         """All windows since the start by operator of the last plan, in its order."""
-        self._fold()
         nodes = () if self._last is None else self._last.operators
         return list(zip(nodes, self._totals.totals(), strict=True))
 
@@ -326,7 +279,6 @@ class LatencyFold:
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
-        self._fold()
         records = list(self._records.values())
         return [
             _summary(record)
@@ -348,12 +300,10 @@ class LatencyFold:
 
     def _find(self, window_id: int | None) -> KeptWindow | None:
         """The record of a window, of the last one, or None before the first."""
-        self._fold()
         return next(reversed(self._records.values()), None) if window_id is None else self._kept(window_id)
 
     def _kept(self, window_id: int) -> KeptWindow:
         """The record of a window. Raises KeyError."""
-        self._fold()
         if window_id not in self._records:
             kept = (
                 f"kept are {next(iter(self._records))} to {next(reversed(self._records))}"

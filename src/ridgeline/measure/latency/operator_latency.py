@@ -112,7 +112,7 @@ def _arrivals(windows: Windows, slowest: Places) -> Figures:
     one's slowest upstream, -1 for none.
     """
     topology = windows.topology
-    own, in_order = topology.rows_of_containers, topology.by_container
+    own, in_order = topology.rows_of_containers, topology.members
     came = windows.came[:, own]
     _, last = topology.containers_above.latest(windows.sent)
     source = own[slowest]
@@ -121,9 +121,9 @@ def _arrivals(windows: Windows, slowest: Places) -> Figures:
     done = np.fmin(np.where(np.isnan(sent), upstream_ended, sent), came)
 
     # What siblings of the upstream took after it: their turns, less those up to it
-    turns = np.cumsum(np.fmax(0.0, windows.ended - windows.began)[:, in_order.places], axis=1)
+    turns = np.cumsum(np.fmax(0.0, windows.ended - windows.began)[:, in_order.order], axis=1)
     summed = np.empty_like(turns)
-    summed[:, in_order.places] = turns
+    summed[:, in_order.order] = turns
     whole = turns[:, in_order.ends]
     siblings = np.take_along_axis(whole, source, 1) - np.take_along_axis(summed, slowest, 1)
     pieces = [(upstream_ended, done - np.minimum(siblings, np.maximum(0.0, done - upstream_ended)))]
@@ -143,9 +143,9 @@ def _first_turns(windows: Windows, opening: Figures) -> Figures:
 
     `opening`: begins and ends by container, from the container's turn to that of its first operator.
     """
-    in_order, (_, size) = windows.topology.by_container, windows.began.shape
-    known = np.where(np.isnan(windows.began[:, in_order.places]), size, in_order.places)
-    first = np.minimum.reduceat(known, in_order.starts, axis=1)
+    _, size = windows.began.shape
+    known = np.where(np.isnan(windows.began), size, np.arange(size))
+    first = windows.topology.members.reduced(np.minimum, known)
     found = np.zeros((len(windows), size + 1))  # one more for containers of which none has run
     np.put_along_axis(found, first, np.fmax(0.0, opening[1] - opening[0]), 1)
     return found[:, :-1]
@@ -156,8 +156,7 @@ def _openings(windows: Windows) -> Figures:
 
     Begins and ends, by window and container; NaN: it has not reported.
     """
-    in_order = windows.topology.by_container
-    turns = np.fmin.reduceat(windows.began[:, in_order.places], in_order.starts, axis=1)
+    turns = windows.topology.members.reduced(np.fmin, windows.began)
     restored = windows.restored
     return np.array([windows.turned, np.where(np.isnan(restored), np.nan, np.fmax(restored, turns))])
 

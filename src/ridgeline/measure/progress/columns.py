@@ -533,8 +533,7 @@ def _any_beyond(begun: Flags, ranks: Sequence[Rank]) -> Flags:
     """Of each container, whether one of these is before it, or behind it, as the ranks go."""
     found = np.zeros(len(begun), np.bool_)
     for rank in ranks:
-        beyond = (begun | found)[rank.flat]
-        found[rank.rows] = np.logical_or.reduceat(beyond, rank.starts)[rank.set_of]
+        found[rank.rows] = rank.reduced(np.logical_or, begun | found)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 
 import numpy as np
 import numpy.typing as npt
@@ -117,17 +117,17 @@ class Throughput:
         """The totals with the tuples of a window."""
         places: list[int] = []
         counts: list[int] = []
-        known = sum(map(len, chain.from_iterable(self._ports.values())))
         for own in operators:
             ports = self._ports.setdefault(own.operator, ({}, {}))
             for numbers, tuples in zip(ports, (own.tuples_in, own.tuples_out), strict=True):
-                for port, count in tuples.items():
-                    if port not in numbers:
-                        numbers[port] = known
-                        known += 1
-                    places.append(numbers[port])
-                    counts.append(count)
-        found = np.concatenate((totals, np.zeros(known - len(totals))))
+                if not tuples.keys() <= numbers.keys():
+                    known = sum(map(len, chain.from_iterable(self._ports.values())))
+                    new = [port for port in tuples if port not in numbers]
+                    numbers.update(zip(new, count(known), strict=False))
+                places.extend(map(numbers.__getitem__, tuples))
+                counts.extend(tuples.values())
+        known = max(places, default=-1) + 1
+        found = np.concatenate((totals, np.zeros(max(0, known - len(totals)))))
         found[places] += counts
         return found
 

@@ -155,7 +155,7 @@ class ApplicationRun:
         publisher_context: Callable[[str], PublisherContext],
         observe: Observe | None = None,
         compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
-        settle: Callable[..., bool] | None = None,
+        settle: Callable[[], bool] | None = None,
         *,
         commits: Commits | None = None,
         planner: Planner | None = None,
@@ -163,8 +163,7 @@ class ApplicationRun:
     ) -> None:
         """`settle` is called when there is time, after windows were reported.
 
-        It does a piece of what is left to do with them, and returns True if more is left. With `late=True` it
-        is called when there is no time, to do a piece of what has waited for too long.
+        It does a piece of what is left to do with them, and returns True if more is left.
 
         `commits`: where they wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
         and has what windows keep of what the application was given; None: the plan stays as it is. `stores`:
@@ -390,7 +389,6 @@ class ApplicationRun:
         while self._unsettled and self._settle is not None:
             events = self._poll_executor(0.0)
             if events or self._commits.done:
-                self._settle(late=True)
                 return events
             self._unsettled = self._settle()
         return self._poll_executor(0.0 if self._commits.done else seconds)
