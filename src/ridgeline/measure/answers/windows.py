@@ -9,14 +9,12 @@ from typing_extensions import TypedDict
 from ridgeline.measure.answers.regions import InRegionAnswer
 
 
-class OperatorLatencyAnswer(InRegionAnswer, TypedDict):
-    """The latency of a physical operator in one window and over all windows, and how far behind it is."""
+class LatencyTimesAnswer(TypedDict):
+    """The latency of an operator in one window, with its parts, and over all windows."""
 
-    operator: Annotated[str, "Title of the physical operator, such as `book[1]`."]
-    id: Annotated[int, "Id of the physical operator."]
-    name: Annotated[str, "Name of the logical operator."]
+    operator: Annotated[str, "Title of the physical operator, such as `book[1]`, or name of the logical one."]
     latencyMs: Annotated[float | None, "Time by which its window ended after the slowest upstream's."]
-    computeMs: Annotated[float | None, "Time in its own callbacks."]
+    computeMs: Annotated[float | None, "The part of `latencyMs` in its own callbacks."]
     cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     waitMs: Annotated[
         float | None, "Time waiting for the stage before, a slot, or operators of its container."
@@ -25,6 +23,13 @@ class OperatorLatencyAnswer(InRegionAnswer, TypedDict):
     averageMs: Annotated[float | None, "Mean latency of the last 10 windows."]
     p50Ms: Annotated[float | None, "Median latency of all windows."]
     p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
+
+
+class OperatorLatencyAnswer(InRegionAnswer, LatencyTimesAnswer, TypedDict):
+    """The latency of a physical operator, and how far behind it is."""
+
+    id: Annotated[int, "Id of the physical operator."]
+    name: Annotated[str, "Name of the logical operator."]
     windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
     estimated: Annotated[
         bool,
@@ -33,18 +38,12 @@ class OperatorLatencyAnswer(InRegionAnswer, TypedDict):
     ]
 
 
-class LogicalLatencyAnswer(InRegionAnswer, TypedDict):
-    """The latency of a logical operator: that of its slowest partition with its slowest unifiers."""
+class LogicalLatencyAnswer(InRegionAnswer, LatencyTimesAnswer, TypedDict):
+    """The latency of a logical operator: that of its slowest partition with its slowest unifiers.
 
-    operator: Annotated[str, "Name of the logical operator."]
-    latencyMs: Annotated[float | None, "Latency in the window."]
-    averageMs: Annotated[float | None, "Mean latency of the last 10 windows."]
-    p50Ms: Annotated[float | None, "Median latency of all windows, with whatever partitions it had."]
-    p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
-    computeMs: Annotated[float | None, "The part of `latencyMs` in callbacks."]
-    cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
-    waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
-    transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
+    Over all windows it is with whatever partitions it had.
+    """
+
     estimated: Annotated[bool, "True if the times of a partition are estimated."]
 
 

@@ -364,17 +364,13 @@ class ApplicationFigures:
             host=host,
             container=node.container,
             process=pid,
-            tuples_in=int(sums[Sum.TUPLES_IN]),
-            tuples_out=int(sums[Sum.TUPLES_OUT]),
+            **_counts(sums, windows),
             useful_seconds=useful,
             compute_seconds=float(sums[Sum.COMPUTE]),
             cpu_seconds=float(sums[Sum.CPU]),
             transfer_seconds=float(sums[Sum.TRANSFER]),
             utilization=min(1.0, busy / there) if there > 0 else 0.0,
             true_rate=float(worked) / useful if useful > 0 and worked else None,
-            queue=float(sums[Sum.TUPLES_IN]) / windows if windows else None,
-            errors=int(sums[Sum.ERRORS]),
-            late_records=int(sums[Sum.LATE]),
             state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
             critical_path_share=float(sums[Sum.ON_PATH]) / self.windows if self.windows else 0.0,
         )
@@ -401,17 +397,13 @@ class ApplicationFigures:
             is_input=own[0].kind == "input",
             is_output=own[0].kind == "output",
             stateful=own[0].stateful,
-            tuples_in=int(whole[Sum.TUPLES_IN]),
-            tuples_out=int(whole[Sum.TUPLES_OUT]),
+            **_counts(whole, self.windows),
             tuples_in_per_second=float(whole[Sum.TUPLES_IN]) / seconds if seconds else 0.0,
             tuples_out_per_second=float(whole[Sum.TUPLES_OUT]) / seconds if seconds else 0.0,
             utilization=busiest.utilization,
             true_rate=None if busiest.true_rate is None else busiest.true_rate * len(parts),
             imbalance=max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0,
             record_age=self.ages.get(name, Spread()),
-            queue=float(whole[Sum.TUPLES_IN]) / self.windows if self.windows else None,
-            errors=int(whole[Sum.ERRORS]),
-            late_records=int(whole[Sum.LATE]),
             critical_path_share=float(whole[Sum.ON_PATH]) / self.windows if self.windows else 0.0,
             metrics=self.metrics.get(name, {}),
             by_partition=parts,
@@ -435,6 +427,13 @@ class ApplicationFigures:
             replace(spread(column), max_seconds=float(most)) if len(column) else Spread()
             for column, most in zip(times.T, greatest, strict=True)
         ]
+
+
+def _counts(sums: Floats, windows: float) -> dict[str, Any]:
+    """The counts of a period as both kinds of figures have them. `windows`: that tuples waited in."""
+    rows = {"tuples_in": Sum.TUPLES_IN, "tuples_out": Sum.TUPLES_OUT, "errors": Sum.ERRORS}
+    counts = {name: int(sums[row]) for name, row in {**rows, "late_records": Sum.LATE}.items()}
+    return {**counts, "queue": float(sums[Sum.TUPLES_IN]) / windows if windows else None}
 
 
 def spread(seconds: Floats) -> Spread:

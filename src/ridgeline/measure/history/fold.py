@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -250,32 +250,22 @@ def application_history(
     return {"step": width, "keptSeconds": kept, "steps": [_application_step(one) for one in steps]}
 
 
+_IN_STEPS = (
+    *("latencyMs", "greatestMs", "computeMs", "waitMs", "transferMs", "tuplesIn", "tuplesOut", "queue"),
+    *("greatestQueue", "errors", "late", "stateBytes", "onPath", "ageMs", "greatestAgeMs"),
+)
+"""The names of the rows of `Kept` in answers."""
+_COUNTED = {"errors", "late"}
+
+
 def _operator_step(one: Step, column: int) -> OperatorStepAnswer:
     """A step of the operator in a column."""
-    found = one.kept[:, column].tolist()
-    plain = [None if math.isnan(value) else value for value in found]
-    seconds = [None if value is None else as_ms(value) for value in plain]
-    errors, late = plain[Kept.ERRORS], plain[Kept.LATE]
-    return {
-        "at": one.at,
-        "seconds": one.seconds,
-        "windows": one.windows,
-        "latencyMs": seconds[Kept.MEDIAN],
-        "greatestMs": seconds[Kept.GREATEST],
-        "computeMs": seconds[Kept.COMPUTE],
-        "waitMs": seconds[Kept.WAIT],
-        "transferMs": seconds[Kept.TRANSFER],
-        "tuplesIn": plain[Kept.TUPLES_IN],
-        "tuplesOut": plain[Kept.TUPLES_OUT],
-        "queue": plain[Kept.QUEUE],
-        "greatestQueue": plain[Kept.MOST_QUEUED],
-        "errors": None if errors is None else round(errors),
-        "late": None if late is None else round(late),
-        "stateBytes": plain[Kept.STATE],
-        "onPath": plain[Kept.ON_PATH],
-        "ageMs": seconds[Kept.AGE],
-        "greatestAgeMs": seconds[Kept.GREATEST_AGE],
-    }
+    found: dict[str, float | None] = {}
+    for name, value in zip(_IN_STEPS, one.kept[:, column].tolist(), strict=True):
+        shown = as_ms(value) if name.endswith("Ms") else value
+        found[name] = None if math.isnan(value) else round(value) if name in _COUNTED else shown
+    times = {"at": one.at, "seconds": one.seconds, "windows": one.windows}
+    return cast("OperatorStepAnswer", {**times, **found})
 
 
 def _application_step(one: Step) -> ApplicationStepAnswer:

@@ -17,6 +17,7 @@ from ridgeline.measure.answers.windows import (
     BlameStepAnswer,
     CriticalPathAnswer,
     LatencyAnswer,
+    LatencyTimesAnswer,
     LogicalLatencyAnswer,
     OperatorLatencyAnswer,
     PathStepAnswer,
@@ -377,34 +378,20 @@ class LatencyFold:
         self, record: KeptWindow, averages: Figures, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
-        columns = zip(
-            record.topology.operators,
-            record.figures[SHOWN].T.tolist(),
-            averages[0].tolist(),
-            record.estimated,
-            strict=True,
-        )
-        rows: list[OperatorLatencyAnswer] = []
-        for node, (latency, compute, wait, transfer, cpu), average, estimated in columns:
-            p50, p99 = self._physical.quantiles(_key(record.topology, node.id), _QUANTILES)
-            rows.append(
-                {
-                    "operator": node.title,
-                    "id": node.id,
-                    "name": node.name,
-                    "latencyMs": _ms(latency),
-                    "computeMs": _ms(compute),
-                    "cpuMs": _ms(cpu),
-                    "waitMs": _ms(wait),
-                    "transferMs": _ms(transfer),
-                    "averageMs": _ms(average),
-                    "p50Ms": _ms(p50),
-                    "p99Ms": _ms(p99),
-                    "windowsBehind": behind.get(node.id, 0),
-                    "estimated": bool(estimated),
-                }
-            )
-        return rows
+        topology, times = record.topology, record.figures[SHOWN].T.tolist()
+        columns = zip(topology.operators, times, averages[0].tolist(), record.estimated, strict=True)
+        return [
+            {
+                **_times(
+                    node.title, own, average, self._physical.quantiles(_key(topology, node.id), _QUANTILES)
+                ),
+                "id": node.id,
+                "name": node.name,
+                "windowsBehind": behind.get(node.id, 0),
+                "estimated": bool(estimated),
+            }
+            for node, own, average, estimated in columns
+        ]
 
     def _logical_operators(self, record: KeptWindow, averages: Figures) -> list[LogicalLatencyAnswer]:
         """The latencies of logical operators: in the window, of the averages, and of all windows."""
@@ -414,24 +401,30 @@ class LatencyFold:
         rows: list[LogicalLatencyAnswer] = []
         for name in topology.names:
             place = logical.index.get(name)
-            p50, p99 = self._logical.quantiles(name, _QUANTILES)
             own, mean = (unknown, unknown) if place is None else found[:, :, place].tolist()
-            latency, compute, wait, transfer, cpu = map(_ms, own)
-            rows.append(
-                {
-                    "operator": name,
-                    "latencyMs": latency,
-                    "averageMs": _ms(mean[0]),
-                    "p50Ms": _ms(p50),
-                    "p99Ms": _ms(p99),
-                    "computeMs": compute,
-                    "cpuMs": cpu,
-                    "waitMs": wait,
-                    "transferMs": transfer,
-                    "estimated": any(record.estimated[row] for row in topology.rows_of.get(name, ())),
-                }
-            )
+            times = _times(name, own, mean[0], self._logical.quantiles(name, _QUANTILES))
+            estimated = any(record.estimated[row] for row in topology.rows_of.get(name, ()))
+            rows.append({**times, "estimated": estimated})
         return rows
+
+
+def _times(
+    operator: str, own: Sequence[float], average: float, quantiles: Sequence[float | None]
+) -> LatencyTimesAnswer:
+    """The latency of an operator as answers have it. `own`: as `SHOWN`."""
+    latency, compute, wait, transfer, cpu = map(_ms, own)
+    p50, p99 = map(_ms, quantiles)
+    return {
+        "operator": operator,
+        "latencyMs": latency,
+        "computeMs": compute,
+        "cpuMs": cpu,
+        "waitMs": wait,
+        "transferMs": transfer,
+        "averageMs": _ms(average),
+        "p50Ms": p50,
+        "p99Ms": p99,
+    }
 
 
 def _blame(record: KeptWindow) -> list[BlameStepAnswer]:
