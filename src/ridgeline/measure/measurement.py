@@ -105,8 +105,8 @@ from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _NOTHING = Doing({}, frozenset())
-_MOST_FIGURES, _MOST_SECONDS = 1_024, 1.0
-"""Windows are folded together, of all operators so many, but none later than this after the first of them."""
+_MOST_FIGURES = 512
+"""Windows are folded together that have so many operators in sum: a reader waits for no more."""
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
 
 
@@ -326,7 +326,7 @@ class Measurement:
             self._clocks.add(container.host, container.written, container.received)
             self._statuses.container_window(container)
         for operator in operators:
-            self._statuses.operator_window(operator)
+            self._statuses.operator_window(operator, self._clocks)
             if operator.dropped:
                 self.marks.add(operator)
         for one in events:
@@ -338,7 +338,6 @@ class Measurement:
         for operator in operators:
             if operator.dropped or operator.finished or operator.error_tuples:
                 self._run_totals.note(operator)
-        self._statuses.states_written(operators, self._clocks)
         if operators:
             self._throughput.add(operators[0].at, operators)
             self._progress.operators_ended(operators)
@@ -349,10 +348,8 @@ class Measurement:
         times = replace(times, clocks=self._clocks.lines())
         self._waiting.append(_Waiting(times, max(0, over - event.window_id), []))
         if self._run.measures:
-            self._ages.window(events, event)
-        since = event.committed - self._waiting[0].times.commit.committed
-        figures = len(self._waiting) * len(self.topology.operators)
-        if figures >= _MOST_FIGURES or not 0 <= since < _MOST_SECONDS:
+            self._ages.window(operators, event)
+        if len(self._waiting) * len(self.topology.operators) >= _MOST_FIGURES:
             self._fold()
 
     def _fold(self) -> None:

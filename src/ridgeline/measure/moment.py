@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ridgeline.measure.progress.columns import Doing
-from ridgeline.measure.progress.throughput import Rates, Throughput, Totals
+from ridgeline.measure.progress.throughput import Rates, Throughput, Tuples
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 
 RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
@@ -51,7 +51,7 @@ class OperatorMoment:
         return self.moment.latencies.get(self.status.node.id, {})
 
     @cached_property
-    def totals(self) -> Totals:
+    def totals(self) -> Tuples:
         """Its tuples since the start."""
         return self.moment.throughput.totals(self.status.node.id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -241,17 +241,12 @@ class Statuses:
             container.bytes_out += event.bytes_out
             container.has_heartbeat = False
 
-    def operator_window(self, event: OperatorWindow) -> None:
-        """An operator's window is committed."""
+    def operator_window(self, event: OperatorWindow, clocks: ClockOffsets) -> None:
+        """An operator's window is committed. After its containers, by which `clocks` are known."""
         operator = self.operators.get(event.operator)
         if operator is not None:
             operator.add(event, self._counted)
-
-    def states_written(self, events: Iterable[OperatorWindow], clocks: ClockOffsets) -> None:
-        """Note whose states a window has written. After its containers, by which clocks are known."""
-        for event in events:
             if at := event.state_written:
-                operator = self.operators[event.operator]
                 operator.last_state_written = at + clocks.offset(event.host, at)
                 operator.last_state_seconds = event.state_seconds + event.write_seconds
 

@@ -33,7 +33,7 @@ def fed(*windows, topology=None, **options):
     ]
     for several in (times[:-3], times[-3:-1], times[-1:]):
         if several:
-            fold.add(Windows(topology, several), [0] * len(several))
+            fold.add(Windows(topology, several), [0] * len(several), [()] * len(several))
     return fold
 
 
@@ -155,7 +155,7 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
     fold = LatencyFold()
     fold.planned(topology)
     times = run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2})
-    fold.add(Windows(topology, [times]), [0])
+    fold.add(Windows(topology, [times]), [0], [()])
     rows = fold.latency()["logical"]
     assert [found["operator"] for found in rows] == ["p", "S"]
     for found, ms in zip(rows, (35, 2), strict=True):
@@ -168,7 +168,7 @@ def test_a_new_plan_drops_the_operators_that_are_gone():
     fold = fed({"B": 40}, {"B": 60})
     smaller = graph({"A": (0, 0), "B": (1, 1), "X": (2, 1)}, ["AB", "AX"])
     fold.planned(smaller)
-    fold.add(Windows(smaller, [run(smaller, {"A": 1, "B": 80, "X": 3}, window_id=2)]), [0])
+    fold.add(Windows(smaller, [run(smaller, {"A": 1, "B": 80, "X": 3}, window_id=2)]), [0], [()])
     answer = fold.latency()
     assert [found["operator"] for found in answer["operators"]] == ["A", "B", "X"]
     assert row(answer, "B")["averageMs"] == close(60)
@@ -187,7 +187,7 @@ def test_clocks_that_disagree_are_counted():
     fold = LatencyFold()
     fold.planned(topology)
     times = replace(times, operators={1: times.operators[1], 2: early})
-    fold.add(Windows(topology, [times]), [0])
+    fold.add(Windows(topology, [times]), [0], [()])
     assert (fold.clamps, fold.latency()["clamps"]) == (1, 1)
 
 

@@ -11,7 +11,7 @@ from ridgeline.measure.age.histogram import Integers, Seconds
 from ridgeline.measure.age.record_age import AgeTotals, RecordAges, merged, older, place_order
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, RunEvent, WindowCommitted
+from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, WindowCommitted
 from ridgeline.measure.topology import OperatorNode, Series, Topology, first_partition
 
 PENDING_SAMPLES = 512
@@ -120,11 +120,10 @@ class AgeFold:
         self._ages.settle(self._nodes)
         self._publish.keep(set(self._topology.names))
 
-    def window(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
-        """Take a committed window in; the ages at `commit` are known only now."""
-        letters = self._topology.letters
-        known = {one: node for one, node in self._topology.by_id.items() if one not in letters}
-        windows = [one for one in events if isinstance(one, OperatorWindow) and one.operator in known]
+    def window(self, operators: Iterable[OperatorWindow], commit: WindowCommitted) -> None:
+        """Take a committed window of the plan's operators in; the ages at `commit` are known only now."""
+        letters, known = self._topology.letters, self._topology.by_id
+        windows = [one for one in operators if one.ages and one.operator not in letters]
         if self._from_newest:
             self._read(windows)
         for event in windows:

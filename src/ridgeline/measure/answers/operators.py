@@ -11,7 +11,7 @@ from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
 from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.moment import RUNNING, Moment, OperatorMoment
-from ridgeline.measure.progress.throughput import Rates, Totals
+from ridgeline.measure.progress.throughput import Rates, Tuples
 from ridgeline.measure.registry.operator_metric import answer_type
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
@@ -251,7 +251,7 @@ def _container_state(container: ContainerStatus, operators: Iterable[int], momen
     return "PENDING" if container.pid is None else "IDLE"
 
 
-def _ports(status: OperatorStatus, totals: Totals, rates: Rates) -> list[PortAnswer]:
+def _ports(status: OperatorStatus, totals: Tuples, rates: Rates) -> list[PortAnswer]:
     """Ports that are connected or have had tuples."""
     node = status.node
     return [

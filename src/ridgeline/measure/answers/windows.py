@@ -9,10 +9,9 @@ from typing_extensions import TypedDict
 from ridgeline.measure.answers.regions import InRegionAnswer
 
 
-class LatencyTimesAnswer(TypedDict):
+class LatencyTimesAnswer(InRegionAnswer, TypedDict):
     """The latency of an operator in one window, with its parts, and over all windows."""
 
-    operator: Annotated[str, "Title of the physical operator, such as `book[1]`, or name of the logical one."]
     latencyMs: Annotated[float | None, "Time by which its window ended after the slowest upstream's."]
     computeMs: Annotated[float | None, "The part of `latencyMs` in its own callbacks."]
     cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
@@ -25,11 +24,17 @@ class LatencyTimesAnswer(TypedDict):
     p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
 
 
-class OperatorLatencyAnswer(InRegionAnswer, LatencyTimesAnswer, TypedDict):
-    """The latency of a physical operator, and how far behind it is."""
+class PhysicalNameAnswer(TypedDict):
+    """Which physical operator it is."""
 
+    operator: Annotated[str, "Title of the physical operator, such as `book[1]`."]
     id: Annotated[int, "Id of the physical operator."]
     name: Annotated[str, "Name of the logical operator."]
+
+
+class OperatorLatencyAnswer(PhysicalNameAnswer, LatencyTimesAnswer, TypedDict):
+    """The latency of a physical operator, and how far behind it is."""
+
     windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
     estimated: Annotated[
         bool,
@@ -38,7 +43,13 @@ class OperatorLatencyAnswer(InRegionAnswer, LatencyTimesAnswer, TypedDict):
     ]
 
 
-class LogicalLatencyAnswer(InRegionAnswer, LatencyTimesAnswer, TypedDict):
+class LogicalNameAnswer(TypedDict):
+    """Which logical operator it is."""
+
+    operator: Annotated[str, "Name of the logical operator."]
+
+
+class LogicalLatencyAnswer(LogicalNameAnswer, LatencyTimesAnswer, TypedDict):
     """The latency of a logical operator: that of its slowest partition with its slowest unifiers.
 
     Over all windows it is with whatever partitions it had.

@@ -27,14 +27,14 @@ Value = TypeVar("Value")
 class Sum:
     """The rows of sums over windows, by physical or by logical operator: those of `Count`, then figures."""
 
-    TUPLES_IN, TUPLES_OUT, ERRORS, LATE, STATE, WINDOWS, COMPUTE, WAIT, TRANSFER, TURN, CPU = range(11)
+    TUPLES_IN, TUPLES_OUT, ERRORS, LATE, STATE, WINDOWS, COMPUTE, _, TRANSFER, TURN, CPU = range(11)
     ON_PATH, COUNT = 11, 12
 
 
 class Kept:
     """The rows of what a step keeps of each logical operator. Durations in seconds, rates a second."""
 
-    MEDIAN, GREATEST, COMPUTE, WAIT, TRANSFER, TUPLES_IN, TUPLES_OUT, QUEUE, MOST_QUEUED = range(9)
+    MEDIAN, GREATEST, COMPUTE, _, TRANSFER, TUPLES_IN, TUPLES_OUT, QUEUE, MOST_QUEUED = range(9)
     ERRORS, LATE, STATE, ON_PATH, AGE, GREATEST_AGE = range(9, 15)
     COUNT = 15
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat, zip_longest
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +132,7 @@ class LatencyFold:
         self._physical.planned(_key(topology, node.id) for node in topology.operators)
         self._logical.planned(topology.logical.names)
 
-    def add(self, windows: Windows, behind: Sequence[int], ages: Iterable[Iterable[Aged]] = ()) -> None:
+    def add(self, windows: Windows, behind: Sequence[int], ages: Sequence[Sequence[Aged]]) -> None:
         """Take windows of the last plan in, in order. `behind`: as in `latencies`.
 
         `ages`: those that came after each of the windows.
@@ -144,8 +144,8 @@ class LatencyFold:
         self._physical.add(found.figures[:, 0])
         self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
         self._mean = self._mean_path = None
-        columns = zip(windows.times, behind, records, windows.counts, strict=True)
-        for (times, late, record, counts), own in zip_longest(columns, ages, fillvalue=()):
+        columns = zip(windows.times, behind, records, windows.counts, ages, strict=True)
+        for times, late, record, counts, own in columns:
             last, number = next(reversed(self._records.values()), None), times.commit.window_id
             if last is not None:
                 self._window_totals.add(last.times.latency_seconds, last.blame)
@@ -382,11 +382,10 @@ class LatencyFold:
         columns = zip(topology.operators, times, averages[0].tolist(), record.estimated, strict=True)
         return [
             {
-                **_times(
-                    node.title, own, average, self._physical.quantiles(_key(topology, node.id), _QUANTILES)
-                ),
+                "operator": node.title,
                 "id": node.id,
                 "name": node.name,
+                **_times(own, average, self._physical.quantiles(_key(topology, node.id), _QUANTILES)),
                 "windowsBehind": behind.get(node.id, 0),
                 "estimated": bool(estimated),
             }
@@ -402,20 +401,17 @@ class LatencyFold:
         for name in topology.names:
             place = logical.index.get(name)
             own, mean = (unknown, unknown) if place is None else found[:, :, place].tolist()
-            times = _times(name, own, mean[0], self._logical.quantiles(name, _QUANTILES))
+            times = _times(own, mean[0], self._logical.quantiles(name, _QUANTILES))
             estimated = any(record.estimated[row] for row in topology.rows_of.get(name, ()))
-            rows.append({**times, "estimated": estimated})
+            rows.append({"operator": name, **times, "estimated": estimated})
         return rows
 
 
-def _times(
-    operator: str, own: Sequence[float], average: float, quantiles: Sequence[float | None]
-) -> LatencyTimesAnswer:
+def _times(own: Sequence[float], average: float, quantiles: Sequence[float | None]) -> LatencyTimesAnswer:
     """The latency of an operator as answers have it. `own`: as `SHOWN`."""
     latency, compute, wait, transfer, cpu = map(_ms, own)
     p50, p99 = map(_ms, quantiles)
     return {
-        "operator": operator,
         "latencyMs": latency,
         "computeMs": compute,
         "cpuMs": cpu,

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +22,28 @@ _NO_PORTS: tuple[Ports, Ports] = {}, {}
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """Tuples per second of one operator: by port, and of all its ports.
+class Tuples:
+    """Tuples of one operator by port: whole ones since the start, or as `Rates`."""
 
-    `seconds` is the time that they are an average over.
-    """
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
 
-    inputs: Mapping[str, float] = field(default_factory=dict)
-    outputs: Mapping[str, float] = field(default_factory=dict)
-    tuples_in: float = 0.0
-    tuples_out: float = 0.0
-    seconds: float = 0.0
+    @property
+    def tuples_in(self) -> float:
+        """Of all its input ports."""
+        return sum(self.inputs.values())
+
+    @property
+    def tuples_out(self) -> float:
+        """Of all its output ports."""
+        return sum(self.outputs.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Tuples of one operator since the start: by port, and of all its ports."""
+class Rates(Tuples):
+    """Tuples per second of one operator by port. `seconds` is the time that they are an average over."""
 
-    inputs: Mapping[str, int] = field(default_factory=dict)
-    outputs: Mapping[str, int] = field(default_factory=dict)
-    tuples_in: int = 0
-    tuples_out: int = 0
+    seconds: float = 0.0
 
 
 class Throughput:
@@ -66,31 +68,34 @@ class Throughput:
     def __init__(self, interval_seconds: float = 10.0, window_seconds: float = 1.0) -> None:
         self._interval = interval_seconds
         self._first = window_seconds
-        self._ports: dict[int, tuple[Ports, Ports]] = {}
-        """By operator: of its input ports and of its output ports, numbered as they appear."""
+        self._ports: dict[Series, tuple[Ports, Ports]] = {}
+        """By label and partition: of the input ports and of the output ports, numbered as they appear."""
         self._series: Mapping[int, Series] = {}
         """The label and the partition of each operator of the plan."""
-        self._before: dict[Series, Totals] = {}
-        """The tuples under plans before."""
         self._begins = False
-        """No window of the plan has come yet: ports and sums are those of the plan before."""
+        """No window of the plan has come yet."""
         self._ends: list[float] = []
         self._totals: list[Floats] = []
-        """When windows of a plan ended, and its tuples by port as of then; first those before all."""
+        """When windows of a plan ended, and the tuples by port as of then; first those before all."""
 
     def planned(self, topology: Topology) -> None:
         """Replace the plan."""
-        if not self._begins:
-            self._before |= {series: self.totals(operator) for operator, series in self._series.items()}
         self._series, self._begins = {node.id: node.series for node in topology.operators}, True
 
     def _begin(self) -> None:
-        """The first window of a plan: count its tuples anew, and bound what is kept of other plans."""
-        self._begins, self._ports = False, {}
-        self._ends = self._ends[-1:]
-        self._totals = [np.zeros(0, np.float64)] * len(self._ends)
-        for gone in surplus(self._before, set(self._series.values())):
-            del self._before[gone]
+        """The first window of a plan: rates are of its windows; bound what is kept of other plans."""
+        self._begins = False
+        for gone in surplus(self._ports, set(self._series.values())):
+            del self._ports[gone]
+        known = [numbers for ports in self._ports.values() for numbers in ports]
+        kept = [number for numbers in known for number in numbers.values()]
+        self._ends, self._totals = self._ends[-1:], [totals[kept] for totals in self._totals[-1:]]
+        places = count()
+        for numbers in known:
+            numbers.update(zip(numbers, places, strict=False))
+
+    def _series_of(self, operator_id: int) -> Series:
+        return self._series.get(operator_id, ("", operator_id))
 
     def add(self, at: float, operators: Iterable[OperatorWindow]) -> None:
         """Note a window of these operators that ended `at` on STRAM's clock.
@@ -118,7 +123,7 @@ class Throughput:
         places: list[int] = []
         counts: list[int] = []
         for own in operators:
-            ports = self._ports.setdefault(own.operator, ({}, {}))
+            ports = self._ports.setdefault(self._series_of(own.operator), ({}, {}))
             for numbers, tuples in zip(ports, (own.tuples_in, own.tuples_out), strict=True):
                 if not tuples.keys() <= numbers.keys():
                     known = sum(map(len, chain.from_iterable(self._ports.values())))
@@ -133,13 +138,14 @@ class Throughput:
 
     def rates(self, operator_id: int, now: float) -> Rates:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
-        if operator_id not in self._ports:
+        ports = self._ports.get(self._series_of(operator_id))
+        if ports is None:
             return Rates()
         until = self._until(now)
         since = max(self._ends[0], until - self._interval)
         seconds = until - since
-        inputs, outputs = (self._per_second(ports, since, seconds) for ports in self._ports[operator_id])
-        return Rates(inputs, outputs, sum(inputs.values()), sum(outputs.values()), seconds)
+        inputs, outputs = (self._per_second(numbers, since, seconds) for numbers in ports)
+        return Rates(inputs, outputs, seconds)
 
     def _until(self, now: float) -> float:
         """When the interval of a rate ends."""
@@ -147,22 +153,15 @@ class Throughput:
         running = min(ends[-1] - ends[-2], ends[-2] - ends[-3]) if len(ends) > 2 else ends[-1] - ends[-2]  # noqa: PLR2004  two windows
         return max(ends[-1], now - running)
 
-    def totals(self, operator_id: int) -> Totals:
-        """The tuples since the start; zeros, without ports, of an operator that is not known."""
-        before = self._before.get(self._series.get(operator_id, ("", 0)), Totals())
-        if self._begins:
-            return before
-        entering, leaving = self._ports.get(operator_id, _NO_PORTS)
-        inputs, outputs = (
-            self._since_start(entering, before.inputs),
-            self._since_start(leaving, before.outputs),
-        )
-        return Totals(inputs, outputs, sum(inputs.values()), sum(outputs.values()))
+    def totals(self, operator_id: int) -> Tuples:
+        """The tuples since the start; none, without ports, of an operator that is not known.
 
-    def _since_start(self, ports: Ports, before: Mapping[str, int]) -> Mapping[str, int]:
-        """The tuples by port. Of a port that a new plan has not, what it had stays."""
-        own = {port: int(self._totals[-1][number]) for port, number in ports.items()}
-        return {port: before.get(port, 0) + own.get(port, 0) for port in (*own, *before)}
+        Of a port that a new plan has not, what it had stays.
+        """
+        ports = self._ports.get(self._series_of(operator_id), _NO_PORTS)
+        return Tuples(
+            *({port: int(self._totals[-1][number]) for port, number in numbers.items()} for numbers in ports)
+        )
 
     def _per_second(self, ports: Ports, since: float, seconds: float) -> dict[str, float]:
         """Tuples per second of each port since a moment; of the window around it, the share after it."""
