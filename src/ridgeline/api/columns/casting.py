@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.columns.nulls import NAN
+from ridgeline.api.columns.struct_types import struct_fields, without_none
 
+Rows = npt.NDArray[np.int64]
 _ROUNDING = {pa.float32(): 2.0**-24, pa.float16(): 2.0**-11}
 """By how much, relative to itself, a value is rounded by types of fewer than 64 bits."""
 _ANY_INTEGER = pa.decimal128(20, 0)
@@ -20,7 +23,7 @@ _EXACT = {("bool", "number"), ("date", "time")}
 """Pairs of different families between which values can be cast and stay equal."""
 
 
-def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one family after the other
+def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast an array to `kind`, with every value equal. Nested values are cast by the same rules.
 
     Floats of fewer than 64 bits round fractions to their precision, and nothing else: no value becomes
@@ -38,15 +41,7 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR09
         return pa.nulls(len(array), kind)
     if source != wanted and (source, wanted) not in _EXACT:
         raise pa.ArrowInvalid(f"{array.type} and {kind} are different kinds of values")
-    if wanted == "number":
-        return _cast_numbers(array, kind)
-    if wanted == "list":
-        return _cast_lists(array, kind)
-    if wanted == "struct":
-        return _cast_structs(array, kind)
-    if wanted == "map":
-        return _cast_maps(array, kind)
-    return array.cast(kind)
+    return _CASTS.get(wanted, pa.Array.cast)(array, kind)
 
 
 def to_python(array: Any) -> list[Any]:
@@ -228,11 +223,7 @@ def _cast_numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if types.is_floating(array.type) and array.type != pa.float64():
         array = array.cast(pa.float64())
     if types.is_floating(kind):
-        if types.is_decimal(array.type):
-            array = _decimals_as_floats(array)
-        elif types.is_integer(array.type):
-            array = _integers_as_floats(array)
-        return narrow_floats(array, kind)
+        return narrow_floats(array if types.is_floating(array.type) else _as_floats(array), kind)
     if types.is_decimal(kind):
         if types.is_floating(array.type):  # Arrow would round 0.1, which is no decimal
             return pa.array([None if value is None else Decimal(value) for value in array.to_pylist()], kind)
@@ -243,27 +234,16 @@ def _cast_numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array.cast(kind)
 
 
-def _integers_as_floats(array: pa.Array) -> pa.Array:
-    """Integers as float64. Raises ArrowInvalid for the first that no float equals."""
-    try:
-        return array.cast(pa.float64())
-    except pa.ArrowInvalid:
-        given = array.fill_null(0).to_numpy(zero_copy_only=False)
-        made = given.astype(np.float64)
-        limit = 2.0 ** (64 if given.dtype == np.uint64 else 63)
-        exact = (made < limit) & (np.where(made < limit, made, 0.0).astype(given.dtype) == given)
-        if exact.all():
-            return array.cast(pa.float64(), safe=False)
-        raise pa.ArrowInvalid(f"no float equals {int(given[np.argmin(exact)])}") from None
-
-
-def _decimals_as_floats(array: pa.Array) -> pa.Array:
-    """Decimals as float64. Raises ArrowInvalid for the first that no float equals, such as 0.1."""
+def _as_floats(array: pa.Array) -> pa.Array:
+    """Integers or decimals as float64. Raises ArrowInvalid for one that no float equals, such as 0.1."""
+    if pa.types.is_integer(array.type):
+        with contextlib.suppress(pa.ArrowInvalid):  # more than 53 bits: some may be exact
+            return array.cast(pa.float64())
     values = array.to_pylist()
     made = [None if value is None else float(value) for value in values]
     for value, found in zip(values, made, strict=True):
         if found is not None and Decimal(found) != value:
-            raise pa.ArrowInvalid(f"no float equals the decimal {value}")
+            raise pa.ArrowInvalid(f"no float equals {value}")
     return pa.array(made, pa.float64())
 
 
@@ -296,6 +276,15 @@ def _cast_maps(array: Any, kind: Any) -> pa.Array:
     )
 
 
+_CASTS: dict[str, Callable[[Any, Any], pa.Array]] = {
+    "number": _cast_numbers,
+    "list": _cast_lists,
+    "struct": _cast_structs,
+    "map": _cast_maps,
+}
+"""The families for whose types Arrow's own cast could change a value."""
+
+
 def _floats(array: pa.Array) -> npt.NDArray[np.float64]:
     """The values of floats of any width, 0 in the place of null."""
     array = array if array.type == pa.float64() else array.cast(pa.float64())
@@ -308,13 +297,16 @@ def _floats(array: pa.Array) -> npt.NDArray[np.float64]:
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
+def types_within(kind: Any) -> Iterator[Any]:
+    """A type and all types of the values within it."""
+    yield kind
+    for number in range(kind.num_fields):
+        yield from types_within(kind.field(number).type)
+
+
 def is_checked(kind: pa.DataType) -> bool:
     """True if a type is a map or a time of day, or has one within it."""
-    return (
-        pa.types.is_time(kind)
-        or pa.types.is_map(kind)
-        or any(is_checked(kind.field(number).type) for number in range(kind.num_fields))
-    )
+    return any(pa.types.is_time(one) or pa.types.is_map(one) for one in types_within(kind))
 
 
 def refuse_changing(array: pa.Array, name: str) -> None:
@@ -324,7 +316,7 @@ def refuse_changing(array: pa.Array, name: str) -> None:
     """
     if not is_checked(array.type):
         return
-    for part, place in _parts(array, name):
+    for part, _, place, _ in parts(array, pa.field(name, array.type), name):
         kind: Any = part.type
         if pa.types.is_time(kind):
             numbers = part.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
@@ -338,20 +330,46 @@ def refuse_changing(array: pa.Array, name: str) -> None:
                 raise ValueError(f"a map in `{place}` has the key {keys[double].as_py()!r} twice")
 
 
-def _parts(array: Any, name: str) -> Iterator[tuple[Any, str]]:
-    """An array and all arrays of the values within it, with their names."""
-    yield array, name
+def parts(
+    array: Any, declared: Any, name: str, rows: Rows | None = None
+) -> Iterator[tuple[Any, Any, str, Rows | None]]:
+    """An array and all arrays of the values within it: what is declared of each, its name, its rows.
+
+    `declared`: a column's Python type, or its Arrow field. `rows[i]`: the row of the batch to which
+    `array[i]` belongs; None: row `i`. What lies under a null is left out.
+    """
+    yield array, declared, name, rows
     kind = array.type
     if pa.types.is_dictionary(kind):
-        yield from _parts(array.dictionary, name)
-    elif pa.types.is_map(kind):
-        for part in map_entries(array)[:2]:
-            yield from _parts(part, f"{name}{{}}")
-    elif is_list(kind):
-        yield from _parts(list_entries(array)[0], f"{name}[]")
-    elif pa.types.is_struct(kind):
-        for field, part in zip(kind, array.flatten(), strict=True):
-            yield from _parts(part, f"{name}.{field.name}")
+        yield from parts(array.dictionary, pa.field(name, kind.value_type), name)
+    if not pa.types.is_nested(kind):
+        return
+    if array.null_count:
+        there = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+        rows = there if rows is None else rows[there]
+        array = array.drop_null()
+    within = _declared_within(declared)
+    if pa.types.is_struct(kind):
+        for number, one in enumerate(within):
+            yield from parts(pc.struct_field(array, number), one, f"{name}.{kind[number].name}", rows)
+        return
+    is_map = pa.types.is_map(kind)
+    *inside, bounds = map_entries(array) if is_map else list_entries(array)
+    rows = np.repeat(np.arange(len(array)) if rows is None else rows, np.diff(bounds))
+    for part, one in zip(inside, within, strict=True):
+        yield from parts(part, one, name + ("{}" if is_map else "[]"), rows)
+
+
+def _declared_within(declared: Any) -> Sequence[Any]:
+    """What is declared of the fields of a struct, of the keys and values of a map, of the items of a list."""
+    kind: Any = without_none(declared)
+    if isinstance(kind, pa.Field):
+        kind = kind.type
+    if not isinstance(kind, pa.DataType):
+        return typing.get_args(kind) or list(struct_fields(kind).values())
+    if pa.types.is_map(kind):
+        return kind.key_field, kind.item_field
+    return list(kind) if pa.types.is_struct(kind) else (kind.value_field,)
 
 
 def double_key(keys: pa.Array, bounds: npt.NDArray[np.int64]) -> int | None:
@@ -374,7 +392,7 @@ def _numbered(keys: pa.Array) -> npt.NDArray[np.int64]:
     """A number for each key, the same for equal ones."""
     if pa.types.is_floating(keys.type):
         values = keys.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
-        keys = pa.array(np.where(np.isnan(values), NAN, values))
+        keys = pa.array(np.where(np.isnan(values), np.nan, values))
     try:
         return keys.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     except pa.ArrowNotImplementedError:  # keys that are nested

@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ridgeline.api.columns.struct_types import struct_fields, without_none
+from ridgeline.api.columns.casting import parts
+from ridgeline.api.columns.struct_types import without_none
 
 if TYPE_CHECKING:
     from ridgeline.api.columns.schema import Schema
-
-
-Rows = npt.NDArray[np.int64]
 
 
 class MisplacedNullError(ValueError):
@@ -61,8 +58,12 @@ def check_nulls(array: pa.Array, declared: object, name: str) -> None:
 
     `declared`: the column's Python type, or its Arrow field.
     """
-    if _has_nulls(array):
-        _check(array, declared, name, None)
+    if not _has_nulls(array):
+        return
+    for part, kind, place, rows in parts(array, declared, name):
+        if part.null_count and not is_optional(kind):
+            row = int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
+            raise MisplacedNullError(place, row if rows is None else int(rows[row]), without_none(kind))
 
 
 def optional_columns(schema: Schema) -> set[str]:
@@ -93,55 +94,6 @@ def _has_nulls(array: pa.Array) -> bool:
     if pa.types.is_map(kind):
         return _has_nulls(array.items)
     return hasattr(kind, "value_field") and _has_nulls(array.values)
-
-
-def _check(array: pa.Array, declared: object, name: str, rows: Rows | None) -> None:
-    """Check one column and what is nested in it.
-
-    `rows[i]`: the row of the batch to which `array[i]` belongs; None: row `i`.
-    """
-    kind = without_none(declared)
-    if array.null_count:
-        null = pc.is_null(array).to_numpy(zero_copy_only=False)
-        if not is_optional(declared):
-            place = int(np.argmax(null))
-            raise MisplacedNullError(name, place if rows is None else int(rows[place]), kind)
-        if not pa.types.is_nested(array.type):
-            return
-        rows = np.flatnonzero(~null) if rows is None else rows[~null]
-        array = array.drop_null()
-    if pa.types.is_nested(array.type):
-        _check_inside(array, kind, name, rows)
-
-
-def _check_inside(array: pa.Array, kind: Any, name: str, rows: Rows | None) -> None:
-    """`_check` the fields of a struct, the values of a map, or the items of a list."""
-    inner = kind.type if isinstance(kind, pa.Field) else kind
-    if pa.types.is_struct(array.type):
-        fields = (
-            {field.name: field for field in inner} if isinstance(inner, pa.DataType) else struct_fields(inner)
-        )
-        for number, (part, declared) in enumerate(fields.items()):
-            _check(pc.struct_field(array, number), declared, f"{name}.{part}", rows)
-        return
-    if pa.types.is_map(array.type):
-        declared, what = (
-            inner.item_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[1],
-            "{}",
-        )
-        array = pa.ListArray.from_arrays(array.offsets, array.items)
-    else:
-        declared, what = (
-            inner.value_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[0],
-            "[]",
-        )
-    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
-    _check(
-        array.flatten(),
-        declared,
-        name + what,
-        np.repeat(np.arange(len(array)) if rows is None else rows, lengths),
-    )
 
 
 def _remedy(kind: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.columns.casting import cast_exactly, is_checked, refuse_changing, retyped
+from ridgeline.api.columns.casting import cast_exactly, is_checked, refuse_changing, retyped, types_within
 from ridgeline.api.columns.column import Column
 from ridgeline.api.columns.holding import held
 from ridgeline.api.columns.nulls import is_optional
@@ -136,7 +136,7 @@ class Schema:
     @cached_property
     def has_dictionary(self) -> bool:
         """True if batches come with dictionaries, which are messages of their own."""
-        return any(_holds_dictionary(field.type) for field in self.arrow)
+        return any(pa.types.is_dictionary(one) for field in self.arrow for one in types_within(field.type))
 
     # Tuples to batches and back -----------------------------------------------------------------------------
 
@@ -380,17 +380,11 @@ def pickles_of(batch: pa.RecordBatch) -> list[bytes]:
 PICKLES_WITHIN[pa.RecordBatch] = pickles_of
 
 
-def _doubled(fields: Any) -> str | None:
+def _doubled(schema: pa.Schema) -> str | None:
     """A name that a schema, or a struct within it, has twice; None if there is none."""
-    names = [field.name for field in fields]
-    found = next((name for name in names if names.count(name) > 1), None)
-    for field in fields:
-        kind = field.type
-        while found is None and hasattr(kind, "value_type") and not pa.types.is_struct(kind):
-            kind = kind.value_type
-        if found is None and pa.types.is_nested(kind):
-            found = _doubled([kind.field(number) for number in range(kind.num_fields)])
-    return found
+    structs = filter(pa.types.is_struct, types_within(pa.struct(list(schema))))
+    names = ([field.name for field in kind] for kind in structs)
+    return next((name for some in names for name in some if some.count(name) > 1), None)
 
 
 def _is_marked(schema: pa.Schema) -> bool:
@@ -402,9 +396,3 @@ def _unmarked(schema: pa.Schema) -> pa.Schema:
 
 
 __all__ = ["PICKLED", "TIMESTAMP", "Schema", "holds_pickles", "is_named_tuple", "is_struct", "struct_fields"]
-
-
-def _holds_dictionary(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind) or any(
-        _holds_dictionary(kind.field(index).type) for index in range(kind.num_fields)
-    )
