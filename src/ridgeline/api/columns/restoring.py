@@ -26,8 +26,7 @@ def restorer(kind: Any) -> Callable[[Sequence[Any]], Any]:
         return functools.partial(_model, kind, list(struct_fields(kind)))
     if is_plain(kind):
         return lambda values: kind(*values)
-    new = next(base for base in kind.__mro__ if not base.__flags__ & _HEAP_TYPE).__new__
-    initialise = _twin(kind).__init__
+    new, initialise = allocator(kind), _twin(kind).__init__
 
     def restore(values: Sequence[Any]) -> object:
         made = new(kind)
@@ -35,6 +34,12 @@ def restorer(kind: Any) -> Callable[[Sequence[Any]], Any]:
         return made
 
     return restore
+
+
+def allocator(kind: Any) -> Callable[..., Any]:
+    """The `__new__` that makes an instance without any code of users: that of the first base built in."""
+    made: Callable[..., Any] = next(base for base in kind.__mro__ if not base.__flags__ & _HEAP_TYPE).__new__
+    return made
 
 
 def _model(kind: Any, names: Sequence[str], values: Sequence[Any]) -> object:

@@ -27,6 +27,7 @@ from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from ridgeline.api.cells.cell import IMMUTABLE
+from ridgeline.api.columns.restoring import allocator
 from ridgeline.api.errors import shorten
 from ridgeline.plan.change.state_schemas import Former
 from ridgeline.plan.change.state_shapes import (
@@ -41,8 +42,6 @@ from ridgeline.plan.change.state_shapes import (
 
 Function = Callable[[Any], Any]
 _PLAIN = IMMUTABLE - {frozenset}
-_WRITTEN_IN_PYTHON = 1 << 9
-"""The flag of classes that are not built in."""
 _NO_OBJECTS = (Enum, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _LEFT = "a value of the class `{}` that was is left where no class of now takes it: convert it by a migration"
 
@@ -419,8 +418,8 @@ class Maker:
                 else self.of(hints.get(name, Any))
                 for name, now in fields.items()
             }
-            maker = next(base.__new__ for base in kind.__mro__ if not base.__flags__ & _WRITTEN_IN_PYTHON)
-            found = self._plans[kind, former] = _Plan(functions, defaults, fields.keys() - defaults, maker)
+            required, maker = fields.keys() - defaults, allocator(kind)
+            found = self._plans[kind, former] = _Plan(functions, defaults, required, maker)
         return found
 
     def _class_now(self, value: Any) -> type | None:

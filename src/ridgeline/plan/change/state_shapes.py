@@ -25,7 +25,7 @@ from ridgeline.api.cells.keyed_declaration import KeyedState, Lifetimes
 from ridgeline.api.cells.list_state import ListState
 from ridgeline.api.cells.migrations import steps_of
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.columns.struct_types import is_named_tuple
+from ridgeline.api.columns.struct_types import field_names, is_named_tuple
 from ridgeline.api.errors import safe_repr
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.state import PLATFORM, Declaration, State
@@ -88,18 +88,6 @@ def _literal_text(value: object) -> str:
     return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
 
 
-def _fields(kind: Any) -> tuple[str, list[str]] | None:
-    """What a class is called that has fields, and their names; None of others."""
-    if is_named_tuple(kind):
-        return "NamedTuple", list(kind._fields)
-    if dataclasses.is_dataclass(kind):
-        return "dataclass", [one.name for one in dataclasses.fields(kind)]
-    if issubclass(kind, BaseModel):
-        return "model", list(kind.model_fields)
-    attributes = vars(kind).get("__attrs_attrs__")
-    return None if attributes is None else ("model", [one.name for one in attributes])
-
-
 def defaults_of(kind: Any) -> dict[str, Callable[[], Any]]:
     """The defaults of a class's fields, each as what makes it. One computed of other fields is none."""
     found: dict[str, Callable[[], Any]] = {}
@@ -134,12 +122,12 @@ def _itself(value: Any) -> Any:
 def class_shape(kind: Any) -> Shape:
     """A class as JSON: its kind, fields or members, and `own` if its own code says how it is pickled."""
     shape: Shape = {"kind": "class"}
-    if (described := _fields(kind)) is not None:
-        title, names = described
+    if (names := field_names(kind)) is not None:
         hints = hints_of(kind)
+        title = "NamedTuple" if is_named_tuple(kind) else "model"
         shape = {"kind": title, "fields": [[name, type_text(hints.get(name, Any))] for name in names]}
-        if title == "dataclass":
-            shape["form"] = _form_of(kind)
+        if dataclasses.is_dataclass(kind):
+            shape |= {"kind": "dataclass", "form": _form_of(kind)}
     elif issubclass(kind, Flag):
         shape = {"kind": "Flag", "members": [[name, str(int(one.value))] for name, one in _members(kind)]}
     elif issubclass(kind, Enum):
@@ -278,7 +266,7 @@ def _is_noted(kind: type) -> bool:
     is_ours = kind.__module__.startswith(("ridgeline.engine.", "ridgeline.api."))
     if "<locals>" in kind.__qualname__ or kind is type or is_ours:
         return False
-    if issubclass(kind, Enum) or _fields(kind) is not None:
+    if issubclass(kind, Enum) or field_names(kind) is not None:
         return True
     return kind.__module__.partition(".")[0] not in _KNOWN
 
