@@ -117,12 +117,14 @@ class KeyedMove:
         after = self._after(name)
         by: Callable[[Any], Any] | None = getattr(declared, "moves_by", None)
         if by is not None:
-            return self._divide_by(name, sources, into, after, by)
+            self._copy(name, sources, into, after, by)
+            return nothing
         try:
             beside = [routed(list(source.values)) for source in sources]
             self._check(name, sources, beside)
             if isinstance(into[0], TimerCell) and not self._stay_apart(sources, beside, after):
-                return self._divide_timers(sources, into, after)
+                self._copy(name, sources, into, after)
+                return nothing
             gone = [routed(list(source.removed)) for source in sources]
         except TypeError as error:
             raise self._cannot(name, f"it has a key that no port can have: {error}") from None
@@ -144,37 +146,35 @@ class KeyedMove:
                 cell.apply((True, _AT_A_BORDER, values, []))
         return nothing
 
-    def _divide_by(
+    def _copy(
         self,
         name: str,
         sources: Sequence[KeyedSource],
         into: Sequence[StateCell],
         after: Sequence[PartitionKeys | None],
-        by: Callable[[Any], Any],
-    ) -> list[SegmentsChange | None]:
-        """Give each key to the partition that gets the tuples with the key that `by` finds in it.
+        by: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Copy each entry to the partition that gets the tuples with its key, or with what `by` finds in it.
 
-        Hashes of segments are of other keys, so entries are copied.
+        For what cannot be shared: the hashes of segments are of other keys, or timers get other numbers.
         """
         pairs: list[tuple[Any, Any]] = []
-        numbers = 0
+        hashes: list[Hashes] = []
         for source in sources:
-            cell = self._attached(source)
-            timer = isinstance(into[0], TimerCell)
-            found = list(cell.pairs()) if timer else list(cell.items())
-            hashes = self.hashes_by(name, [key for key, _ in found], by)
+            found = list(self._attached(source).items())
+            keys = [key for key, _ in found]
+            mine = routed(keys) if by is None else self.hashes_by(name, keys, by)
             if self._before is not None and self._partitions > 1:
-                astray = np.flatnonzero(_owners(hashes, _table(self._before)) != source.partition)
+                astray = np.flatnonzero(_owners(mine, _table(self._before)) != source.partition)
                 if len(astray):
-                    raise self._astray(name, source, found[int(astray[0])][0])
-            if timer:  # numbers say which of two that are due came first
-                found = [(key, (when, numbers + number)) for key, (when, number) in found]
-                numbers = max((number for _, (_, number) in found), default=numbers) + 1
+                    raise self._astray(name, source, keys[int(astray[0])])
             pairs += found
-        hashes = self.hashes_by(name, [key for key, _ in pairs], by)
-        for target, keys in zip(into, after, strict=True):
-            target.apply((True, _AT_A_BORDER, dict(_of(pairs, hashes, keys)), []))
-        return [None] * len(into)
+            hashes.append(mine)
+        if isinstance(into[0], TimerCell):
+            pairs = _renumbered(pairs)
+        every = np.concatenate(hashes)
+        for target, own in zip(into, after, strict=True):
+            target.apply((True, _AT_A_BORDER, dict(_of(pairs, every, own)), []))
 
     def divide_whole(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
         """The value of each target, of a state that says itself which keys it has. Raises StateError."""
@@ -337,28 +337,13 @@ class KeyedMove:
             cell.apply((True, _AT_A_BORDER, source.values, []))
         return cell
 
-    # Timers -------------------------------------------------------------------------------------------------
 
-    def _divide_timers(
-        self,
-        sources: Sequence[KeyedSource],
-        into: Sequence[StateCell],
-        after: Sequence[PartitionKeys | None],
-    ) -> list[SegmentsChange | None]:
-        """Give timers to partitions, with other numbers: they say which of two that are due came first."""
-        pairs: list[tuple[Any, tuple[int, int]]] = []
-        for source in sources:
-            pairs += self._attached(source).pairs()
-        numbers = np.fromiter((number for _, (_, number) in pairs), np.int64, len(pairs))
-        ranks = np.empty(len(pairs), np.int64)
-        ranks[np.argsort(numbers, kind="stable")] = np.arange(len(pairs))
-        renumbered = [
-            (key, (when, rank)) for (key, (when, _)), rank in zip(pairs, ranks.tolist(), strict=True)
-        ]
-        hashes = routed([key for key, _ in pairs])
-        for cell, keys in zip(into, after, strict=True):
-            cell.apply((True, _AT_A_BORDER, dict(_of(renumbered, hashes, keys)), []))
-        return [None] * len(into)
+def _renumbered(timers: Sequence[tuple[Any, tuple[int, int]]]) -> list[tuple[Any, tuple[int, int]]]:
+    """Timers of several partitions with new numbers, by which of two that are due one comes first."""
+    numbers = np.fromiter((number for _, (_, number) in timers), np.int64, len(timers))
+    ranks = np.empty(len(timers), np.int64)
+    ranks[np.argsort(numbers, kind="stable")] = np.arange(len(timers))
+    return [(key, (when, rank)) for (key, (when, _)), rank in zip(timers, ranks.tolist(), strict=True)]
 
 
 def _of(

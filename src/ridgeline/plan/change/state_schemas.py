@@ -114,23 +114,24 @@ class Comparison:
         self._dropped, self._renamed = dropped, renamed
         self._users = [type(one.operator) for one in operators]
         self._modules = {base.__module__ for kind in self._users for base in kind.__mro__} - {"builtins"}
+        self.by_base: dict[str, Conversion] = {}
+        """How states become those of the plan, by the first part of their keys in the window before."""
         self.faults: list[Fault] = []
         self.states: dict[str, dict[str, Shape]] = {}
         """The shapes that the operators have from now on."""
         self.verdicts: list[StateVerdict] = []
         """The fate of each state."""
 
-    def compare(self, base: str, operator: PhysicalOperator) -> Conversion:
-        """How what is held under the first part of a state key becomes the state of an operator."""
+    def compare(self, base: str, operator: PhysicalOperator) -> None:
+        """Find how what is held under the first part of a state key becomes the state of an operator."""
         held = held_states(self._schemas, base)
         if not held:
-            return Conversion()
+            return
         one = _OperatorComparison(self, base, operator, held)
-        conversion = one.compare()
+        conversion = self.by_base[base] = one.compare()
         self.faults += one.faults
         self.verdicts += one.verdicts(conversion)
         self.states.setdefault(operator.state_key.rsplit("/", 2)[0], {}).update(one.states)
-        return conversion
 
     def is_over(self, shape: Shape, operator: PhysicalOperator) -> bool:
         """Whether a state ended with an application window, so that it has nothing to lose."""

@@ -30,7 +30,7 @@ from ridgeline.plan.change.state_moves import (
     plan_states,
     refused,
 )
-from ridgeline.plan.change.state_schemas import Comparison, Conversion, held_states
+from ridgeline.plan.change.state_schemas import Comparison, held_states
 from ridgeline.plan.change.state_shapes import class_names
 from ridgeline.plan.change.succession import redivided
 from ridgeline.plan.execution import Plan
@@ -66,23 +66,11 @@ NOTHING = Beginning({})
 
 
 @dataclass(frozen=True, slots=True)
-class Conversions:
-    """How states become those of a plan, by the first part of their keys in the window before.
-
-    `schemas`: what they hold then.
-    """
-
-    by_base: Mapping[str, Conversion]
-    schemas: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class _Fate:
     """What becomes of the states of a window in a plan. `faults`: why that cannot be."""
 
     found: StatePlan
-    conversions: Conversions
-    verdicts: list[StateVerdict]
+    comparison: Comparison
     faults: list[Fault]
 
 
@@ -101,8 +89,8 @@ def _fate_of(plan: Plan, storage: Storage, last: Manifest, asked: Asked) -> _Fat
         check_boundary(found, plan, last.window_id + 1)
     except ValidationError as error:
         faults += error.faults
-    comparison, conversions = _compared(plan, last, found, live=False)
-    return _Fate(found, conversions, comparison.verdicts, [*faults, *comparison.faults])
+    comparison = _compared(plan, last, found, live=False)
+    return _Fate(found, comparison, [*faults, *comparison.faults])
 
 
 def check_states(
@@ -143,7 +131,7 @@ def judge_states(
     Raises CheckpointError if a state is to be dropped that nothing has, or a file cannot be read.
     """
     fate = _fate_of(plan, storage, last, planner.asked)
-    found, verdicts = fate.found, fate.verdicts
+    found, verdicts = fate.found, fate.comparison.verdicts
     verdicts += [one for one in map(refused, fate.faults) if one not in verdicts]
     verdicts += [
         StateVerdict(base, Outcome.DROPPED, "as it was asked for")
@@ -154,7 +142,7 @@ def judge_states(
     verdicts += dict.fromkeys(map(_move_verdict, found.moves))
     if not any(one.outcome is Outcome.REFUSED for one in verdicts):
         try:
-            moved(plan, _Trial(storage, run_id, last.epoch), last, found, fate.conversions)
+            moved(plan, _Trial(storage, run_id, last.epoch), last, found, fate.comparison)
         except StateError as error:
             where = error.operator or "state"
             kept = [one for one in verdicts if not f"{one.where}.".startswith(f"{where}.")]
@@ -180,15 +168,15 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     Raises CheckpointError or StateError if a state would be lost, cannot move, or is of other classes.
     """
     fate = _accepted(plan, checkpoint, last, _asked(planner, last))
-    found, conversions = fate.found, fate.conversions
+    found, comparison = fate.found, fate.comparison
     known = {one.state_key: one.id for one in plan.physical.operators}
     stays = all(
         key in known and (not version or found.stays.get(key) == known[key])
         for key, version in last.states.items()
     )
-    same = stays and not (found.moves or found.ends or found.renamed or any(conversions.by_base.values()))
+    same = stays and not (found.moves or found.ends or found.renamed or any(comparison.by_base.values()))
     try:
-        begin = moved(plan, checkpoint, last, found, conversions)
+        begin = moved(plan, checkpoint, last, found, comparison)
     except StateError as error:
         others = redivided(plan, {found.renamed.get(name, name): text for name, text in last.divided.items()})
         if not others:
@@ -226,28 +214,27 @@ def _check_dropped(plan: Plan, storage: Storage, last: Manifest, dropped: Collec
         raise CheckpointError(f"checkpoint folder `{storage.uri}`: {faults}") from None
 
 
-def conversions_of(plan: Plan, last: Manifest, found: StatePlan) -> Conversions:
+def conversions_of(plan: Plan, last: Manifest, found: StatePlan) -> Comparison:
     """How the states of a window become those of a plan that follows while the application runs.
 
     Raises ValidationError with a fault for each state that would be lost or read as another one.
     """
-    comparison, conversions = _compared(plan, last, found, live=True)
+    comparison = _compared(plan, last, found, live=True)
     if comparison.faults:
         raise ValidationError(plan.logical.application, comparison.faults)
-    return conversions
+    return comparison
 
 
-def _compared(plan: Plan, last: Manifest, found: StatePlan, *, live: bool) -> tuple[Comparison, Conversions]:
-    """The comparison, with its faults, and how states become those of the plan."""
+def _compared(plan: Plan, last: Manifest, found: StatePlan, *, live: bool) -> Comparison:
+    """The comparison of all states that are held, with its faults."""
     moves = ((key, one.targets[0]) for one in found.moves for key in one.sources)
     targets = {_base(key): target for key, target in [*moves, *found.stays.items()]}
     comparison = Comparison(
         last.schemas, plan.physical.operators, found.dropped, found.renamed, last.window_id + 1, live=live
     )
-    by_base = {
-        base: comparison.compare(base, plan.physical.operator(target)) for base, target in targets.items()
-    }
-    return comparison, Conversions(by_base, {"states": comparison.states} if comparison.states else {})
+    for base, target in targets.items():
+        comparison.compare(base, plan.physical.operator(target))
+    return comparison
 
 
 def _held(last: Manifest) -> list[str]:
@@ -264,15 +251,16 @@ def moved(
     checkpoint: Checkpoint | _Trial,
     last: Manifest,
     found: StatePlan,
-    conversions: Conversions | None = None,
+    comparison: Comparison | None = None,
 ) -> Beginning:
     """Move the states that a window has left to a plan, or leave them as they are.
 
     Files that are written for it are kept until a window names them, or they are given up. Raises StateError,
     ValidationError as `conversions_of`, CheckpointError if they cannot be written.
     """
-    if conversions is None:
-        conversions = conversions_of(plan, last, found)
+    if comparison is None:
+        comparison = conversions_of(plan, last, found)
+    by_base = comparison.by_base
     states = {target: last.states[key] for key, target in found.stays.items() if key in last.states}
     files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
     stems: list[str] = []
@@ -286,7 +274,7 @@ def moved(
         return name
 
     def converted(key: str, operator: PhysicalOperator) -> StateVersion:
-        version, conversion = last.states.get(key, ()), conversions.by_base.get(_base(key))
+        version, conversion = last.states.get(key, ()), by_base.get(_base(key))
         if not conversion:
             return version
         made = classes.setdefault(_base(operator.state_key), set())
@@ -294,7 +282,7 @@ def moved(
 
     try:
         for key, target in found.stays.items():
-            if key in last.states and conversions.by_base.get(_base(key)):
+            if key in last.states and by_base.get(_base(key)):
                 states[target] = converted(key, plan.physical.operator(target))
                 changed.add(target)
         for one in found.moves:
@@ -320,15 +308,15 @@ def moved(
         frozenset(changed),
         tuple(stems),
         publishers,
-        schemas=_with_classes(conversions, classes),
+        schemas=_with_classes(comparison, classes),
         inputs=inputs,
     )
 
 
-def _with_classes(conversions: Conversions, classes: Mapping[str, Collection[type]]) -> Mapping[str, Any]:
+def _with_classes(comparison: Comparison, classes: Mapping[str, Collection[type]]) -> Mapping[str, Any]:
     """What states hold, with the classes of values that were made."""
-    remade = {name for one in conversions.by_base.values() for name in one.remade}
-    schemas = copy.deepcopy(dict(conversions.schemas))
+    remade = {name for one in comparison.by_base.values() for name in one.remade}
+    schemas = {"states": copy.deepcopy(comparison.states)} if comparison.states else {}
     for base, made in classes.items():
         for name, shape in schemas.get("states", {}).get(base, {}).items():
             if name in remade:
