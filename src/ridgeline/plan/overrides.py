@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.plan.draft import Faults
@@ -14,38 +14,23 @@ WINDOW = "window"
 _PROPERTY = "write `-D operator.property=value`"
 
 
-class Overrides:
-    """Properties and attributes from outside, each in a mapping of what they are of.
+class Overrides(dict[tuple[Kind | Literal["stream"], str, str], dict[str, Any]]):
+    """Properties and attributes from outside by what they are of: its kind, an operator, or a port of it.
 
-    Attributes of "" are the application's.
+    Attributes of "" are the application's. Streams are called as operators are.
     """
-
-    def __init__(self) -> None:
-        self._values: dict[tuple[Kind, str, str], dict[str, Any]] = {}
-        self.streams: dict[str, dict[str, Any]] = {}
-        """Attributes of streams, by name."""
-
-    def of(self, kind: Kind, operator: str = "", port: str = "") -> dict[str, Any]:
-        """The values of this kind of an operator, or of a port of it; they may be changed."""
-        return self._values.setdefault((kind, operator, port), {})
-
-    def items(self) -> Iterator[tuple[tuple[Kind, str, str], dict[str, Any]]]:
-        """All values, each mapping with what it is of."""
-        yield from self._values.items()
 
     def move(self, operator: str, new: str | None) -> None:
         """Let what is given to an operator be given to another one, too, or (None) drop it."""
         moved = self.taken([operator])
         if new is not None:
             for (kind, _, port), values in moved.items():
-                self.of(kind, new, port).update(values)
+                self.setdefault((kind, new, port), {}).update(values)
 
     def taken(self, operators: Iterable[str]) -> Overrides:
         """What is given to these operators; it is taken away."""
-        found, names = Overrides(), set(operators)
-        found._values = {owner: values for owner, values in self._values.items() if owner[1] in names}
-        self._values = {owner: values for owner, values in self._values.items() if owner[1] not in names}
-        return found
+        names = set(operators)
+        return Overrides({of: self.pop(of) for of in [*self] if of[1] in names and of[0] != "stream"})
 
     def set(self, faults: Faults, graph: Graph) -> Graph:
         """The graph with all values set; adds a fault for each that is of an operator that there is not.
@@ -54,6 +39,8 @@ class Overrides:
         """
         nodes, attributes = dict(graph.nodes), dict(graph.attributes)
         for (kind, owner, port), values in self.items():
+            if kind == "stream":
+                continue
             if kind == "property" and values.pop("", None) is not None:
                 faults.add(owner, f"property `{owner}` names no operator and property", _PROPERTY)
             if owner in nodes:
@@ -90,20 +77,20 @@ def read_options(
     found, split = Overrides(), key_splitter(names)
     for key, value in properties.items():
         operator, name = split(key)
-        found.of("property", operator)[name] = value
+        found.setdefault(("property", operator, ""), {})[name] = value
     for key, value in attributes.items():
         owner, path = split(key)
         kind, _, rest = path.partition(".")
         port, _, name = rest.rpartition(".")
         stream, _, own = path.rpartition(".")
+        of: tuple[Kind | Literal["stream"], str, str] = "attribute", owner, ""
         if "." not in key:
-            found.of("attribute")[key] = value
+            of, path = ("attribute", "", ""), key
         elif owner == "stream" and stream and owner not in names:
-            found.streams.setdefault(stream, {})[own] = value
+            of, path = ("stream", stream, ""), own
         elif port and name and kind in ("port", "unifier"):
-            found.of("port" if kind == "port" else "unifier", owner, port)[name] = value
-        else:  # a path of neither form is an attribute that no operator has
-            found.of("attribute", owner)[path] = value
+            of, path = ("port" if kind == "port" else "unifier", owner, port), name
+        found.setdefault(of, {})[path] = value  # a path of no form is an attribute that no operator has
     return found
 
 

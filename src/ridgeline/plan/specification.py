@@ -13,7 +13,7 @@ from ridgeline.plan.edits import Edit
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
-from ridgeline.plan.spec.model import check_document, validate_document
+from ridgeline.plan.spec.model import check_document
 from ridgeline.plan.spec.reader import Reader
 from ridgeline.plan.validation import find_faults, validate
 
@@ -54,8 +54,6 @@ def read_specification(
     document = {"application": name, **document}
     specification, wrong = check_document(document)
     faults += wrong
-    if specification is None:
-        specification, _ = check_document(validate_document(document, faults))
     title = document["application"] if isinstance(document["application"], str) else name
     if specification is None:
         raise ValidationError(title, with_origins(faults, origins))

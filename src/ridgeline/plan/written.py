@@ -48,8 +48,9 @@ def written(logical: LogicalPlan) -> Graph:
     faults, given, graph = Faults(), of_modules(app, given), graph_of(app)
     names = {*graph.names, *names_made((*given.kept, *given.edits))}
     options = read_options(given.properties, given.attributes, names)
-    for name in options.streams.keys() & graph.streams.keys():
-        graph = graph.put_stream(graph.streams[name].placed(options.streams[name].get("locality")))
+    for (of, name, _), values in options.items():
+        if of == "stream" and name in graph.streams:
+            graph = graph.put_stream(graph.streams[name].placed(values.get("locality")))
     made = edited(faults, graph, given, options)
     parts = {name: _with_options(faults, part, options) for name, part in made.parts.items()}
     planned = {one.name: one for one in logical.operators}
@@ -91,7 +92,7 @@ def _with_options(faults: Faults, part: Part, options: Overrides) -> Part:
     known = operator_type(type(part.module)).properties
     own, attributes = {}, dict(part.attributes)
     for (kind, name, port), values in options.items():
-        for key, value in values.items() if name == part.name else ():
+        for key, value in values.items() if name == part.name and kind != "stream" else ():
             path = f"{kind}.{port}.{key}" if port else key
             if kind == "property" and key.partition(".")[0] in known:
                 own[key] = value

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ridgeline.api.operator import REQUIRED, Operator
+from ridgeline.api.operator import REQUIRED, Operator, operator_type
 from ridgeline.api.support.masking import mask_text, shown
 from ridgeline.api.support.properties import check_properties
 from ridgeline.plan.build.entries import with_entry
@@ -41,30 +41,25 @@ def property_faults(
     return faults
 
 
-def decoded(operator: Operator, name: str, value: object) -> object:
-    """Decode a text from the command line: as JSON if only that suits the property, else as it is."""
-    if not isinstance(value, str) or _suits(operator, name, value):
-        return value
-    try:
-        decoded = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return decoded if _suits(operator, name, decoded) else value
+def decoded(operator: Operator, owner: str, path: str, value: object) -> tuple[str, object]:
+    """The property that `path` names, or an entry of it (`options.key`), and its value with what is given.
 
-
-def decoded_entry(operator: Operator, operator_name: str, path: str, value: object) -> tuple[str, object]:
-    """Return the property that `path` (`options.key`) begins with, and its value with the decoded entry.
-
-    The entry is decoded as in `decoded`. Raises NoEntryError.
+    A text from the command line is decoded as JSON if only that suits the property, else it stays as it is.
+    `owner`: the name of the operator, for errors. Raises NoEntryError.
     """
-    name, with_text = with_entry(operator, operator_name, path, value)
-    if not isinstance(value, str) or _suits(operator, name, with_text):
-        return name, with_text
+
+    def with_given(given: object) -> tuple[str, object]:
+        is_whole = path in operator_type(type(operator)).properties and path != "context"
+        return (path, given) if is_whole else with_entry(operator, owner, path, given)
+
+    name, as_text = with_given(value)
+    if not isinstance(value, str) or _suits(operator, name, as_text):
+        return name, as_text
     try:
-        with_json = with_entry(operator, operator_name, path, json.loads(value))[1]
+        as_json = with_given(json.loads(value))[1]
     except (ValueError, RecursionError):
-        return name, with_text
-    return name, with_json if _suits(operator, name, with_json) else with_text
+        return name, as_text
+    return name, as_json if _suits(operator, name, as_json) else as_text
 
 
 def _suits(operator: Operator, name: str, value: object) -> bool:

@@ -295,15 +295,14 @@ def _sorted_operators(old: Plan, new: Plan) -> dict[str, tuple[int, ...]]:
     """The physical operators by what becomes of them."""
     before = {one.id: one for one in old.physical.operators}
     after = {one.id: one for one in new.physical.operators}
-    stays = [one for one in new.physical.operators if one.id in before]
-    anew = [one.id for one in stays if not can_retain(before[one.id], one)]
+    both = [one for one in after if one in before]
+    anew = [one for one in both if not can_retain(before[one], after[one])]
+    kept = [one for one in both if one not in anew]
     return {
         "started": tuple(one for one in after if one not in before),
         "stopped": tuple(one for one in before if one not in after),
         "made_anew": tuple(anew),
-        "set": tuple(
-            one.id for one in stays if one.id not in anew and changed_properties(before[one.id], one)
-        ),
+        "set": tuple(one for one in kept if changed_properties(before[one], after[one])),
     }
 
 

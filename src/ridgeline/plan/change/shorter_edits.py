@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
+import json
+from collections.abc import Collection, Sequence
 
 from ridgeline.plan.edits import (
     AddOperator,
@@ -16,6 +16,7 @@ from ridgeline.plan.edits import (
     Repartition,
     SetAttribute,
     SetProperty,
+    edit_to_json,
 )
 
 _KEEPING = (AddOperator, AddStream, AddSink, SetProperty, SetAttribute, Repartition)
@@ -67,22 +68,19 @@ def _target(edit: Edit) -> object:
     return None
 
 
-def _undone(edits: Sequence[Edit], place: int) -> Collection[int]:
-    """If an edit takes away an operator that one before it added: the numbers of all edits about that."""
-    edit = edits[place]
+def _undone(edits: Sequence[Edit], end: int) -> Collection[int]:
+    """If an edit takes away an operator that one before it added: the numbers of all edits about that.
+
+    None if others need them.
+    """
+    edit = edits[end]
     if not isinstance(edit, RemoveOperator):
         return ()
     name = edit.name
-    added = [at for at, one in enumerate(edits[:place]) if isinstance(one, AddOperator) and one.name == name]
-    return _of_operator(edits, added[-1], place, name) if added else ()
-
-
-def _adds_stream(edit: Edit, name: str) -> bool:
-    return isinstance(edit, AddStream) and edit.name == name
-
-
-def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collection[int]:
-    """The edits from an operator's addition to its removal that were about it; none if others need them."""
+    added = [at for at, one in enumerate(edits[:end]) if isinstance(one, AddOperator) and one.name == name]
+    if not added:
+        return ()
+    begin = added[-1]
     own, streams = {begin, end}, set[str]()
     for number in range(begin + 1, end):
         edit = edits[number]
@@ -103,7 +101,7 @@ def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Coll
     for stream in streams:
         left = (edit for number, edit in enumerate(edits) if number > begin and number not in own)
         for edit in left:
-            if _adds_stream(edit, stream):
+            if isinstance(edit, AddStream) and edit.name == stream:
                 break
             if _is_about(edit, stream):
                 return ()
@@ -126,12 +124,5 @@ def _is_about(edit: Edit, stream: str) -> bool:
 
 def _names(edit: Edit, operator: str) -> bool:
     """Whether an edit names an operator, or a part of it, anywhere."""
-    return any(_has(getattr(edit, field.name), operator) for field in fields(edit))
-
-
-def _has(value: object, operator: str) -> bool:
-    if isinstance(value, str):
-        return value == operator or value.startswith(f"{operator}.")
-    if isinstance(value, Mapping):
-        return any(_has(one, operator) for pair in value.items() for one in pair)
-    return isinstance(value, (list, tuple)) and any(_has(one, operator) for one in value)
+    text = json.dumps(edit_to_json(edit), default=str)
+    return f'"{operator}"' in text or f'"{operator}.' in text

@@ -25,7 +25,9 @@ def flatten(faults: Faults, expanded: Expanded, options: Overrides) -> Graph:
     """
     graph = expanded.graph
     streams = dict(graph.streams)
-    for name, given in options.streams.items():
+    for (of, name, _), given in options.items():
+        if of != "stream":
+            continue
         if name not in streams:
             what = f"there is no stream `{name}` to set an attribute of"
             faults.add(f"stream.{name}", what, did_you_mean(name, streams))
@@ -68,7 +70,7 @@ def _spread(faults: Faults, graph: Graph, part: Part, options: Overrides) -> Non
             faults.add(f"{part.name}.{kind}.{port}", what, did_you_mean(port, known))
             continue
         for operator, inner in ends:
-            own = options.of(kind, operator, inner)
+            own = options.setdefault((kind, operator, inner), {})
             own |= {**values, **own}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -12,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from ridgeline.api.errors import Fault, did_you_mean
 from ridgeline.api.support.masking import shown
 
-_UNKNOWN = "there is no key"
+_UNKNOWN = "extra_forbidden"
 _TAGS = {"text", "mapping", "one", "several"}
 Values = dict[str, Any]
 _Limit = float | int | str | None
@@ -195,45 +197,33 @@ def json_schema() -> dict[str, Any]:
 
 
 def check_document(document: Mapping[str, object]) -> tuple[Specification | None, list[Fault]]:
-    """The specification, or None and all faults of its form.
-
-    Faults of parts leave the others: what is sound is read without the faulty parts, see `validate_document`.
-    """
+    """The specification, without what is faulty, and all faults of its form; None if too little is left."""
     try:
         return Specification.model_validate(document), []
     except pydantic.ValidationError as error:
-        return None, [_fault(problem, document) for problem in error.errors()]
+        problems = error.errors()
+    sound: Any = copy.deepcopy(document)
+    for problem in problems:
+        path = list(_path(problem["loc"], document))
+        # an unknown key is left out alone, else the operator, stream or section that the fault is in
+        depth = len(path) if problem["type"] == _UNKNOWN else 2 if path[0] in _NAMED else 1
+        with contextlib.suppress(LookupError, TypeError):  # it is gone already, with what it was in
+            _drop(sound, path[:depth])
+    faults = [_fault(problem, document) for problem in problems]
+    try:
+        return Specification.model_validate(sound), faults
+    except pydantic.ValidationError:
+        return None, faults
 
 
-def validate_document(document: Mapping[str, object], faults: list[Fault]) -> dict[str, Any]:
-    """The document without unknown keys, and without the parts that have other faults of form."""
-    unknown = {fault.where for fault in faults if fault.what.startswith(_UNKNOWN)}
-    others = [fault for fault in faults if fault.where not in unknown]
-    kept: dict[str, Any] = {}
-    for section, value in document.items():
-        if section in _NAMED and isinstance(value, dict):
-            kept[section] = {
-                name: _without(part, f"{section}.{name}", unknown)
-                for name, part in value.items()
-                if not _named(others, f"{section}.{name}")
-            }
-        elif not _named(faults, section):
-            kept[section] = value
-    return kept
+def _drop(place: Any, path: list[str]) -> None:
+    """Take away what a path leads to, of mappings and lists."""
+    for part in path[:-1]:
+        place = place[int(part) if isinstance(place, list) else part]
+    del place[path[-1]]
 
 
-def _without(part: object, path: str, unknown: set[str]) -> object:
-    if not isinstance(part, dict):
-        return part
-    return {key: value for key, value in part.items() if f"{path}.{key}" not in unknown}
-
-
-def _named(faults: list[Fault], path: str) -> bool:
-    return any(fault.where == path or fault.where.startswith(f"{path}.") for fault in faults)
-
-
-_KEYS = {field.alias or name for name, field in Specification.model_fields.items()}
-_NAMED = {"operators", "modules", "streams", "regions"} & _KEYS
+_NAMED = ("operators", "modules", "streams", "regions")
 
 
 def _fault(problem: Any, document: Mapping[str, object]) -> Fault:
@@ -241,10 +231,10 @@ def _fault(problem: Any, document: Mapping[str, object]) -> Fault:
     path = list(_path(problem["loc"], document))
     where = ".".join(path)
     kind, value = problem["type"], problem["input"]
-    if kind == "extra_forbidden":
+    if kind == _UNKNOWN:
         keys = list(_keys_at(path[:-1]))
         remedy = did_you_mean(path[-1], keys) if keys else "remove it"
-        return Fault(where, f"{_UNKNOWN} `{path[-1]}` here", remedy)
+        return Fault(where, f"there is no key `{path[-1]}` here", remedy)
     if kind == "missing":
         return Fault(where, f"`{path[-1]}` is missing", f"give it: {_HELP.get(path[-1], 'see the format')}")
     rule = problem["msg"][0].lower() + problem["msg"][1:].replace("dictionary", "mapping")

@@ -127,7 +127,7 @@ class Reader:
                 made = made_of(kind, properties)
         if self._texts and made is not None:
             for name in properties.keys() & operator_type(kind).properties.keys():
-                vars(made)[name] = decoded(made, name, properties[name])
+                vars(made).update([decoded(made, where, name, properties[name])])
         return made, attributes
 
     def _add_operator(self, name: str, given: OperatorSpec) -> None:

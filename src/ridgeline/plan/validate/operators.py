@@ -17,7 +17,7 @@ from ridgeline.api.support.own_metric import AGGREGATES, MetricKind, MetricOptio
 from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.build.entries import NoEntryError
 from ridgeline.plan.build.port_attributes import inherited_by_operator
-from ridgeline.plan.build.property_values import decoded, decoded_entry, property_faults
+from ridgeline.plan.build.property_values import decoded, property_faults
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.graph import Node
 from ridgeline.plan.validate.attributes import check_attributes, count_application_window
@@ -40,11 +40,8 @@ def set_properties(
     values = vars(component)
     # entries after whole properties
     for name, value in sorted(overrides.items(), key=lambda given: given[0] not in known):
-        if name in known:
-            values[name] = decoded(component, name, value)
-            continue
         try:
-            values.update([decoded_entry(component, owner, name, value)])
+            values.update([decoded(component, owner, name, value)])
         except NoEntryError as error:
             faults.add(f"{owner}.{name}", error.what, error.remedy)
     found = property_faults(component, remedies)
