@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from ridgeline.api.policy import side
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, PromiseAnswer
@@ -55,11 +55,38 @@ def text_of(change: ChangeFiguresAnswer) -> str:
     return " ".join(f"{head} {effect}: {asked}".split())
 
 
-class ChangeFold:
-    """A fold over `ApplicationChanged`; `Measurement` feeds it. One thread at a time. Memory is bounded."""
+_Row = TypeVar("_Row", ChangeFiguresAnswer, DecisionAnswer)
+
+
+class _Rows(Generic[_Row]):
+    """The last rows by their numbers. Memory is bounded. One thread at a time."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, ChangeFiguresAnswer] = {}
+        self._rows: dict[int, _Row] = {}
+
+    def _put(self, number: int, row: _Row) -> None:
+        """Something happened to it: it is the newest one."""
+        self._rows.pop(number, None)
+        self._rows[number] = row
+        while len(self._rows) > _KEPT:
+            del self._rows[next(iter(self._rows))]
+
+    def rows(self, limit: int | None = None) -> list[_Row]:
+        """The last ones that something happened to, by their numbers."""
+        rows = [row for _, row in sorted(self._rows.items())]
+        return rows if limit is None else rows[max(0, len(rows) - limit) :]
+
+    @property
+    def newest(self) -> _Row | None:
+        """The one to which something happened last."""
+        return next(reversed(self._rows.values()), None)
+
+
+class ChangeFold(_Rows[ChangeFiguresAnswer]):
+    """A fold over `ApplicationChanged`; `Measurement` feeds it."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._counts: Counter[str] = Counter(dict.fromkeys(CHANGE_STATES, 0))
         self.paused_at: float | None = None
         """Since when no window begins, on request; None: the application is not paused."""
@@ -73,26 +100,15 @@ class ChangeFold:
 
     def add(self, event: ApplicationChanged) -> None:
         """A change is requested, or has come to its end."""
-        before = self._rows.pop(event.number, None)
+        before = self._rows.get(event.number)
         if before is None or before["state"] != event.state:
             self._counts[event.state] += 1
-        row = self._rows[event.number] = row_of(event, before)
+        row = row_of(event, before)
+        self._put(event.number, row)
         if event.state == "APPLIED" and event.what in {"pause", "resume"}:
             self.paused_at = event.at if event.what == "pause" else None
         if row["planVersion"] is not None:
             self.held_seconds = event.held_seconds
-        while len(self._rows) > _KEPT:
-            del self._rows[next(iter(self._rows))]
-
-    def rows(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
-        """The last changes that something happened to, by their numbers."""
-        rows = sorted(self._rows.values(), key=lambda row: row["id"])
-        return rows if limit is None else rows[max(0, len(rows) - limit) :]
-
-    @property
-    def newest(self) -> ChangeFiguresAnswer | None:
-        """The change to which something happened last."""
-        return next(reversed(self._rows.values()), None)
 
 
 def promise_text(event: PromiseChanged) -> str:
@@ -158,7 +174,13 @@ class PromiseFold:
         return row["brokenSeconds"] + (max(0.0, now - row["since"]) if row["kept"] is False else 0.0)
 
 
-_DECISIONS_KEPT = 1_000
+_DECIDED = {
+    "REFUSED": "{what} was refused: {found}",
+    "FAILED": "{what}, and decides nothing: {note}",
+    "APPLIED": "{what} has effect",
+    "HELPED": "{what} helped: {found}",
+}
+"""What has become of a decision, by its state."""
 _OF_DECISIONS = ("by", "state", "note", "what", "expected", "found", "change", "undoes")
 
 
@@ -182,39 +204,18 @@ def decision_text(row: DecisionAnswer) -> str:
     'decision 3, policy CriticalPathPolicy: repartition `parse` to 3. p99 1.2 s'
     """
     head = f"decision {row['id']}, {row['by']}: "
+    if row["state"] != "ASKED":
+        template = _DECIDED.get(row["state"], "{what} did not bring what was expected: {found}")
+        return " ".join(f"{head}{template.format(**row)}".split())
     undone = f"decision {row['undoes']} is taken back: " if row["undoes"] is not None else ""
     note = f". {row['note']}" if row["note"] else ""
-    match row["state"]:
-        case "ASKED":
-            expected = f"; expected: {row['expected']}" if row["expected"] else ""
-            text = f"{undone}{row['what']}{note}{expected}"
-        case "REFUSED":
-            text = f"{row['what']} was refused: {row['found']}"
-        case "FAILED":
-            text = f"{row['what']}, and decides nothing: {row['note']}"
-        case "APPLIED":
-            text = f"{row['what']} has effect"
-        case "HELPED":
-            text = f"{row['what']} helped: {row['found']}"
-        case _:
-            text = f"{row['what']} did not bring what was expected: {row['found']}"
-    return " ".join(f"{head}{text}".split())
+    expected = f"; expected: {row['expected']}" if row["expected"] else ""
+    return " ".join(f"{head}{undone}{row['what']}{note}{expected}".split())
 
 
-class DecisionFold:
-    """A fold over `PolicyDecided`; `Measurement` feeds it. One thread at a time. Memory is bounded."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, DecisionAnswer] = {}
+class DecisionFold(_Rows[DecisionAnswer]):
+    """A fold over `PolicyDecided`; `Measurement` feeds it."""
 
     def add(self, event: PolicyDecided) -> None:
         """A decision was made, or something has become of it."""
-        before = self._rows.pop(event.number, None)
-        self._rows[event.number] = decision_row(event, before)
-        while len(self._rows) > _DECISIONS_KEPT:
-            del self._rows[next(iter(self._rows))]
-
-    def rows(self, limit: int | None = None) -> list[DecisionAnswer]:
-        """The last decisions, by their numbers."""
-        rows = sorted(self._rows.values(), key=lambda row: row["id"])
-        return rows if limit is None else rows[max(0, len(rows) - limit) :]
+        self._put(event.number, decision_row(event, self._rows.get(event.number)))

@@ -33,6 +33,7 @@ from ridgeline.measure.answers.operators import (
 )
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer, SourceAnswer, SourceDetailAnswer
 from ridgeline.measure.answers.watermarks import (
+    Mark,
     WatermarksAnswer,
     watermarks_answer,
 )
@@ -499,7 +500,16 @@ class Measurement:
 
     def watermarks(self, now: float) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back."""
-        return watermarks_answer(self._statuses.operators, self.topology, self._run.as_of(now))
+        return watermarks_answer(self.watermark_marks(now), self.topology)
+
+    def watermark_marks(self, now: float) -> dict[int, Mark]:
+        """What the answer about watermarks is made of, by operator."""
+        now = self._run.as_of(now)
+        return {
+            number: Mark(one.watermark, one.counts["lateRecords"], one.counts["recordsAhead"], now)
+            for number, one in self._statuses.operators.items()
+            if one.watermark is not None
+        }
 
     def lines(self, now: float, operator: str | None = None) -> LinesAnswer:
         """Where the Python time of operators goes, by line, over the last minute.

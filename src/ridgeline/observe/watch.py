@@ -242,6 +242,7 @@ class Watch:
     progress = _as_of_now(Measurement.progress)
     source = _asked(Measurement.source)
     watermarks = _as_of_now(Measurement.watermarks)
+    watermark_marks = _as_of_now(Measurement.watermark_marks)
     lines = _as_of_now(Measurement.lines)
 
     def own_metrics(self, operator: str | None = None) -> MetricsAnswer:

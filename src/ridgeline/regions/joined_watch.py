@@ -21,8 +21,8 @@ from ridgeline.measure.answers.progress import (
     ProgressAnswer,
     SourceDetailAnswer,
 )
-from ridgeline.measure.answers.regions import QueueAnswer, RegionAnswer, RegionsAnswer
-from ridgeline.measure.answers.watermarks import WatermarkAnswer, WatermarksAnswer
+from ridgeline.measure.answers.regions import QueueAnswer, RegionAnswer, RegionsAnswer, WaitingAnswer
+from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
@@ -33,77 +33,13 @@ from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import StreamEdge, Topology
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.observe.watch import Subscriber, Watch
-from ridgeline.plan.region import IDS, QueueEdge
+from ridgeline.plan.region import IDS
 from ridgeline.regions import sums
 from ridgeline.regions.paths import joined_path
-from ridgeline.regions.queues import GROWS, QueueLog, QueueMeter, Waiting, queue_path, waiting
+from ridgeline.regions.queues import GROWS, QueueLog, QueueMeter, queue_path, waiting
 from ridgeline.regions.region_run import RegionRun, failure_of, state_of
 from ridgeline.regions.verdict import States, because, joined_progress
 from ridgeline.regions.view import RegionView
-
-# Watermarks of an application of several regions: who holds back whom, across queues.
-
-_NAMED = 8
-
-
-def joined_watermarks(views: Sequence[RegionView], edges: Sequence[QueueEdge]) -> WatermarksAnswer:
-    """The rows of all regions. Where the reader of a queue holds back, the inputs are named that do so there.
-
-    These are what the writer of the queue waits for. A reader that is behind what was written is named too.
-    """
-    rows: dict[str, list[WatermarkAnswer]] = {}
-    found: list[WatermarkAnswer] = []
-    readers: dict[str, tuple[QueueEdge, list[WatermarkAnswer]]] = {}
-    for view in views:
-        names = {node.title: node.name for node in view.watch.topology.operators}
-        for edge in edges:
-            if edge.reader_region == view.name:
-                titles = [title for title, name in names.items() if name == edge.reader]
-                readers |= dict.fromkeys(titles, (edge, rows.get(edge.writer, [])))
-        marks: WatermarksAnswer = view.watermarks()
-        for row in marks["operators"]:
-            made: WatermarkAnswer = {
-                **row,
-                "heldBackBy": _through(row["heldBackBy"], readers, row["watermark"]),
-                "idleInputs": _idle(row["idleInputs"], readers),
-            }
-            if row["operator"] in readers and row["state"] != "finished":
-                made["heldBackBy"] = _through([row["operator"]], readers, row["watermark"])
-            rows.setdefault(names.get(row["operator"], row["operator"]), []).append(made)
-            found.append(made)
-    return {"operators": found}
-
-
-def _through(
-    titles: Sequence[str],
-    readers: dict[str, tuple[QueueEdge, list[WatermarkAnswer]]],
-    watermark: float | None,
-) -> list[str]:
-    """The holders, with what is behind a queue in the place of its reader."""
-    found: dict[str, None] = {}
-    for title in titles:
-        if title not in readers:
-            found[title] = None
-            continue
-        edge, written = readers[title]
-        marks = [row["watermark"] for row in written if row["watermark"] is not None]
-        if marks and (watermark is None or min(marks) > watermark):
-            found[f"queue {edge.stream}"] = None  # what is in it moves the watermark once it is read
-            continue
-        least = min(marks, default=None)
-        holders = [one for row in written if row["watermark"] == least for one in row["heldBackBy"]]
-        found |= dict.fromkeys(holders or [title])
-    return list(found)[:_NAMED]
-
-
-def _idle(titles: Sequence[str], readers: dict[str, tuple[QueueEdge, list[WatermarkAnswer]]]) -> list[str]:
-    """The idle inputs, with those behind a queue in the place of its reader."""
-    found: dict[str, None] = {}
-    for title in titles:
-        behind = [one for row in readers[title][1] for one in row["idleInputs"]] if title in readers else []
-        found |= dict.fromkeys(behind or [title])
-    return list(found)[:_NAMED]
-
 
 # The answers about regions and queues.
 
@@ -113,46 +49,39 @@ def _queue(meter: QueueMeter, states: States, now: float) -> QueueAnswer:
     edge, found = meter.edge, waiting(meter, now)
     state, sources = states.state[edge.reader_region], states.progress[edge.reader_region]["sources"]
     seen = next((one["verdict"] for one in sources if one["operator"] == edge.reader), "")
-    gained = found.read - found.written
-    catches_up = found.tuples > 0 and gained > 0 and seen == Verdict.CATCHING_UP
+    gained = found["readPerSecond"] - found["writtenPerSecond"]
+    catches_up = found["backlogRecords"] > 0 and gained > 0 and seen == Verdict.CATCHING_UP
     return {
         "stream": edge.stream,
         "writer": edge.writer,
         "writerRegion": edge.writer_region,
         "reader": edge.reader,
         "readerRegion": edge.reader_region,
-        "backlogRecords": found.tuples,
-        "backlogBytes": found.bytes,
-        "backlogSeconds": found.seconds,
-        "writtenPerSecond": found.written,
-        "readPerSecond": found.read,
-        "caughtUpAt": now + found.tuples / gained if catches_up else None,
+        **found,
+        "caughtUpAt": now + found["backlogRecords"] / gained if catches_up else None,
         "verdict": _verdict(state, found, seen),
-        "full": found.full,
-        "fullAt": found.full_at,
-        "fullInSeconds": None if found.full_at is None else max(0.0, found.full_at - now),
-        "keepSeconds": meter.keep_seconds,
-        "keepBytes": meter.keep_bytes,
     }
 
 
-def _verdict(state: str, found: Waiting, seen: str) -> str:
+def _verdict(state: str, found: WaitingAnswer, seen: str) -> str:
     """The verdict of the reader; of one that does not run, what follows from what waits.
 
     One that is not sure yet goes by the rates, which are over a longer time.
     """
     if state in {"RUNNING", "PENDING"}:
-        grows = found.tuples > 0 and found.read < (1 - GROWS) * found.written
+        grows = (
+            found["backlogRecords"] > 0 and found["readPerSecond"] < (1 - GROWS) * found["writtenPerSecond"]
+        )
         return (
             Verdict.FALLING_BEHIND.value
             if grows and seen == Verdict.HOLDING
             else seen or Verdict.UNKNOWN.value
         )
-    if not found.tuples:
+    if not found["backlogRecords"]:
         return Verdict.KEEPING_UP.value
     if state == "FAILED":
         return Verdict.STUCK.value
-    return Verdict.FALLING_BEHIND.value if found.written > 0 else Verdict.HOLDING.value
+    return Verdict.FALLING_BEHIND.value if found["writtenPerSecond"] > 0 else Verdict.HOLDING.value
 
 
 def region_rows(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> list[RegionAnswer]:
@@ -475,7 +404,15 @@ class JoinedWatch(Watch):
 
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back, across queues."""
-        return joined_watermarks(self.views, [meter.edge for meter in self.meters])
+        topology = self.topology
+        marks = {number: mark for view in self.views for number, mark in view.watch.watermark_marks().items()}
+        ends = [meter.edge for meter in self.meters]
+        queues = {node.id: edge.stream for edge in ends for node in topology.partitions_of(edge.reader)}
+        found = watermarks_answer(marks, topology, queues)
+        names = {view.region.number: view.name for view in self.views}
+        for row in found["operators"]:
+            row["region"] = names[row["id"] // IDS]
+        return found
 
     def overview(self, *, latencies: bool = True) -> OverviewAnswer:
         """All that a view shows: of each region what it had at one moment."""

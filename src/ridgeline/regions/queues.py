@@ -15,6 +15,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.window_output import safe_name
+from ridgeline.measure.answers.regions import WaitingAnswer
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
 from ridgeline.operators._queue_files import LostError
 from ridgeline.operators._queue_log import LogReader
@@ -264,51 +265,45 @@ def queue_path(edge: QueueEdge, writer: RegionRun) -> str:
     return str(getattr(writer.plan.logical.operator(edge.writer).operator, "path", ""))
 
 
-class Waiting(NamedTuple):
-    """The backlog of a queue for a reader. `seconds`: the age of the oldest; rates: tuples per second.
-
-    `full_at`: when there will be no room at the present rates; None if there always will be.
-    """
-
-    tuples: int
-    bytes: int
-    seconds: float
-    written: float
-    read: float
-    full: bool
-    full_at: float | None
-
-
-_NOTHING = Waiting(0, 0, 0.0, 0.0, 0.0, full=False, full_at=None)
-
-
-def waiting(meter: QueueMeter, now: float) -> Waiting:
-    """The backlog of a reader, and when the queue will have no room."""
-    if meter.log is None:
-        return _NOTHING
-    with meter.log.lock:
-        return _waiting(meter, meter.log, now)
-
-
-def _waiting(meter: QueueMeter, log: QueueLog, now: float) -> Waiting:
-    """The backlog of a reader; the caller holds the lock of its log."""
-    log.read()
-    position, end = meter.position(), log.end
-    log.passed(meter.edge.reader, position)
-    (before, bytes_before), (total, size) = log.sums(position), log.sums(end)
-    tuples, bytes_ = max(0, total - before), max(0, size - bytes_before)
-    oldest = log.entry(max(position, log.position_of(before))) if tuples else None
-    seconds = 0.0 if oldest is None else max(0.0, now - oldest.time)
-    written, bytes_written = log.rates(now) if meter.writer.state == "RUNNING" else (0.0, 0.0)
-    read = meter.read_per_second(now)
-    full = meter.is_full
-    full_at = now if full else None
+def waiting(meter: QueueMeter, now: float) -> WaitingAnswer:
+    """The backlog of a reader, and when the queue will have no room at the present rates."""
+    found: WaitingAnswer = {
+        "backlogRecords": 0,
+        "backlogBytes": 0,
+        "backlogSeconds": 0.0,
+        "writtenPerSecond": 0.0,
+        "readPerSecond": 0.0,
+        "full": False,
+        "fullAt": None,
+        "fullInSeconds": None,
+        "keepSeconds": meter.keep_seconds,
+        "keepBytes": meter.keep_bytes,
+    }
+    log = meter.log
+    if log is None:
+        return found
+    with log.lock:
+        log.read()
+        position = meter.position()
+        log.passed(meter.edge.reader, position)
+        (before, bytes_before), (total, size) = log.sums(position), log.sums(log.end)
+        tuples, bytes_ = max(0, total - before), max(0, size - bytes_before)
+        oldest = log.entry(max(position, log.position_of(before))) if tuples else None
+        written, bytes_written = log.rates(now) if meter.writer.state == "RUNNING" else (0.0, 0.0)
+    seconds, read, full = (
+        0.0 if oldest is None else max(0.0, now - oldest.time),
+        meter.read_per_second(now),
+        meter.is_full,
+    )
+    found["backlogRecords"], found["backlogBytes"], found["backlogSeconds"] = tuples, bytes_, seconds
+    found["writtenPerSecond"], found["readPerSecond"], found["full"] = written, read, full
     share = 1.0 - read / written if written > 0 else 0.0
+    ends = [0.0] if full else []
     if tuples and not full and share > GROWS:
-        ends = []
         if meter.keep_seconds is not None:
             ends.append(max(0.0, meter.keep_seconds - seconds) / share)
         if meter.keep_bytes is not None and bytes_written > 0:
             ends.append(max(0.0, meter.keep_bytes - bytes_) / (bytes_written * share))
-        full_at = now + min(ends) if ends else None
-    return Waiting(tuples, bytes_, seconds, written, read, full, full_at)
+    if ends:
+        found["fullInSeconds"], found["fullAt"] = min(ends), now + min(ends)
+    return found

@@ -13,7 +13,22 @@ class InRegionAnswer(TypedDict):
     region: Annotated[NotRequired[str], "Its region, where the application has several."]
 
 
-class QueueAnswer(TypedDict):
+class WaitingAnswer(TypedDict):
+    """What waits in a queue for one of its readers, and when there will be no room for more."""
+
+    backlogRecords: Annotated[int, "Tuples that the reader has not committed."]
+    backlogBytes: Annotated[int, "Bytes of these tuples on the disk."]
+    backlogSeconds: Annotated[float, "Age of the oldest of them: since it was written; 0 without any."]
+    writtenPerSecond: Annotated[float, "Tuples written per second over the last 10 seconds."]
+    readPerSecond: Annotated[float, "Tuples read per second; 0 while its region does not run."]
+    full: Annotated[bool, "True while the writer's region waits for this reader: the queue has no room."]
+    fullAt: Annotated[float | None, "When it will have no room at the present rate; null if it will not be."]
+    fullInSeconds: Annotated[float | None, "Seconds until then."]
+    keepSeconds: Annotated[float | None, "How old a tuple may become that was not read."]
+    keepBytes: Annotated[int | None, "How many bytes may wait."]
+
+
+class QueueAnswer(WaitingAnswer):
     """A queue between two regions, as one reader of it sees it."""
 
     stream: Annotated[str, "Name of the decoupled stream."]
@@ -21,18 +36,8 @@ class QueueAnswer(TypedDict):
     writerRegion: Annotated[str, "The region of the writer."]
     reader: Annotated[str, "Name of the operator that reads it."]
     readerRegion: Annotated[str, "The region of the reader."]
-    backlogRecords: Annotated[int, "Tuples that the reader has not committed."]
-    backlogBytes: Annotated[int, "Bytes of these tuples on the disk."]
-    backlogSeconds: Annotated[float, "Age of the oldest of them: since it was written; 0 without any."]
-    writtenPerSecond: Annotated[float | None, "Tuples written per second over the last 10 seconds."]
-    readPerSecond: Annotated[float | None, "Tuples read per second; null if unknown."]
     caughtUpAt: Annotated[float | None, "When nothing will wait any more; null unless it catches up."]
     verdict: Annotated[str, "Whether the reader keeps up with it, as of a source."]
-    full: Annotated[bool, "True while the writer's region waits for this reader: the queue has no room."]
-    fullAt: Annotated[float | None, "When it will have no room at the present rate; null if it will not be."]
-    fullInSeconds: Annotated[float | None, "Seconds until then."]
-    keepSeconds: Annotated[float | None, "How old a tuple may become that was not read."]
-    keepBytes: Annotated[int | None, "How many bytes may wait."]
 
 
 class RegionAnswer(TypedDict):

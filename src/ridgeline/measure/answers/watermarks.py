@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain, islice
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from typing_extensions import TypedDict
 
 from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.measure.answers.regions import InRegionAnswer
-from ridgeline.measure.status import OperatorStatus
+from ridgeline.measure.events import WatermarkReading
 from ridgeline.measure.topology import Topology, for_neighbours
 
 _NAMED = 8
@@ -42,54 +42,79 @@ class WatermarksAnswer(TypedDict):
     operators: Annotated[list[WatermarkAnswer], "In topological order; none without a `lateness` upstream."]
 
 
+class Mark(NamedTuple):
+    """What is known of an operator's watermark. `now`: the clock that it is compared with."""
+
+    reading: WatermarkReading
+    late: int
+    ahead: int
+    now: float
+
+
+_NO_QUEUES: Mapping[int, str] = {}
+
+
 def watermarks_answer(
-    statuses: Mapping[int, OperatorStatus], topology: Topology, now: float
+    marks: Mapping[int, Mark], topology: Topology, queues: Mapping[int, str] = _NO_QUEUES
 ) -> WatermarksAnswer:
-    """The watermarks of all operators that have one; `now`: the clock they are compared with."""
-    marks = {number: one.watermark for number, one in statuses.items() if one.watermark is not None}
+    """The watermarks of all operators that have one.
+
+    `queues`: of operators that read a queue between regions, its stream. They have a watermark of their own;
+    what holds it back is in the queue, or behind it: what its writers wait for.
+    """
     holders: dict[int, tuple[str, ...]] = {}
     idle: dict[int, tuple[str, ...]] = {}
 
     def held(producers: tuple[int, ...]) -> tuple[str, ...]:
-        active = [
-            one for one in producers if one in marks and not marks[one].idle and marks[one].left != LATEST
-        ]
-        least = min((marks[one].left for one in active), default=0)
-        return _some(holders[one] for one in active if marks[one].left == least)
+        lefts = {
+            one: marks[one].reading.left
+            for one in producers
+            if one in marks and not marks[one].reading.idle and marks[one].reading.left != LATEST
+        }
+        return _some(holders[one] for one, left in lefts.items() if left == min(lefts.values()))
 
     def idling(producers: tuple[int, ...]) -> tuple[str, ...]:
         return _some(idle[one] for one in producers if one in marks)
 
-    held_above, idle_above = (
-        for_neighbours(topology.upstream, held),
-        for_neighbours(topology.upstream, idling),
-    )
+    held_above = for_neighbours(topology.upstream, held)
+    idle_above = for_neighbours(topology.upstream, idling)
     rows: list[WatermarkAnswer] = []
     for node in topology.operators:
-        mark = marks.get(node.id)
-        if mark is None:
+        if (mark := marks.get(node.id)) is None:
             continue
-        source = not any(one in marks for one in topology.upstream[node.id])
-        own = (node.title,)
-        holders[node.id] = own if source else held_above(node.id)
-        idle[node.id] = (own if mark.idle else ()) if source else idle_above(node.id)
-        time = mark.left if source else mark.entered
-        known = EARLIEST < time < LATEST
-        status = statuses[node.id]
+        reading, own, above = mark.reading, (node.title,), topology.upstream[node.id]
+        reads_queue = node.id in queues
+        source = reads_queue or not any(one in marks for one in above)
+        time = reading.left if source else reading.entered
+        if reads_queue:
+            times = [marks[one].reading.entered for one in above if one in marks]
+            written = min((one for one in times if _is_known(one)), default=EARLIEST)
+            in_queue = written > time or (_is_known(written) and not _is_known(time))
+            queue = (f"queue {queues[node.id]}",)  # what is in it moves the watermark once it is read
+            holders[node.id] = queue if in_queue else held_above(node.id) or own
+            idle[node.id] = (idle_above(node.id) or own) if reading.idle else ()
+        else:
+            holders[node.id] = own if source else held_above(node.id)
+            idle[node.id] = (own if reading.idle else ()) if source else idle_above(node.id)
+        known, free = _is_known(time), time == LATEST or (source and not reads_queue)
         rows.append(
             {
                 "operator": node.title,
                 "id": node.id,
-                "state": _state(time, idle=mark.idle),
+                "state": _state(time, idle=reading.idle),
                 "watermark": time / 1e6 if known else None,
-                "lagSeconds": now - time / 1e6 if known else None,
-                "heldBackBy": [] if source or time == LATEST else list(holders[node.id]),
+                "lagSeconds": mark.now - time / 1e6 if known else None,
+                "heldBackBy": [] if free else list(holders[node.id]),
                 "idleInputs": list(idle[node.id]),
-                "lateRecords": status.counts["lateRecords"],
-                "recordsAhead": status.counts["recordsAhead"],
+                "lateRecords": mark.late,
+                "recordsAhead": mark.ahead,
             }
         )
     return {"operators": rows}
+
+
+def _is_known(time: int) -> bool:
+    return EARLIEST < time < LATEST
 
 
 def _state(time: int, *, idle: bool) -> str:
