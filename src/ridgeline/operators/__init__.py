@@ -36,13 +36,6 @@ from ridgeline.operators.frames.select import FilterRows, Select, WithColumns
 from ridgeline.operators.frames.split import Branch, Split
 from ridgeline.operators.frames.transform import Transform
 from ridgeline.operators.iterable_input import IterableInput, from_frame, from_iterable
-from ridgeline.operators.key_totals import (
-    RangeKeyVal,
-    RangeUnifier,
-    SimpleMovingAverage,
-    SumKeyVal,
-    SumUnifier,
-)
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
@@ -55,11 +48,13 @@ from ridgeline.operators.patterns.streak import hysteresis, streak
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
+from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.script_operator import ScriptOperator
 from ridgeline.operators.shaping import BatchUp, FillForward, Format, SplitByShare
+from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.socket_input import SocketInput
 from ridgeline.operators.sort import Sort
 from ridgeline.operators.spark_input import SparkInput
@@ -68,6 +63,7 @@ from ridgeline.operators.sql import Sql
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.staged._staged_source import Line
 from ridgeline.operators.stdin_input import StdinInput
+from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.top_n import TopByKey, TopN, TopNUnifier
 from ridgeline.operators.union import Union
