@@ -14,7 +14,7 @@ from ridgeline import Application, OperatorAttributes, RidgelineError, Stream
 from ridgeline.operators import absence, rolling, session, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.validation import find_faults
-from ridgeline.streams.expressing import AggregatesAll, Keywords
+from ridgeline.streams.expressing import Keywords
 from ridgeline.testing import CollectorSink, ListInput
 
 
@@ -254,9 +254,8 @@ def test_what_a_sink_does_not_take_names_the_column() -> None:
     assert "cents" in fault
 
 
-@pytest.mark.parametrize("method", [Keywords.__call__, AggregatesAll.__call__])
-def test_aggregate_is_typed_with_each_attribute(method: Any) -> None:
-    named, declared = get_type_hints(method), get_type_hints(OperatorAttributes)
+def test_aggregate_is_typed_with_each_attribute() -> None:
+    named, declared = get_type_hints(Keywords.__call__), get_type_hints(OperatorAttributes)
     assert {name: named.get(name) for name in declared} == declared
 
 
