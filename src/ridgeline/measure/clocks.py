@@ -16,6 +16,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -141,11 +142,11 @@ def on_our_clock(times: Times, lines: Times) -> Times:
 def _line_below(points: list[Point]) -> Line:
     """The line below sorted points, level if there is no ground for a slope."""
     first, last = points[0][0], points[-1][0]
-    lowest = min(difference for _, difference in points)
+    lowest = min(map(itemgetter(1), points))
     level = Line(first, lowest, 0.0, first, last)
     if len(points) < FEWEST_SAMPLES or last - first < SHORTEST_SECONDS:
         return level
-    mean = first + math.fsum(time - first for time, _ in points) / len(points)
+    mean = math.fsum(map(itemgetter(0), points)) / len(points)
     hull = _lower_hull(points)
     right = next((number for number, (time, _) in enumerate(hull) if time >= mean and number), len(hull) - 1)
     (left_time, left), (right_time, height) = hull[right - 1], hull[right]

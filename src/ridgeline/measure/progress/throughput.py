@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
@@ -70,6 +70,9 @@ class Throughput:
         self._first = window_seconds
         self._ports: dict[Series, tuple[Ports, Ports]] = {}
         """By label and partition: of the input ports and of the output ports, numbered as they appear."""
+        self._shape: object = None
+        self._places = np.zeros(0, np.intp)
+        """The operators and ports of the last window, and the places of their counts."""
         self._series: Mapping[int, Series] = {}
         """The label and the partition of each operator of the plan."""
         self._begins = False
@@ -84,7 +87,7 @@ class Throughput:
 
     def _begin(self) -> None:
         """The first window of a plan: rates are of its windows; bound what is kept of other plans."""
-        self._begins = False
+        self._begins, self._shape = False, None
         for gone in surplus(self._ports, set(self._series.values())):
             del self._ports[gone]
         known = [numbers for ports in self._ports.values() for numbers in ports]
@@ -97,7 +100,7 @@ class Throughput:
     def _series_of(self, operator_id: int) -> Series:
         return self._series.get(operator_id, ("", operator_id))
 
-    def add(self, at: float, operators: Iterable[OperatorWindow]) -> None:
+    def add(self, at: float, operators: Sequence[OperatorWindow]) -> None:
         """Note a window of these operators that ended `at` on STRAM's clock.
 
         A window that did not end after the one before (a clock was set back) is added to that one.
@@ -118,23 +121,28 @@ class Throughput:
         gone = max(0, len(ends) - 1 - _MOST_SAMPLES, min(bisect_right(ends, before) - 1, len(ends) - 3))
         del ends[:gone], totals[:gone]
 
-    def _with_more(self, totals: Floats, operators: Iterable[OperatorWindow]) -> Floats:
-        """The totals with the tuples of a window."""
-        places: list[int] = []
-        counts: list[int] = []
+    def _with_more(self, totals: Floats, operators: Sequence[OperatorWindow]) -> Floats:
+        """The totals with the tuples of a window. Most have the same ports as the one before."""
+        by_port = [tuples for own in operators for tuples in (own.tuples_in, own.tuples_out)]
+        shape = [own.operator for own in operators], list(map(tuple, by_port))
+        if shape != self._shape:
+            self._shape, self._places = shape, np.array(list(self._places_of(operators)), np.intp)
+        known = int(self._places.max(initial=-1)) + 1
+        found = np.concatenate((totals, np.zeros(max(0, known - len(totals)))))
+        found[self._places] += np.fromiter(
+            chain.from_iterable(tuples.values() for tuples in by_port), np.float64
+        )
+        return found
+
+    def _places_of(self, operators: Iterable[OperatorWindow]) -> Iterator[int]:
+        """The places of the ports that operators have had tuples at; new ones get the next."""
+        known = sum(map(len, chain.from_iterable(self._ports.values())))
         for own in operators:
             ports = self._ports.setdefault(self._series_of(own.operator), ({}, {}))
             for numbers, tuples in zip(ports, (own.tuples_in, own.tuples_out), strict=True):
-                if not tuples.keys() <= numbers.keys():
-                    known = sum(map(len, chain.from_iterable(self._ports.values())))
-                    new = [port for port in tuples if port not in numbers]
-                    numbers.update(zip(new, count(known), strict=False))
-                places.extend(map(numbers.__getitem__, tuples))
-                counts.extend(tuples.values())
-        known = max(places, default=-1) + 1
-        found = np.concatenate((totals, np.zeros(max(0, known - len(totals)))))
-        found[places] += counts
-        return found
+                for port in tuples:
+                    known += port not in numbers
+                    yield numbers.setdefault(port, known - 1)
 
     def rates(self, operator_id: int, now: float) -> Rates:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
