@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import repeat
 
 import numpy as np
@@ -85,6 +86,24 @@ class KeptWindow:
         return found
 
 
+@dataclass(frozen=True)
+class _Averages:
+    """The means of several windows; `figures` as in `Latencies` of one window."""
+
+    topology: Topology
+    figures: Figures
+
+    @property
+    def own(self) -> Figures:
+        """As `Latencies.own`."""
+        return own_seconds(self.figures)
+
+    @cached_property
+    def path(self) -> CriticalPath:
+        """The critical path of the means."""
+        return critical_paths(self.topology, self.own[None])[0]
+
+
 class LatencyFold:
     """A fold over committed windows, in order, that answers in plain data for JSON.
 
@@ -112,10 +131,8 @@ class LatencyFold:
         self._physical, self._logical = Spreads(kept=0), Spreads()
         """Of physical operators, by `_key`, and of logical ones, by name."""
         self._last: Topology | None = None
-        self._mean: tuple[KeptWindow, Figures] | None = None
+        self._mean: tuple[KeptWindow, _Averages] | None = None
         """The averages that were asked for last, of the windows up to this one."""
-        self._mean_path: tuple[KeptWindow, CriticalPath] | None = None
-        """The critical path of these."""
 
     # Windows in ---------------------------------------------------------------------------------------------
 
@@ -143,7 +160,7 @@ class LatencyFold:
         self._totals.add(found.figures[:, SHOWN])
         self._physical.add(found.figures[:, 0])
         self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
-        self._mean = self._mean_path = None
+        self._mean = None
         columns = zip(windows.times, behind, records, windows.counts, ages, strict=True)
         for times, late, record, counts, own in columns:
             last, number = next(reversed(self._records.values()), None), times.commit.window_id
@@ -169,7 +186,7 @@ class LatencyFold:
         times = replace(times, trigger=event)
         self._with_events[number] = topology, times, behind
         [self._records[number]], _ = self._folded(Windows(topology, [times]), [behind])
-        self._mean = self._mean_path = None
+        self._mean = None
         return True
 
     def _folded(self, windows: Windows, behind: Sequence[int]) -> tuple[list[KeptWindow], Latencies]:
@@ -235,7 +252,6 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             return _nothing_yet()
-        topology = record.topology
         share, logical_share = self._shares(record)
         return {
             "windowId": record.times.commit.window_id,
@@ -248,14 +264,8 @@ class LatencyFold:
             "blame": _blame(record),
             "held": [{"output": one.output, "by": one.by, "ms": as_ms(one.seconds)} for one in record.held],
             "average": self.average_path(window_id),
-            "share": {
-                topology.by_id[operator].title: fraction
-                for operator, fraction in share.items()
-                if operator in topology.by_id
-            },
-            "logicalShare": {
-                name: fraction for name, fraction in logical_share.items() if name in topology.names
-            },
+            "share": share,
+            "logicalShare": logical_share,
             "windowLatencyMs": as_ms(record.times.latency_seconds),
         }
 
@@ -267,16 +277,9 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             return _nothing_yet()["average"]
-        found = self._path_of_averages(record)
-        titles = [record.topology.by_id[operator].title for operator in found.path]
-        return {"latencyMs": as_ms(found.latency_seconds), "path": titles}
-
-    def _path_of_averages(self, record: KeptWindow) -> CriticalPath:
-        known = self._mean_path
-        if known is None or known[0] is not record:
-            [found] = critical_paths(record.topology, own_seconds(self._averages(record))[None])
-            self._mean_path = known = record, found
-        return known[1]
+        path = self._averages(record).path
+        titles = [record.topology.by_id[operator].title for operator in path.path]
+        return {"latencyMs": as_ms(path.latency_seconds), "path": titles}
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
@@ -322,8 +325,8 @@ class LatencyFold:
         record = self._find(None)
         if record is None:
             return {}
-        own = own_seconds(self._averages(record)).tolist()
-        path = self._path_of_averages(record)
+        averages = self._averages(record)
+        own, path = averages.own.tolist(), averages.path
         parts: dict[str, float] = {}
         for operator in path.path if path.latency_seconds > 0 else ():
             name = record.topology.by_id[operator].name
@@ -331,7 +334,7 @@ class LatencyFold:
             parts[name] = parts.get(name, 0.0) + seconds / path.latency_seconds
         return parts
 
-    def _averages(self, record: KeptWindow) -> Figures:
+    def _averages(self, record: KeptWindow) -> _Averages:
         """The mean over the windows up to a record's, of each operator over those in which it reported."""
         if self._mean is not None and self._mean[0] is record:
             return self._mean[1]
@@ -343,9 +346,10 @@ class LatencyFold:
         figures = np.array(rows)
         known = ~np.isnan(figures)
         counts = known.sum(axis=0)
-        mean = np.where(counts > 0, np.where(known, figures, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
-        self._mean = record, mean
-        return mean
+        sums = np.where(known, figures, 0.0).sum(axis=0)
+        mean = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        self._mean = record, _Averages(record.topology, mean)
+        return self._mean[1]
 
     def _until(self, record: KeptWindow, windows: int) -> list[KeptWindow]:
         """The last windows up to a record, itself the first."""
@@ -357,29 +361,30 @@ class LatencyFold:
                 break
         return found
 
-    def _shares(self, record: KeptWindow) -> tuple[dict[int, float], dict[str, float]]:
-        """In which part of the last windows each operator was on the path: by id, and by name.
+    def _shares(self, record: KeptWindow) -> tuple[dict[str, float], dict[str, float]]:
+        """In which part of the last windows each operator of the plan was on the path.
 
-        By name of any partition or unifier.
+        By title, and by the name of any partition or unifier.
         """
-        records = self._until(record, SHARE_WINDOWS)
+        records, plan = self._until(record, SHARE_WINDOWS), record.topology.by_id
         by_id, by_name = Counter[int](), Counter[str]()
-        # Most paths are alike, and those of large plans are long.
         plans = {id(one.topology): one.topology.by_id for one in records}
-        for (path, plan), times in Counter((one.path.path, id(one.topology)) for one in records).items():
+        # Most paths are alike, and those of large plans are long.
+        for (path, number), times in Counter((one.path.path, id(one.topology)) for one in records).items():
             by_id.update(dict.fromkeys(path, times))
-            by_name.update(dict.fromkeys((plans[plan][operator].name for operator in path), times))
+            by_name.update(dict.fromkeys((plans[number][operator].name for operator in path), times))
+        names = record.topology.names
         return (
-            {operator: times / len(records) for operator, times in by_id.items()},
-            {name: times / len(records) for name, times in by_name.items()},
+            {plan[one].title: times / len(records) for one, times in by_id.items() if one in plan},
+            {name: times / len(records) for name, times in by_name.items() if name in names},
         )
 
     def _operators(
-        self, record: KeptWindow, averages: Figures, behind: Mapping[int, int]
+        self, record: KeptWindow, averages: _Averages, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
         topology, times = record.topology, record.figures[SHOWN].T.tolist()
-        columns = zip(topology.operators, times, averages[0].tolist(), record.estimated, strict=True)
+        columns = zip(topology.operators, times, averages.figures[0].tolist(), record.estimated, strict=True)
         return [
             {
                 "operator": node.title,
@@ -392,10 +397,10 @@ class LatencyFold:
             for node, own, average, estimated in columns
         ]
 
-    def _logical_operators(self, record: KeptWindow, averages: Figures) -> list[LogicalLatencyAnswer]:
+    def _logical_operators(self, record: KeptWindow, averages: _Averages) -> list[LogicalLatencyAnswer]:
         """The latencies of logical operators: in the window, of the averages, and of all windows."""
         topology, logical = record.topology, record.topology.logical
-        found = logical.latencies(np.array([record.figures[SHOWN], averages[SHOWN]]))
+        found = logical.latencies(np.array([record.figures[SHOWN], averages.figures[SHOWN]]))
         unknown = [math.nan] * len(SHOWN)
         rows: list[LogicalLatencyAnswer] = []
         for name in topology.names:
