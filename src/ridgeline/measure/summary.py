@@ -48,6 +48,7 @@ class RunTotals:
         """Windows that operators have dropped, until their rows count them: label and window."""
         self._drops: deque[str] = deque(maxlen=_DROPS_KEPT)
         self._topology = Topology((), ())
+        self._inputs: set[int] = set()
         self._title_of: dict[int, str] = {}
         self._work: dict[int, tuple[float, float | None]] = {}
         """By input operator, what it has consumed and what remains."""
@@ -57,7 +58,7 @@ class RunTotals:
 
     def planned(self, topology: Topology) -> None:
         """Replace the plan."""
-        self._topology = topology
+        self._topology, self._inputs = topology, set(topology.inputs)
         for row in self._rows.values():
             row["partitions"] = 0
         self._title_of = {node.id: node.label for node in topology.operators}
@@ -68,12 +69,12 @@ class RunTotals:
         self._rows = {
             title: before[title] for title in order if before[title]["partitions"] or before[title]["windows"]
         }
-        self._work = {operator: work for operator, work in self._work.items() if operator in topology.inputs}
+        self._work = {operator: work for operator, work in self._work.items() if operator in self._inputs}
         self._first_fraction = None
 
     def source(self, event: SourceProgress) -> None:
         """Take in how far an input operator's partition is; what a whole Spark source reports is no end."""
-        if not event.whole and event.consumed is not None and event.operator in self._topology.inputs:
+        if not event.whole and event.consumed is not None and event.operator in self._inputs:
             self._work[event.operator] = (event.consumed, event.remaining)
 
     def note(self, event: OperatorWindow) -> None:

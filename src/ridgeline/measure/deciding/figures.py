@@ -6,6 +6,7 @@ They are made of the slices of `HistoryFold` as they are asked for.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -295,11 +296,10 @@ class ApplicationFigures:
 
     def _means(self, sums: Iterable[Mapping[Any, float]]) -> dict[Any, float]:
         """Sums of slices as those of the mean window."""
-        found: dict[Any, float] = {}
+        found = Counter[Any]()
         for one in sums:
-            for what, seconds in one.items():
-                found[what] = found.get(what, 0.0) + seconds / self.windows
-        return found
+            found.update(one)
+        return {what: seconds / self.windows for what, seconds in found.items()}
 
     @cached_property
     def edges(self) -> Sequence[Edge]:
