@@ -75,11 +75,12 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.history.fold import (
     KEPT_SECONDS,
+    Aged,
     HistoryFold,
     application_history,
     operator_history,
 )
-from ridgeline.measure.latency.fold import Aged, LatencyFold
+from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.latency.window import Windows, WindowTimes, assemble

@@ -69,7 +69,7 @@ class Feed:
             "phases": {},
             "held": (),
         }
-        self.fold.add(SimpleNamespace(topology=topology, **known), counts, self.width)
+        self.fold.add([(SimpleNamespace(topology=topology, **known), counts, ())], self.width)
         if age is not None:
             self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)
         self.number += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -34,14 +34,14 @@ from ridgeline.measure.topology import Topology
 if TYPE_CHECKING:
     from ridgeline.measure.latency.fold import KeptWindow
 
+Aged = tuple[str, AgeSample, float]
+"""Ages of an operator, as `HistoryFold.age` takes them."""
 LEVELS = ((1, 900), (10, 720), (60, 1440))
 """Seconds of a step, and how many of them are kept: 15 minutes, 2 hours, 24 hours."""
 MOST_BYTES = 96_000_000
 """All steps take so much at most. With more operators steps are longer, for the same time."""
 _FACTORS = (1, 2, 5, 10, 20, 30, 60)
 _OPERATOR_BYTES = 4 * Kept.COUNT * sum(steps for _, steps in LEVELS)
-_MOST_PENDING, _MOST_FIGURES = 32, 200_000
-"""Of so many windows, or figures of operators, none waits to be added up: it is to take no millisecond."""
 KEPT_SECONDS = 900.0
 """How long metrics are kept for policies and advice."""
 _LATELY_SECONDS = 60.0
@@ -86,7 +86,6 @@ class HistoryFold:
         self._slices: deque[Slice] = deque()
         self._present: Slice | None = None
         """The last of them, until it is added to the steps."""
-        self._pending: list[tuple[KeptWindow, Floats]] = []
         self._last: tuple[int, float] | None = None
         """The last window, and when it was committed."""
         self._places: dict[str, int] = {}
@@ -94,31 +93,40 @@ class HistoryFold:
 
     # Windows in ---------------------------------------------------------------------------------------------
 
-    def add(self, folded: KeptWindow, counts: Floats, window_seconds: float) -> None:
-        """Take a window in; one that came before changes nothing. `counts`: as in `Windows`."""
-        times = folded.times
-        if self._last is not None and times.commit.window_id <= self._last[0]:
-            return
-        now = times.commit.committed
-        before = self._last[1] if self._last is not None and self._last[1] <= now else times.commit.began
-        self._last = times.commit.window_id, now
+    def add(
+        self, windows: Iterable[tuple[KeptWindow, Floats, Iterable[Aged]]], window_seconds: float
+    ) -> None:
+        """Take windows in, in order; one that came before changes nothing.
+
+        Each with its counts, as in `Windows`, and the ages that came after it.
+        """
         present = self._present
-        is_of_it = present is not None and present.step.begin - 1 <= now < present.step.end
-        if present is None or not is_of_it or present.topology is not folded.topology:
-            present = self._begin(folded.topology, before, now)
-        present.end = max(present.end, now)
-        step = present.step
-        step.at = max(step.at, now)
-        # Time in which no window was due, as while the application is paused, is no part of a step.
-        step.seconds += max(0.0, now - max(before, times.due - window_seconds))
-        self._pending.append((folded, counts))
-        many = len(self._pending)
-        if many >= _MOST_PENDING or many * len(folded.topology.operators) >= _MOST_FIGURES:
-            self._add_up()
+        together: list[tuple[KeptWindow, Floats]] = []
+        for window, counts, ages in windows:
+            times = window.times
+            if self._last is not None and times.commit.window_id <= self._last[0]:
+                continue
+            now = times.commit.committed
+            before = self._last[1] if self._last is not None and self._last[1] <= now else times.commit.began
+            self._last = times.commit.window_id, now
+            is_of_it = present is not None and present.step.begin - 1 <= now < present.step.end
+            if present is None or not is_of_it or present.topology is not window.topology:
+                if present is not None and together:
+                    present.add(together)
+                present, together = self._begin(window.topology, before, now), []
+            present.end = max(present.end, now)
+            step = present.step
+            step.at = max(step.at, now)
+            # Time in which no window was due, as while the application is paused, is no part of a step.
+            step.seconds += max(0.0, now - max(before, times.due - window_seconds))
+            together.append((window, counts))
+            for age in ages:
+                self.age(*age)
+        if present is not None and together:
+            present.add(together)
 
     def _begin(self, topology: Topology, before: float, now: float) -> Slice:
         """The second before is over: a slice for this one."""
-        self._add_up()
         present, self._present = self._present, None
         if present is not None:
             self._close(now, (present.step,))
@@ -162,12 +170,6 @@ class HistoryFold:
             }
         self._topology = topology
 
-    def _add_up(self) -> None:
-        """Add the windows that wait to the present slice."""
-        if self._present is not None and self._pending:
-            self._present.add(self._pending)
-            self._pending = []
-
     def age(self, operator: str, sample: AgeSample, shift: float) -> None:
         """Take ages of an operator in, all later by `shift` seconds. They belong to the open step.
 
@@ -189,7 +191,6 @@ class HistoryFold:
         `least`: they are at least so long, if there are any that are. By default they are the shortest that
         are kept back to `begin`, or to the first window.
         """
-        self._add_up()
         level = self._levels[-1]
         for one in reversed(self._levels):
             most = one.kept.maxlen or 0
@@ -206,7 +207,6 @@ class HistoryFold:
 
     def slices(self) -> tuple[Slice, ...]:
         """The windows of the last `kept_seconds` by seconds, the oldest first. None is changed any more."""
-        self._add_up()
         if not self._slices:
             return ()
         *before, last = self._slices

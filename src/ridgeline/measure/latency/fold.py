@@ -25,8 +25,8 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.events import AgeSample, SparkTrigger
-from ridgeline.measure.history.fold import HistoryFold
+from ridgeline.measure.events import SparkTrigger
+from ridgeline.measure.history.fold import Aged, HistoryFold
 from ridgeline.measure.latency.blame import BlameStep, blame_chains
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
@@ -51,8 +51,6 @@ SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
 
 
-Aged = tuple[str, AgeSample, float]
-"""Ages of an operator, as `HistoryFold.age` takes them."""
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
 
 
@@ -161,15 +159,12 @@ class LatencyFold:
         self._physical.add(found.figures[:, 0])
         self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
         self._mean = None
-        columns = zip(windows.times, behind, records, windows.counts, ages, strict=True)
-        for times, late, record, counts, own in columns:
+        for times, late, record in zip(windows.times, behind, records, strict=True):
             last, number = next(reversed(self._records.values()), None), times.commit.window_id
             if last is not None:
                 self._window_totals.add(last.times.latency_seconds, last.blame)
             self._records[number], self._with_events[number] = record, (topology, times, late)
-            self.history.add(record, counts, self._width)
-            for age in own:
-                self.history.age(*age)
+        self.history.add(zip(records, windows.counts, ages, strict=True), self._width)
         for kept, most in ((self._records, self._history_windows), (self._with_events, _KEPT)):
             for number in list(kept)[: max(0, len(kept) - most)]:
                 del kept[number]
