@@ -54,7 +54,7 @@ _QUANTILES = (0.5, 0.99)
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
 
 
-@dataclass(slots=True)
+@dataclass
 class KeptWindow:
     """One window as it is kept. `figures`: as in `Latencies`; `tuples`: entered, and left.
 
@@ -74,6 +74,25 @@ class KeptWindow:
     def path_titles(self) -> list[str]:
         """The titles of the path's operators."""
         return [self.topology.by_id[operator].title for operator in self.path.path]
+
+    @cached_property
+    def summary(self) -> WindowSummaryAnswer:
+        """The window in short."""
+        times = self.times
+        return {
+            "windowId": times.commit.window_id,
+            "planVersion": times.plan_version,
+            "attempts": times.commit.attempts,
+            "triggeredAt": times.triggered,
+            "committedAt": times.commit.committed,
+            "latencyMs": as_ms(times.latency_seconds),
+            "lateMs": as_ms(times.late_seconds),
+            "criticalPathMs": as_ms(self.path.latency_seconds),
+            "path": self.path_titles,
+            "tuplesIn": self.tuples[0],
+            "tuplesOut": self.tuples[1],
+            "phases": {what: as_ms(seconds) for what, seconds in self.phases.items()},
+        }
 
     @property
     def phases(self) -> dict[str, float]:
@@ -279,10 +298,8 @@ class LatencyFold:
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
         records = list(self._records.values())
-        return [
-            _summary(record)
-            for record in (records if limit is None else records[max(0, len(records) - limit) :])
-        ]
+        shown = records if limit is None else records[max(0, len(records) - limit) :]
+        return [record.summary.copy() for record in shown]
 
     def window(self, window_id: int) -> WindowAnswer:
         """All of one window: its summary, blame chain and operators.
@@ -292,7 +309,7 @@ class LatencyFold:
         record = self._kept(window_id)
         operators = self._operators(record, self._averages(record), {})
         return {
-            **_summary(record),
+            **record.summary,
             "blame": _blame(record),
             "operators": operators,
         }
@@ -442,25 +459,6 @@ def _nothing_yet() -> CriticalPathAnswer:
         "share": {},
         "logicalShare": {},
         "windowLatencyMs": None,
-    }
-
-
-def _summary(record: KeptWindow) -> WindowSummaryAnswer:
-    """A window in short."""
-    times = record.times
-    return {
-        "windowId": times.commit.window_id,
-        "planVersion": times.plan_version,
-        "attempts": times.commit.attempts,
-        "triggeredAt": times.triggered,
-        "committedAt": times.commit.committed,
-        "latencyMs": as_ms(times.latency_seconds),
-        "lateMs": as_ms(times.late_seconds),
-        "criticalPathMs": as_ms(record.path.latency_seconds),
-        "path": record.path_titles,
-        "tuplesIn": record.tuples[0],
-        "tuplesOut": record.tuples[1],
-        "phases": {what: as_ms(seconds) for what, seconds in record.phases.items()},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,16 +85,30 @@ class Spreads(_SinceStart):
 
     def __init__(self, kept: int = KEPT) -> None:
         super().__init__([("buckets", np.uint32, _BUCKETS)], kept)
+        self._asked: dict[Hashable, tuple[float | None, ...]] = {}
+        """Quantiles that were asked for since the last window: many windows show the same."""
+
+    def planned(self, keys: Iterable[Hashable]) -> None:
+        """As of all kinds of rows."""
+        super().planned(keys)
+        self._asked.clear()
 
     def add(self, latencies: Floats) -> None:
         """Add windows: seconds by window and key, NaN where one did not report."""
         self._trim()
+        self._asked.clear()
         known = ~np.isnan(latencies)
         buckets = bucket_numbers(np.maximum(latencies[known], 0.0), BITS) - _BELOW
         np.add.at(self._rows["buckets"], (np.nonzero(known)[1], np.clip(buckets, 0, _BUCKETS - 1)), 1)
 
-    def quantiles(self, key: Hashable, quantiles: Sequence[float]) -> tuple[float | None, ...]:
+    def quantiles(self, key: Hashable, quantiles: tuple[float, ...]) -> tuple[float | None, ...]:
         """The nearest-rank quantiles in seconds; None of a key without windows."""
+        found = self._asked.get((key, quantiles))
+        if found is None:
+            found = self._asked[key, quantiles] = self._found(key, quantiles)
+        return found
+
+    def _found(self, key: Hashable, quantiles: tuple[float, ...]) -> tuple[float | None, ...]:
         place = self._places.get(key)
         if place is None or not (reached := np.cumsum(self._rows["buckets"][place], dtype=np.int64))[-1]:
             return (None,) * len(quantiles)
