@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,30 +18,20 @@ PENDING_SAMPLES = 512
 """How many samples of a partition wait to be published at most; above, the two oldest are merged."""
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Samples taken at commits that are not published yet.
+_Sample = tuple[int, float, AgeSample]
+"""Taken at a commit: its last window, the moment that its ages are as of, on STRAM's clock, and these."""
 
-    Each with its last window and the moment that its ages are as of, on STRAM's clock.
-    """
 
-    samples: list[tuple[int, float, AgeSample]] = field(default_factory=list)
-
-    def add(self, window_id: int, as_of: float, sample: AgeSample) -> None:
-        self.samples.append((window_id, as_of, sample))
-        if len(self.samples) > PENDING_SAMPLES:
-            half = PENDING_SAMPLES // 2 * 2
-            pairs = zip(self.samples[:half:2], self.samples[1:half:2], strict=True)
-            together = [
-                (last, at, merged(older(first, at - before), second))
-                for (_, before, first), (last, at, second) in pairs
-            ]
-            self.samples = [*together, *self.samples[half:]]
-
-    def take(self, window_id: int) -> list[tuple[int, float, AgeSample]]:
-        gone = [one for one in self.samples if one[0] <= window_id]
-        self.samples = self.samples[len(gone) :]
-        return gone
+def _bounded(samples: list[_Sample]) -> list[_Sample]:
+    """At most `PENDING_SAMPLES`: where there are more, each of the older ones is one of two."""
+    if len(samples) <= PENDING_SAMPLES:
+        return samples
+    half = PENDING_SAMPLES // 2 * 2
+    together = [
+        (last, at, merged(older(first, at - before), second))
+        for (_, before, first), (last, at, second) in zip(samples[:half:2], samples[1:half:2], strict=True)
+    ]
+    return [*together, *samples[half:]]
 
 
 class PublishAges:
@@ -52,7 +42,8 @@ class PublishAges:
 
     def __init__(self) -> None:
         self._visible: dict[str, tuple[int, float]] = {}
-        self._waiting: dict[str, dict[Series, _Waiting]] = {}
+        self._waiting: dict[str, dict[Series, list[_Sample]]] = {}
+        """Of operators, samples that are not published yet."""
 
     def committed(
         self, name: str, series: Series, window_id: int, as_of: float, sample: AgeSample
@@ -65,14 +56,18 @@ class PublishAges:
         if window >= window_id:
             yield series, replace(sample, place="publish"), at - as_of
         else:
-            self._waiting.setdefault(name, {}).setdefault(series, _Waiting()).add(window_id, as_of, sample)
+            waiting = self._waiting.setdefault(name, {})
+            waiting[series] = _bounded([*waiting.get(series, ()), (window_id, as_of, sample)])
 
     def published(self, event: OutputPublished) -> Iterator[tuple[Series, AgeSample, float]]:
         """Readers see more. Yields (series, sample, delay) of what waited for it."""
         self._visible[event.operator] = (event.window_id, event.at)
-        for series, waiting in self._waiting.get(event.operator, {}).items():
-            for _, as_of, sample in waiting.take(event.window_id):
-                yield series, replace(sample, place="publish"), event.at - as_of
+        waiting = self._waiting.get(event.operator, {})
+        for series, samples in waiting.items():
+            waiting[series] = [one for one in samples if one[0] > event.window_id]
+            for window, as_of, sample in samples:
+                if window <= event.window_id:
+                    yield series, replace(sample, place="publish"), event.at - as_of
 
     def keep(self, names: set[str]) -> None:
         """Forget operators that a new plan has no more."""

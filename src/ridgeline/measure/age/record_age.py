@@ -259,18 +259,8 @@ def merged(first: AgeSample, second: AgeSample) -> AgeSample:
     for one in (first, second):
         values, counts = _values(one, 0.0)
         buckets.add(np.maximum(values - base, 0.0), counts)  # from the least on, be it negative
-    return AgeSample(
-        second.place,
-        second.level,
-        first.count + second.count,
-        0,
-        min(first.minimum, second.minimum),
-        max(first.maximum, second.maximum),
-        first.total + second.total,
-        max(first.oldest_maximum, second.oldest_maximum),
-        buckets.buckets(),
-        base=base,
-    )
+    exactly = Ages.joined((Ages.of(first, 0.0, 0), Ages.of(second, 0.0, 0)))
+    return AgeSample(second.place, *exactly, buckets.buckets(), base=base)
 
 
 # ------------------------------------------------------------------------------------------------ the fold
