@@ -124,5 +124,5 @@ def _is_about(edit: Edit, stream: str) -> bool:
 
 def _names(edit: Edit, operator: str) -> bool:
     """Whether an edit names an operator, or a part of it, anywhere."""
-    text = json.dumps(edit_to_json(edit), default=str)
+    text = json.dumps(edit_to_json(edit), default=str, ensure_ascii=False, skipkeys=True)
     return f'"{operator}"' in text or f'"{operator}.' in text
