@@ -200,6 +200,14 @@ def test_rules_are_kept_in_each_region_as_far_as_they_are_of_it() -> None:
     assert found == {"steps-third": [(False, ("steps.third", "sink"))]}
 
 
+def test_a_region_says_which_relaxed_rule_it_does_not_keep() -> None:
+    app, _, _ = fan(sink="slow")
+    app.add_affinity(AffinityRule("AFFINITY", ["fast", "source"], locality="CONTAINER_LOCAL", relax=True))
+    app.add_affinity(AffinityRule("ANTI_AFFINITY", ["fast", "source"], relax=True))
+    found = {name: [rule.name for rule, _ in plan.logical.given_up] for name, plan in plans(app).items()}
+    assert found == {"source": ["affinity 2"], "slow": []}
+
+
 def test_rule_about_hosts_may_be_of_operators_of_several_regions() -> None:
     app, _, _ = fan(sink="slow")
     app.add_affinity(AffinityRule("AFFINITY", pattern="fast|slow", hosts=["alpha"]))

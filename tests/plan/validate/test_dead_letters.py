@@ -132,3 +132,16 @@ def test_a_place_for_dead_letters_is_enough_to_leave_tuples_out() -> None:
     plan = validate(app)
     found = {name: plan.operator(name).attributes["on_error"] for name in ("first", "count")}
     assert found == {"first": OnError.STOP, "count": OnError.SKIP}, "where it is said, it is said for all"
+
+
+def test_no_stream_is_taken_for_that_of_an_operators_dead_letters() -> None:
+    app, _, _ = _two_stages([1], 1)
+    app.streams[1].name = "count_dead_letters"
+    app.dead_letters(CollectorSink(DeadLetter))
+    found = [(one.name, str(one.source)) for one in validate(app).streams]
+    assert found[1:] == [
+        ("count_dead_letters", "first.output"),
+        ("counted", "count.counted"),
+        ("first_dead_letters", "first.dead_letters"),
+        ("count_dead_letters_", "count.dead_letters"),
+    ]
