@@ -119,35 +119,32 @@ def _plain_number(value: Any) -> Any:
     raise TypeError(f"Could not convert {value!r}: a {type(value).__name__} is no number")
 
 
-def _whole(value: object) -> int:
-    number = _plain_number(value)
-    try:
-        whole = int(number)
-    except (ValueError, OverflowError):
-        whole = None
-    if whole is None or whole != number:
-        raise ValueError(f"{value} is not a whole number")
-    return whole
+def _exact(convert: Callable[[Any], Any], misfit: str) -> Callable[[object], Any]:
+    """What converts numbers and compares them with what they became. `misfit`: the error, with `{}` in it."""
+
+    def of_value(value: object) -> Any:
+        number = _plain_number(value)
+        try:
+            made = convert(number)
+        except (TypeError, ValueError, OverflowError):
+            made = None
+        if made is None or (made != number and number == number):  # noqa: PLR0124  NaN
+            raise ValueError(misfit.format(value))
+        return made
+
+    return of_value
 
 
-def _float(value: object) -> float:
-    number = _plain_number(value)
-    made = float(number)
-    if made != number and number == number:  # noqa: PLR0124  NaN
-        raise ValueError(f"no float equals {value}")
-    return made
+def _to_decimal(number: Any) -> Decimal:
+    """A number as a Decimal, exactly if it can be; Arrow refuses what has too many digits."""
+    if isinstance(number, Fraction):
+        return Decimal(number.numerator) / Decimal(number.denominator)
+    return Decimal(number)
 
 
-def _decimal(value: object) -> Decimal:
-    number = _plain_number(value)
-    if isinstance(number, Decimal):
-        return number
-    if isinstance(number, (int, float)):
-        return Decimal(number)  # exactly; Arrow refuses what has too many digits
-    made = Decimal(number.numerator) / Decimal(number.denominator) if isinstance(number, Fraction) else None
-    if made is None or made != number:
-        raise ValueError(f"no decimal equals {value}")
-    return made
+_whole = _exact(int, "{} is not a whole number")
+_float = _exact(float, "no float equals {}")
+_decimal = _exact(_to_decimal, "no decimal equals {}")
 
 
 def _boolean(value: object) -> bool:
