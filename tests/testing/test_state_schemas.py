@@ -288,6 +288,17 @@ ODD = """class Odd:
 """
 
 
+def test_a_class_that_says_itself_how_it_is_written_stays_as_it_was(modules: Any) -> None:
+    own = DATACLASS.format(how="") + "    def __reduce__(self): return Acc, (self.count, self.total)\n"
+    storage = first(modules("old_app", own))
+    told = refused(modules("old_app", own.replace("total: int", "total: float")), storage)
+    assert "`old_app.Acc` is another class than in the checkpoint: its fields are others" in told
+    assert "`--drop-state sum.acc` drops the values" in told
+    assert "it was a dataclass, and is a NamedTuple" in refused(modules("old_app", NAMED), storage)
+    more = own.replace("    def", "    more: int = 5\n    def")
+    goes_on(modules("old_app", more, body=WITH_MORE), storage)
+
+
 def test_a_state_of_a_class_that_is_gone_can_be_dropped(modules: Any) -> None:
     states = KEYED.format(kind="Acc")
     before = f"{states}\n    odd = KeyedState(object, key=int)", f"self.odd[r.key] = Odd(1)\n        {BODY}"

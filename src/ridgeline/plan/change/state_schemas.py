@@ -200,7 +200,7 @@ class _OperatorComparison:
             if new != name:
                 renamed[name] = new
             declared = self._declared[new]
-            why = self._differs(name, before, declared)
+            why = self._differs(name, before, declared) or self._classes_differ(name, before)
             if why and self._whole.is_over(before, self._operator):
                 dropped.add(name)
                 self._ended[name] = _WITH_ITS_WINDOW
@@ -212,7 +212,6 @@ class _OperatorComparison:
                 for part, states in others.items():
                     if _is_other(before, declared, part):
                         states.add(new)
-                self._compare_classes(name, before)
                 if (old := before.get("columns")) is not None and old != declared.get("columns"):
                     columns[new] = old
                 self.states[new] = declared | {"classes": self._classes_from_now_on(name, before)}
@@ -339,17 +338,16 @@ class _OperatorComparison:
             return f"its values were `{old['type']}`, and are `{new['type']}`; its slides have some, too"
         return ""
 
-    def _compare_classes(self, state: str, before: Shape) -> None:
-        """Compare the classes of a state's values with those of now; adds faults."""
+    def _classes_differ(self, state: str, before: Shape) -> str:
+        """Why values of a state cannot be read by the classes of now, that only their own code reads."""
         for name in before.get("classes", ()):
             kind, old = self._whole.find(name), self._whole.classes.get(name)
             if kind is None or old is None or state in self._functions:
                 continue  # where a value of it is, the conversion says so
-            if (why := _only_its_own(old, class_shape(kind), kind)) and name not in self._changes:
-                remedy = f"write it as it was, or `--drop-state {self._before}.{state}` drops the values"
-                what = f"`{_dotted(name)}` is another class than in the checkpoint: {why}"
-                self._fault(remedy, what, f"{self._owner}.{state}")
+            if why := _only_its_own(old, class_shape(kind), kind):
+                return f"`{_dotted(name)}` is another class than in the checkpoint: {why}"
             self._changes[name] = _class_changes(name, old, class_shape(kind), kind)
+        return ""
 
     def _read_otherwise(self, *, drops: bool) -> dict[str, Former]:
         """The classes that are not read as they are: they have changed, or functions get records of them.
