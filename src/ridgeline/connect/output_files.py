@@ -7,7 +7,7 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.fs
@@ -199,11 +199,55 @@ class OutputFiles:
         }
 
 
-_memory = pyarrow.fs._MockFileSystem()  # noqa: SLF001  the file system in memory that pyarrow has
-"""The files of checkpoints that are kept in this process, and end with it."""
+class MemoryFiles(OutputFiles):
+    """The files of a checkpoint that is kept in this process, and ends with it.
+
+    pyarrow's file system in memory has the names. What is in files lies beside it, rows as they are: to write
+    and read them would be most of the time of a short run.
+    """
+
+    _names: ClassVar[Any] = pyarrow.fs._MockFileSystem()  # noqa: SLF001  it has no other name
+    _kept: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri, (self._names, uri.removeprefix("memory:").strip("/")))
+
+    @contextlib.contextmanager
+    def writing(self, path: str) -> Iterator[SummedStream]:
+        """Create a file in an existing folder."""
+        out = io.BytesIO()
+        yield SummedStream(out, path.rpartition("/")[2])
+        self._keep(path, out.getvalue())
+
+    def _keep(self, path: str, content: Any) -> None:
+        self._kept[path] = content
+        self.touch(path)
+
+    def write_rows(self, path: str, rows: pa.Table) -> None:
+        """Create a file of rows."""
+        self._keep(path, rows)
+
+    def read_rows(self, path: str) -> pa.Table:
+        """The rows that `write_rows` has written."""
+        return self._kept[path]
+
+    def read(self, path: str) -> pa.Buffer:
+        """A whole file."""
+        if path not in self._kept:
+            raise FileNotFoundError(path)
+        return pa.py_buffer(self._kept[path])
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file."""
+        self._keep(target, self._kept[source])
+        self.delete(source)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it exists."""
+        self._kept.pop(path, None)
+        super().delete(path)
 
 
 def checkpoint_files(uri: str) -> OutputFiles:
     """The files of a folder of a checkpoint. Raises RidgelineError if it cannot be reached."""
-    path = uri.removeprefix("memory:")
-    return OutputFiles(uri) if path == uri else OutputFiles(uri, (_memory, path.strip("/")))
+    return MemoryFiles(uri) if uri.startswith("memory:") else OutputFiles(uri)

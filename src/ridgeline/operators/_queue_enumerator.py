@@ -47,25 +47,6 @@ class Settings(NamedTuple):
     when_missing: str = "fail"
 
 
-class _Trouble:
-    """Why a queue cannot be read, and why the position cannot be registered; "" if they can."""
-
-    def __init__(self) -> None:
-        self.reading = self.registering = ""
-        self._said = False
-
-    def registered(self) -> None:
-        """The position is registered."""
-        self.registering, self._said = "", False
-
-    def not_registered(self, path: str, error: OSError) -> None:
-        """Note why; the log says it once. A full disk does not keep the queue from being read."""
-        if not self._said:
-            _log.warning("queue `%s`: %s", mask_addresses(path), mask_text(str(error)))
-        self._said = True
-        self.registering = "" if error.errno in FULL else " ".join(str(error).split())
-
-
 class Offset(NamedTuple):
     """Where a window ends, as JSON has it.
 
@@ -106,7 +87,10 @@ class QueueEnumerator(Enumerator):
         self._committed: int | None = None
         self._registered: tuple[int, float] | None = None
         """The position and the time that the registration says."""
-        self._trouble = _Trouble()
+        self._away = ""
+        """Why the queue cannot be read; "" if it can."""
+        self._unregistered: OSError | None = None
+        """Why the position cannot be registered."""
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
@@ -170,9 +154,7 @@ class QueueEnumerator(Enumerator):
         except OSError as error:
             if self._name not in self._folder.readers_known():
                 raise write_failure(self._context.operator, self._settings.path, error) from error
-            _log.warning(
-                "queue `%s`: %s", mask_addresses(self._settings.path), error
-            )  # an older position is there
+            self._log_failure(error)  # an older position is there
 
     def _begin_at(self, first: int) -> None:
         """Read from this entry on."""
@@ -309,16 +291,18 @@ class QueueEnumerator(Enumerator):
         """Read something. While the store of the queue is away there is nothing new. Raises other errors."""
         try:
             read()
-            self._trouble.reading = self._reader.problem if isinstance(self._reader, ReadAhead) else ""
+            self._away = self._reader.problem if isinstance(self._reader, ReadAhead) else ""
         except OSError as error:
             if not may_recover(error):
                 raise
-            self._trouble.reading = " ".join(str(error).split())
+            self._away = " ".join(str(error).split())
 
     @property
     def problem(self) -> str:
         """Why the queue cannot be read now."""
-        why = self._trouble.reading or self._trouble.registering
+        why, error = self._away, self._unregistered
+        if not why and error is not None and error.errno not in FULL:  # a full disk can be read
+            why = " ".join(str(error).split())
         return mask_text(f"queue `{self._settings.path}` cannot be read: {why}") if why else ""
 
     def unreachable(self, context: EnumeratorContext, offset: Any, last: Any) -> str:
@@ -366,10 +350,15 @@ class QueueEnumerator(Enumerator):
                     self._on_append()
                 if looks % _REGISTER_LOOKS == 0:
                     self._register()
-                    self._trouble.registered()
+                    self._unregistered = None
             except OSError as error:
-                self._trouble.not_registered(self._settings.path, error)
+                if self._unregistered is None:
+                    self._log_failure(error)
+                self._unregistered = error
                 self._stop.wait(1.0)
+
+    def _log_failure(self, error: OSError) -> None:
+        _log.warning("queue `%s`: %s", mask_addresses(self._settings.path), mask_text(str(error)))
 
     def _register(self) -> None:
         """Write how far the reader has committed, if that has changed, and that it is alive.

@@ -381,22 +381,17 @@ class QueuePublisher(Publisher):
         while self._log.files:
             first, oldest = next(iter(self._log.files.items()))
             too_old, too_much = now - oldest.ended > settings.keep, self._log.size > settings.keep_bytes
-            slowest = readers[0] if readers else None
-            unread = slowest is not None and slowest.next < oldest.next
-            if unread and settings.when_full == "wait":
-                assert slowest is not None  # noqa: S101  as `unread` says
-                late = self._late(slowest, now)
-                if late > settings.keep or too_much:
-                    return self._reason(slowest, late)
-                return None
+            behind = readers[0] if readers and readers[0].next < oldest.next else None
+            if behind is not None and settings.when_full == "wait":
+                late = self._late(behind, now)
+                return self._reason(behind, late) if late > settings.keep or too_much else None
             if not (too_old or too_much) or len(self._log.files) == 1:  # the last one keeps the count
                 return None
             if oldest.next > self._log.next - len(self._recent):
                 return None  # the state still names its entries
-            if unread:
-                assert slowest is not None  # noqa: S101  as `unread` says
-                lost = f"entries {max(first, slowest.next)} to {oldest.next - 1} are dropped"
-                self._warn(f"queue `{settings.path}`: {lost}, reader `{slowest.name}` has not read them")
+            if behind is not None:
+                lost = f"entries {max(first, behind.next)} to {oldest.next - 1} are dropped"
+                self._warn(f"queue `{settings.path}`: {lost}, reader `{behind.name}` has not read them")
             self._context.check_owner()
             self._log.drop(first)
         return None

@@ -12,8 +12,7 @@ from typing_extensions import TypeVar
 from ridgeline.api.attributes import OnError
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import SchemaError
-from ridgeline.api.operator import InputOperator, port_schema
+from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
 from ridgeline.api.support.duration import Duration
@@ -297,11 +296,6 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
         return self.pace
 
     def _open(self, file: ReplayFile, place: int, lines: int) -> Reader:
-        """Open a file at a place with the reader of its format. Called by the cursor.
-
-        Raises SchemaError without a `schema`, and RidgelineError for a file that cannot be read.
-        """
-        schema = port_schema(self, "output")
-        if schema is None:
-            raise SchemaError("property `schema` was not given; pass `schema=...`")
+        """Open a file at a place with the reader of its format. Raises RidgelineError if that cannot be."""
+        schema = self.output.schema
         return open_reader(file, place, lines, self.format, schema, self.delimiter, self.null_values)
