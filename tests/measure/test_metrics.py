@@ -87,7 +87,7 @@ def test_each_is_read_in_one_way_and_shown_where_it_says() -> None:
         if row.metric is not None:
             assert row.metric in METRICS
         if row.column is not None:
-            assert (row.name, row.column) in lists._OPERATOR_COLUMNS
+            assert lists._of_metric(row.name, row.column) in lists._OPERATORS
         if row.graph is not None:
             assert row.metric is not None, "a line of the dashboard needs a metric"
 
