@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.spec.values import ValueFaultError, write_partitioner
 from ridgeline.regions.joined_changes import AnyAsked
-from ridgeline.stram import changes as asking
+from ridgeline.stram import changes as kinds
 
 if TYPE_CHECKING:
     from ridgeline.plan.change.difference import PlanDifference
@@ -187,6 +187,16 @@ _COLUMNS = {
 AnyEdit = Edit | Mapping[str, Any]
 
 
+class Asking(TypedDict, total=False):
+    """How a change is asked for.
+
+    `note`: why; `changes()` shows it. `timeout`: seconds to wait; default: 60.
+    """
+
+    note: str
+    timeout: float
+
+
 class ChangeClient:
     """The half of a handle that changes what runs.
 
@@ -206,29 +216,20 @@ class ChangeClient:
         """Why the run has failed, if it has."""
         raise NotImplementedError
 
-    def set_property(
-        self,
-        operator: str,
-        name: str,
-        value: object,
-        *,
-        note: str = "",
-        timeout: float = PATIENCE_SECONDS,
-    ) -> None:
+    def set_property(self, operator: str, name: str, value: object, **asking: Unpack[Asking]) -> None:
         """Give an operator's property a value, in all partitions from one window on. They keep all else.
 
         Args:
             operator: Its name.
             name: Of the property; `options.topic` for an entry of one.
             value: A value of the property's type, or a text as `-D` takes it.
-            note: Why; `changes()` shows it.
-            timeout: Seconds to wait.
+            **asking: `note` and `timeout`, as of `Asking`.
 
         Raises:
             ChangeError: If it is refused; the reason is its text.
             TimeoutError: If it waits still.
         """
-        self.change(SetProperty(operator, name, value), note=note, timeout=timeout)
+        self.change(SetProperty(operator, name, value), **asking)
 
     def set_attribute(
         self,
@@ -238,29 +239,26 @@ class ChangeClient:
         *,
         port: str = "",
         unifier: bool = False,
-        note: str = "",
-        timeout: float = PATIENCE_SECONDS,
+        **asking: Unpack[Asking],
     ) -> None:
         """Give an attribute a value: of an operator, of its `port`, or of the unifiers of that port.
 
         `operator` "": of the application. Raises as `set_property`.
         """
-        self.change(SetAttribute(operator, name, value, port, unifier), note=note, timeout=timeout)
+        self.change(SetAttribute(operator, name, value, port, unifier), **asking)
 
     def repartition(
         self,
         operator: str,
         partitions: int | None = None,
         partitioner: Partitioner | Mapping[str, Any] | None = None,
-        *,
-        note: str = "",
-        timeout: float = PATIENCE_SECONDS,
+        **asking: Unpack[Asking],
     ) -> None:
         """Give an operator another number of partitions, or another partitioner; its state moves by key.
 
         Raises as `set_property`.
         """
-        self.change(repartition(operator, partitions, partitioner), note=note, timeout=timeout)
+        self.change(repartition(operator, partitions, partitioner), **asking)
 
     @contextlib.contextmanager
     def plan_change(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> Iterator[PlanChange]:
@@ -278,17 +276,13 @@ class ChangeClient:
         if collected.edits:
             self.change(collected.edits, note=note, timeout=timeout)
 
-    def change(
-        self,
-        *edits: AnyEdit | Iterable[AnyEdit],
-        note: str = "",
-        timeout: float = PATIENCE_SECONDS,
-    ) -> int:
+    def change(self, *edits: AnyEdit | Iterable[AnyEdit], **asking: Unpack[Asking]) -> int:
         """Make edits (`ridgeline.plan.edits`, or mappings as REST takes them), all together.
 
         Returns the first window that has them. Raises as `set_property`.
         """
-        asked = self._ask(asking.EditPlan(_edits(edits), note), timeout)
+        note, timeout = asking.get("note", ""), asking.get("timeout", PATIENCE_SECONDS)
+        asked = self._ask(kinds.EditPlan(_edits(edits), note), timeout)
         return -1 if asked.window is None else asked.window
 
     def dry_run(self, *edits: AnyEdit | Iterable[AnyEdit]) -> PlanDifference:
@@ -314,20 +308,20 @@ class ChangeClient:
 
     def pause(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> None:
         """Begin no further window, until `resume`. Those under way are committed."""
-        self._ask(asking.Pause(note), timeout)
+        self._ask(kinds.Pause(note), timeout)
 
     def resume(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> None:
         """Begin windows again."""
-        self._ask(asking.Resume(note), timeout)
+        self._ask(kinds.Resume(note), timeout)
 
     def kill(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> None:
         """End the application at once: the windows under way are void. `stop` ends it after them."""
-        self._ask(asking.Kill(note), timeout)
+        self._ask(kinds.Kill(note), timeout)
 
     def _rows(self) -> Sequence[dict[str, Any]]:
         raise NotImplementedError
 
-    def _ask(self, what: asking.What, timeout: float) -> AnyAsked:
+    def _ask(self, what: kinds.What, timeout: float) -> AnyAsked:
         """Ask for a change and wait for it. Raises ChangeError, TimeoutError."""
         run = self._running()
         name = run.plan.logical.application

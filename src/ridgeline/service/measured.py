@@ -44,7 +44,7 @@ from ridgeline.service.options import ServiceOptions
 from ridgeline.service.origin import Origin, driver_lines
 from ridgeline.service.promise_thread import PolicyThread, PromiseThread
 from ridgeline.service.registry import own_entry, register, remove_own
-from ridgeline.service.store.presence import ended_by, presence_of
+from ridgeline.service.store.presence import Presence, ended_by
 from ridgeline.service.tls.serving import secured
 from ridgeline.settings.environment import unread_variables
 
@@ -85,8 +85,10 @@ class Host(contextlib.ExitStack):
         self.server: WebServer | None = None
         self._service, self._name, self._region = service, plan.logical.application, plan.logical.region
         self._console, self._clock, self._log, self._stop = console, clock, log, stop
-        store, name = service.store, service.store_name
-        self.presence = presence_of(store, name, self._name, master, self.warn, clock)
+        name = service.store_name or self._name
+        self.presence: Presence | None = None
+        if (store := service.store) is not None:
+            self.presence = Presence(store, name, self._name, master, self.warn, clock)
 
     def __enter__(self) -> Self:
         super().__enter__()

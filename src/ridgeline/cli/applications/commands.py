@@ -133,8 +133,6 @@ def stop(remote: Change, *, now: bool = False, yes: bool = False) -> None:
         now: At once, after a question; the windows under way are void.
         yes (--yes, -y): Do not ask.
     """
-    from ridgeline.cli.remote.change_request import ChangeSender, Waiting
-
     target = _target(remote)
     entry = target.entry
     question = f"end `{remote.app}` (process {entry.pid} on `{entry.host}`) at once?"
@@ -145,9 +143,7 @@ def stop(remote: Change, *, now: bool = False, yes: bool = False) -> None:
     if client is None:
         _end_here(target, remote, signal.SIGKILL if now else signal.SIGTERM)
         return
-    waiting = Waiting(remote.no_wait, remote.timeout)
-    sender = ChangeSender(client, remote.app, waiting, remote.as_json)
-    sender.end("/kill" if now else "/shutdown", remote.note)
+    remote.sender_to(client).end("/kill" if now else "/shutdown", remote.note)
     if not now:
         _wait_for_end(target, remote)
 

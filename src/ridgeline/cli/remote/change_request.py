@@ -29,23 +29,17 @@ _CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """How a command waits: `timeout` seconds at most, or `no_wait`, until the change is in the queue.
-
-    A dry run waits for its answer: to plan very many partitions takes long.
-    """
-
-    no_wait: bool = False
-    timeout: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
 class ChangeSender:
-    """Sends changes to one application. `app`: its name as the user gave it, for what else to type."""
+    """Sends changes to one application. `app`: its name as the user gave it, for what else to type.
+
+    It waits `timeout` seconds at most, or with `no_wait` until the change is in the queue. A dry run waits
+    for its answer: to plan very many partitions takes long.
+    """
 
     client: Client
     app: str
-    waiting: Waiting
+    no_wait: bool = False
+    timeout: float = 60.0
     as_json: bool = False
 
     def change(self, edits: Iterable[Any], note: str = "", *, dry_run: bool = False) -> None:
@@ -56,9 +50,7 @@ class ChangeSender:
         """Ask for a change of the plan at one path of the service; as `change`."""
         given = {**body, "note": note or None}
         if dry_run:
-            answer = self.client.post(
-                path, patience=self.waiting.timeout or TIMEOUT_SECONDS, **given, dryRun=True
-            )
+            answer = self.client.post(path, patience=self.timeout or TIMEOUT_SECONDS, **given, dryRun=True)
             shared.show(answer, lambda _width: map(Text, answer["lines"]), as_json=self.as_json)
             return
         row = self._waited(self.client.post(path, **given, **self._asking()))
@@ -81,23 +73,23 @@ class ChangeSender:
                 raise
             cut_off = True  # it may end before it has answered
             row = {"state": "APPLIED", "what": path.strip("/"), "note": note}
-        ended = (cut_off or not self.waiting.no_wait) and self._gone()
+        ended = (cut_off or not self.no_wait) and self._gone()
         text = f"{self.app} has ended" if ended else f"{self.app} ends"
         shared.show(row, lambda _width: [Text(text)], as_json=self.as_json)
 
     def _asking(self) -> dict[str, Any]:
-        wait = 0 if self.waiting.no_wait else min(_QUIET_SECONDS, int(self.waiting.timeout))
+        wait = 0 if self.no_wait else min(_QUIET_SECONDS, int(self.timeout))
         return {"wait": wait, "who": who()}
 
     def _waited(self, row: Any) -> Any:
         """The change once it is made. Raises CommandError if it is refused, RidgelineError if it waits on."""
-        deadline = _CLOCK.monotonic() + self.waiting.timeout
-        while row["state"] == "QUEUED" and not self.waiting.no_wait:
+        deadline = _CLOCK.monotonic() + self.timeout
+        while row["state"] == "QUEUED" and not self.no_wait:
             left = deadline - _CLOCK.monotonic()
             if left <= 0:
                 again = f"`ridgeline changes {self.app} --withdraw {row['id']}` takes it back"
                 raise RidgelineError(
-                    f"after {self.waiting.timeout:g} s {_outcome(row)}; `ridgeline changes {self.app}` shows "
+                    f"after {self.timeout:g} s {_outcome(row)}; `ridgeline changes {self.app}` shows "
                     f"what becomes of it, {again}"
                 )
             if self.client.get("/info").get("state") == "PAUSED":
@@ -124,10 +116,10 @@ class ChangeSender:
 
     def _gone(self) -> bool:
         """Wait until the application answers no more. Raises RidgelineError."""
-        if await_end(self.client, self.waiting.timeout):
+        if await_end(self.client, self.timeout):
             return True
         raise RidgelineError(
-            f"`{self.app}` still runs after {self.waiting.timeout:g} s; `ridgeline status --info {self.app}` "
+            f"`{self.app}` still runs after {self.timeout:g} s; `ridgeline status --info {self.app}` "
             "shows what it does"
         )
 

@@ -101,6 +101,10 @@ class Change(Named):
 
     def sender(self) -> ChangeSender:
         """The sender of the change, which waits for it and prints its outcome. Raises CommandError."""
-        from ridgeline.cli.remote.change_request import ChangeSender, Waiting
+        return self.sender_to(self.connect())
 
-        return ChangeSender(self.connect(), self.app, Waiting(self.no_wait, self.timeout), self.as_json)
+    def sender_to(self, client: Client) -> ChangeSender:
+        """As `sender`, by this client."""
+        from ridgeline.cli.remote.change_request import ChangeSender
+
+        return ChangeSender(client, self.app, self.no_wait, self.timeout, self.as_json)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -211,31 +212,22 @@ def summary(run: RunSummaryAnswer, width: int) -> Iterator[RenderableType]:
 
 def errors(run: RunSummaryAnswer) -> Iterator[RenderableType]:
     """Tuples that failed, windows that were dropped, and records that were late."""
-    with_errors = [row for row in run["operators"] if row["errors"]]
-    if with_errors:
-        yield Text()
-        yield Text(
-            "errors: " + ", ".join(f"{row['operator']} {count(row['errors'])}" for row in with_errors),
-            "yellow",
-        )
-        for found in run["errorTuples"]:
-            yield Text(f"  {found['operator']}, window {found['windowId']}: {found['text']}")
-    dropped = [row for row in run["operators"] if row["windowsDropped"]]
-    if dropped:
-        yield Text()
-        names = ", ".join(f"{row['operator']} {plural(row['windowsDropped'], 'window')}" for row in dropped)
-        yield Text(f"dropped (AT_MOST_ONCE): {names}; the last ones:", "yellow")
-        for text in run["drops"]:
-            yield Text(f"  {text}")
-    late = [row for row in run["operators"] if row["lateRecords"]]
-    if late:
-        yield Text()
-        names = ", ".join(f"{row['operator']} {count(row['lateRecords'])}" for row in late)
-        yield Text(f"late: {names}", "yellow")
-        yield Text(
-            "  records that came after their time was over: they are in no result, and leave at the port "
-            "`late` if a stream reads it; a larger `lateness` of the input takes them in"
-        )
+    late = (
+        "records that came after their time was over: they are in no result, and leave at the port "
+        "`late` if a stream reads it; a larger `lateness` of the input takes them in"
+    )
+    failed = [f"{one['operator']}, window {one['windowId']}: {one['text']}" for one in run["errorTuples"]]
+    windows, drops = partial(plural, noun="window"), run["drops"]
+    counted: Sequence[tuple[str, str, Callable[[int], str], str, Sequence[str]]] = (
+        ("errors", "errors", count, "", failed),
+        ("dropped (AT_MOST_ONCE)", "windowsDropped", windows, "; the last ones:", drops),
+        ("late", "lateRecords", count, "", [late]),
+    )
+    for title, name, form, end, texts in counted:
+        rows: Sequence[Any] = run["operators"]
+        if names := ", ".join(f"{row['operator']} {form(row[name])}" for row in rows if row[name]):
+            yield from (Text(), Text(f"{title}: {names}{end}", "yellow"))
+            yield from (Text(f"  {text}") for text in texts)
 
 
 def promises(run: RunSummaryAnswer) -> Iterator[RenderableType]:

@@ -100,11 +100,11 @@ def _stop(client: Client, running: str, entry: registry.Entry) -> None:
     Raises RidgelineError if that takes more than a minute.
     """
     from ridgeline.cli.applications.resolving import await_end
-    from ridgeline.cli.remote.change_request import ChangeSender, Waiting
+    from ridgeline.cli.remote.change_request import ChangeSender
 
-    waiting = Waiting()
-    ChangeSender(client, running, waiting).end("/shutdown", "upgrade")
-    if not await_end(entry, waiting.timeout):
+    sender = ChangeSender(client, running)
+    sender.end("/shutdown", "upgrade")
+    if not await_end(entry, sender.timeout):
         again = f"`ridgeline run` with `--checkpoint {shlex.quote(entry.checkpoint)}` starts the new version"
         raise RidgelineError(f"the process {entry.pid} of `{running}` has not ended; once it has, {again}")
 

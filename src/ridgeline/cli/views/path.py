@@ -54,13 +54,16 @@ def rest_text(path: CriticalPathAnswer, width: int) -> Text:
     small = [ms for ms in rest.values() if ms < least]
     if small:
         texts.append(f"{len(small)} more {milliseconds(sum(small))}")
+    return _listed("the rest", texts, width)
+
+
+def _listed(title: str, texts: Sequence[str], width: int, more: int = 0) -> Text:
+    """Texts with commas between them, behind a title; empty without any."""
     if not texts:
         return Text()
-    return flow(
-        [Text("the rest", "dim"), *(Text(f"{text},") for text in texts[:-1]), Text(texts[-1])],
-        width,
-        indent=2,
-    )
+    pieces = [*(Text(f"{text},") for text in texts[:-1]), Text(texts[-1])]
+    left = [Text(f"and {more} more", "dim")] if more else []
+    return flow([Text(title, "dim"), *pieces, *left], width, indent=2)
 
 
 def short_path(path: CriticalPathAnswer) -> str:
@@ -130,14 +133,8 @@ def average_path(
 def slack_text(path: CriticalPathAnswer, width: int) -> Text:
     """Which operators are nearest to the critical path, and by how much; empty if none is off it."""
     found = sorted(path["slack"].items(), key=lambda item: (item[1], item[0]))
-    if not found:
-        return Text()
-    shown = found[:_SHOWN_SLACK]
-    ends = ["," if number < len(shown) - 1 else "" for number in range(len(shown))]
-    pieces = [Text(f"{title} {milliseconds(ms)}{end}") for (title, ms), end in zip(shown, ends, strict=True)]
-    if len(found) > len(shown):
-        pieces.append(Text(f"and {len(found) - len(shown)} more", "dim"))
-    return flow([Text("slack", "dim"), *pieces], width, indent=2)
+    texts = [f"{title} {milliseconds(ms)}" for title, ms in found]
+    return _listed("slack", texts[:_SHOWN_SLACK], width, max(0, len(texts) - _SHOWN_SLACK))
 
 
 def critical_path_parts(path: CriticalPathAnswer, width: int) -> list[RenderableType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -72,20 +73,13 @@ class Parameter:
             number = int(text)
         except ValueError:
             number = None
-        too_low = number is not None and self.least is not None and number < self.least
-        too_high = number is not None and self.most is not None and number > self.most
-        if number is None or too_low or too_high:
-            limits = [f"at least {self.least}"] if self.least is not None else []
-            limits += [f"at most {self.most}"] if self.most is not None else []
-            raise AnswerError(
-                400,
-                (
-                    f"`{self.name}` must be a whole number"
-                    f"{', ' if limits else ''}{' and '.join(limits)}; got "
-                    f"`{text[:100]}`"
-                ),
-                self.help,
-            )
+        least = -math.inf if self.least is None else self.least
+        most = math.inf if self.most is None else self.most
+        if number is None or not least <= number <= most:
+            limits = {"at least": self.least, "at most": self.most}
+            said = " and ".join(f"{what} {one}" for what, one in limits.items() if one is not None)
+            wanted = f"`{self.name}` must be a whole number{', ' if said else ''}{said}"
+            raise AnswerError(400, f"{wanted}; got `{text[:100]}`", self.help)
         return number
 
     def _truth(self, text: str) -> bool:

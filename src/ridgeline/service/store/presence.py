@@ -271,18 +271,6 @@ def _nothing() -> None:
     pass
 
 
-def presence_of(
-    store: str | None,
-    name: str | None,
-    application: str,
-    master: str,
-    warn: Callable[[str], None],
-    clock: Clock,
-) -> Presence | None:
-    """The presence of an application in a store; None without one. Raises RidgelineError for a bad name."""
-    return None if store is None else Presence(store, name or application, application, master, warn, clock)
-
-
 def ended_by(outcome: Outcome) -> str:
     """Why a run has ended that did not fail."""
     return "all inputs have finished" if outcome.ended else "it was stopped"
@@ -302,4 +290,4 @@ def taken(how: Standing) -> str:
     )
 
 
-__all__ = ["Presence", "ended_by", "presence_of"]
+__all__ = ["Presence", "ended_by", "taken"]
