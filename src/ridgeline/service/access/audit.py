@@ -173,10 +173,10 @@ class AuditLog:
 
     def _append(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
         """Append a line to the file that is open. Raises OSError."""
-        text = json.dumps({"at": round(self._clock.wall(), 3), "application": self._application, **line})
+        whole = {"at": round(self._clock.wall(), 3), "application": self._application, **line}
+        text = json.dumps(whole)
         if len(text) > _LONGEST_LINE:
-            short = {**line, "what": f"{len(text):,} characters are left out"}
-            text = json.dumps({"at": round(self._clock.wall(), 3), "application": self._application, **short})
+            text = json.dumps({**whole, "what": f"{len(text):,} characters are left out"})
         # JSON of ASCII: no text of a request makes a line of its own
         self._file.append(text.encode() + b"\n", sync=sync)
 

@@ -87,9 +87,19 @@ def describe(endpoints: Sequence[Endpoint], version: str) -> Schema:
 
 def _operation(endpoint: Endpoint, answer: Schema) -> Schema:
     """The description of an endpoint; `answer`: the schema of its answer."""
+    posts = endpoint.method == "POST"
+    has_parameters = endpoint.path_parameters or endpoint.query or endpoint.body
+    refusals = {
+        "409": "It is refused; `error` says why." if posts or endpoint.needs_run else "",
+        "400": "A parameter is wrong." if has_parameters else "",
+        "404": "There is no such thing; `hint` says which there are." if has_parameters else "",
+        "503": endpoint.unavailable,
+        "401": "" if endpoint.open else "The token is missing or wrong.",
+        "403": "The token is one to read." if posts and not endpoint.open else "",
+    }
     error = {"$ref": "#/components/schemas/Error"}
     described: Schema = {
-        "operationId": ("post_" if endpoint.method == "POST" else "")
+        "operationId": ("post_" if posts else "")
         + (re.sub(r"\W+", "_", openapi_path(endpoint.path)).strip("_") or "index"),
         "summary": endpoint.summary,
         "tags": [endpoint.tag],
@@ -97,33 +107,21 @@ def _operation(endpoint: Endpoint, answer: Schema) -> Schema:
             *(_parameter(parameter, "path") for parameter in endpoint.path_parameters),
             *(_parameter(parameter, "query") for parameter in endpoint.query),
         ],
-        "responses": {"200": _response("What is asked for.", endpoint.media_type, answer)},
+        "responses": {
+            "200": _response("What is asked for.", endpoint.media_type, answer),
+            **{code: _response(text, "application/json", error) for code, text in refusals.items() if text},
+        },
     }
     if endpoint.needs is not None and not endpoint.open:
         described["x-ridgeline-role"] = endpoint.needs.word
-    if endpoint.method == "POST":
+    if posts:
         properties = {
             one.name: {**_parameter(one, "query")["schema"], "description": one.help} for one in endpoint.body
         }
         body: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         described["requestBody"] = {"content": {"application/json": {"schema": body}}}
-    if endpoint.method == "POST" or endpoint.needs_run:
-        described["responses"]["409"] = _response(
-            "It is refused; `error` says why.", "application/json", error
-        )
-    if endpoint.path_parameters or endpoint.query or endpoint.body:
-        described["responses"]["400"] = _response("A parameter is wrong.", "application/json", error)
-        described["responses"]["404"] = _response(
-            "There is no such thing; `hint` says which there are.", "application/json", error
-        )
-    if endpoint.unavailable:
-        described["responses"]["503"] = _response(endpoint.unavailable, "application/json", error)
     if endpoint.open:
         described["security"] = [{}]
-    else:
-        described["responses"]["401"] = _response("The token is missing or wrong.", "application/json", error)
-        if endpoint.method == "POST":
-            described["responses"]["403"] = _response("The token is one to read.", "application/json", error)
     return described
 
 
