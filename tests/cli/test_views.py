@@ -30,7 +30,7 @@ from ridgeline.cli.views.running import (
     running_lines,
     sources_table,
 )
-from ridgeline.cli.views.screen import rows_of, screen, sink_ages, sink_lines, together
+from ridgeline.cli.views.screen import bar, rows_of, screen, sink_ages, sink_lines, together
 from ridgeline.measure.changes import row_of
 from ridgeline.measure.events import ApplicationChanged
 from support.cli import overviews
@@ -427,17 +427,21 @@ def test_metrics_of_operators_in_two_lines_at_most():
 
 def test_partitions_are_one_row_whose_times_are_the_slowest_ones():
     quote = rows_of(overviews.operators())[1]
-    assert (quote.title, quote.partitions, quote.latency_ms, quote.p99_ms) == ("quote", 2, 60.0, 120.0)
-    assert quote.parts_ms == (40.0, 15.0, 5.0)
-    assert (quote.tuples_in, quote.tuples_out, quote.errors) == (4000.0, 0.5, 7)
+    of = ("operator", "partitions", "latencyMs", "p99Ms")
+    assert [quote[name] for name in of] == ["quote", 2, 60.0, 120.0]
+    assert [quote[name] for name in ("computeMs", "waitMs", "transferMs")] == [40.0, 15.0, 5.0]
+    of = ("tuplesProcessedPSMA", "tuplesEmittedPSMA", "errors")
+    assert [quote[name] for name in of] == [4000.0, 0.5, 7]
     named = [
         {**overviews.operators()[0], "operator": title}
         for title in ("top", "top.x#unifier[0]", "top.x#unifier[1]")
     ]
-    assert [(row.title, row.partitions) for row in rows_of(named)] == [("top", 1), ("top.x#unifier", 2)]
+    found = [(row["operator"], row["partitions"]) for row in rows_of(named)]
+    assert found == [("top", 1), ("top.x#unifier", 2)]
     times = ("latencyMs", "computeMs", "waitMs", "transferMs", "p50Ms", "p99Ms", "tuplesProcessedPSMA")
     [row] = rows_of([{**overviews.operators()[0], **dict.fromkeys((*times, "windowsBehind"))}])
-    assert (row.latency_ms, row.p50_ms, row.parts_ms, row.tuples_in) == (None, None, (0.0, 0.0, 0.0), 0.0)
+    assert (row["latencyMs"], row["p50Ms"], row["tuplesProcessedPSMA"]) == (None, None, 0.0)
+    assert not bar(row, 100.0).plain.strip()
 
 
 def test_ages_of_partitions_are_put_together_and_many_sinks_are_counted():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
@@ -111,7 +110,7 @@ def _merged(title: str, place: str, group: Sequence[Mapping[str, Any]]) -> dict[
         "avgMs": sum(entry["avgMs"] * entry["count"] for entry in known) / weights if weights else None,
     }
     for name in ("maxMs", "p50Ms", "p90Ms", "p99Ms", "p999Ms", "oldestMs"):
-        merged[name] = max((entry[name] for entry in known if entry.get(name) is not None), default=None)
+        merged[name] = _greatest(known, name)
     return merged
 
 
@@ -119,25 +118,13 @@ BAR_WIDTH = 20
 _PARTS = (("compute", "█", "green"), ("wait", "░", "yellow"), ("transfer", "▒", "blue"))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The partitions of an operator, or its unifiers, as one row: the slowest's times, the sum of tuples."""
-
-    title: str
-    partitions: int
-    latency_ms: float | None
-    p50_ms: float | None
-    p99_ms: float | None
-    parts_ms: tuple[float, float, float]
-    """Compute, wait and transfer."""
-    tuples_in: float
-    tuples_out: float
-    errors: int
+Row = Mapping[str, Any]
+"""The partitions of an operator, or its unifiers, as one row, in the names of an operator's answer."""
 
 
-def rows_of(operators: Sequence[Mapping[str, Any]]) -> list[Row]:
+def rows_of(operators: Sequence[Row]) -> list[Row]:
     """One row for each logical operator and each of its unified ports, in the operators' order."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[Row]] = {}
     for operator in operators:
         groups.setdefault(logical_name(operator["operator"]), []).append(operator)
     return [_row(title, partitions) for title, partitions in groups.items()]
@@ -153,22 +140,24 @@ def operators_figures(
     rows = rows_of(operators)
     hidden = len(rows) - limit if limit is not None else 0
     if hidden > 0:
-        slowest = sorted(range(len(rows)), key=lambda row: -(rows[row].latency_ms or 0.0))[:limit]
+        slowest = sorted(range(len(rows)), key=lambda row: -(rows[row]["latencyMs"] or 0.0))[:limit]
         rows = [rows[row] for row in sorted(slowest)]
-    longest = max((row.latency_ms or 0.0 for row in rows), default=0.0)
-    several = any(row.partitions != 1 for row in rows)
+    longest = max((row["latencyMs"] or 0.0 for row in rows), default=0.0)
+    several = any(row["partitions"] != 1 for row in rows)
+
+    def title(row: Row) -> Text:
+        return Text(row["operator"], "bold" if longest and row["latencyMs"] == longest else "")
+
     columns = (
-        words(
-            "operator", lambda row: Text(row.title, "bold" if longest and row.latency_ms == longest else "")
-        ),
-        Column("partitions", lambda row: row.partitions if several else 0, count, keep=1, optional=True),
-        Column("latency", lambda row: row.latency_ms, milliseconds),
-        Column("p50", lambda row: row.p50_ms, percentile, keep=2),
-        Column("p99", lambda row: row.p99_ms, percentile, keep=6),
-        words("bar", lambda row: bar(row.parts_ms, longest), keep=4),
-        Column("in/s", lambda row: row.tuples_in, rate, keep=5),
-        Column("out/s", lambda row: row.tuples_out, rate, keep=3),
-        Column("errors", lambda row: row.errors, count, warned, optional=True),
+        words("operator", title),
+        Column("partitions", lambda row: row["partitions"] if several else 0, count, keep=1, optional=True),
+        Column("latency", "latencyMs", milliseconds),
+        Column("p50", "p50Ms", percentile, keep=2),
+        Column("p99", "p99Ms", percentile, keep=6),
+        words("bar", lambda row: bar(row, longest), keep=4),
+        Column("in/s", "tuplesProcessedPSMA", rate, keep=5),
+        Column("out/s", "tuplesEmittedPSMA", rate, keep=3),
+        Column("errors", "errors", count, warned, optional=True),
     )
     table = drawn(columns, rows, width)
     names = [str(column.header) for column in table.columns]
@@ -186,15 +175,15 @@ def operators_figures(
     return [*parts, below] if below else parts
 
 
-def bar(parts_ms: tuple[float, float, float], longest_ms: float) -> Text:
+def bar(row: Row, longest_ms: float) -> Text:
     """Compute, wait and transfer as parts of a bar.
 
     The longest operator's bar is `BAR_WIDTH` wide; all are padded to that.
     """
     text = Text()
     cells, whole = 0, 0.0
-    for part, (_, character, style) in zip(parts_ms, _PARTS, strict=True):
-        whole += part
+    for name, character, style in _PARTS:
+        whole += row[f"{name}Ms"] or 0.0
         upto = min(BAR_WIDTH, round(BAR_WIDTH * whole / longest_ms)) if longest_ms > 0 else 0
         text.append(character * (upto - cells), style)
         cells = max(cells, upto)
@@ -208,25 +197,21 @@ def legend() -> Text:
     )
 
 
-def _row(title: str, partitions: Sequence[Mapping[str, Any]]) -> Row:
-    """One row of the table: an operator's partitions together."""
+def _row(title: str, partitions: Sequence[Row]) -> Row:
+    """An operator's partitions together: the slowest's times, the sum of tuples."""
     slowest = max(partitions, key=lambda partition: partition["latencyMs"] or 0.0)
-    compute, wait, transfer = (slowest[f"{name}Ms"] or 0.0 for name, _, _ in _PARTS)
-    return Row(
-        title=title,
-        partitions=sum(partition.get("partitions", 1) for partition in partitions),
-        latency_ms=slowest["latencyMs"],
-        p50_ms=_greatest(partitions, "p50Ms"),
-        p99_ms=_greatest(partitions, "p99Ms"),
-        parts_ms=(compute, wait, transfer),
-        tuples_in=sum(partition["tuplesProcessedPSMA"] or 0.0 for partition in partitions),
-        tuples_out=sum(partition["tuplesEmittedPSMA"] or 0.0 for partition in partitions),
-        errors=sum(partition["errors"] or 0 for partition in partitions),
-    )
+    sums = ("tuplesProcessedPSMA", "tuplesEmittedPSMA", "errors")
+    return {
+        **slowest,
+        "operator": title,
+        "partitions": sum(partition.get("partitions", 1) for partition in partitions),
+        **{name: sum(partition[name] or 0 for partition in partitions) for name in sums},
+        **{name: _greatest(partitions, name) for name in ("p50Ms", "p99Ms")},
+    }
 
 
-def _greatest(partitions: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    return max((partition[name] for partition in partitions if partition[name] is not None), default=None)
+def _greatest(rows: Sequence[Row], name: str) -> float | None:
+    return max((row[name] for row in rows if row.get(name) is not None), default=None)
 
 
 _FEWEST_ROWS = 3
