@@ -150,3 +150,12 @@ def divided(name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
                 f"`{key}` of step `{name}` is {shorten(value)}, which is no expression; {remedy}"
             )
     return own, {key: value for key, value in given.items() if key in ATTRIBUTES}
+
+
+def split_options(given: Mapping[str, Any], options: Any) -> tuple[dict[str, Any], Any]:
+    """Those that are options of a step, and others: they are attributes, or a fault of the step."""
+    own = options.__optional_keys__ - ATTRIBUTES
+    return (
+        {name: value for name, value in given.items() if name in own},
+        {name: value for name, value in given.items() if name not in own},
+    )

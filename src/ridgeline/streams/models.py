@@ -12,7 +12,7 @@ from ridgeline.api import OperatorAttributes, SchemaType
 from ridgeline.connectors.models import ModelOperator
 from ridgeline.operators import ScriptOperator
 from ridgeline.streams.connecting import Steps
-from ridgeline.streams.expressions import ATTRIBUTES
+from ridgeline.streams.expressions import split_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ class ModelSteps(Steps[T_co]):
         `result`: the name of a column of floats, or names with types. See `ridgeline.connectors.models`
         for others, such as `method="predict_proba"`. Further keyword arguments are attributes.
         """
-        own, attributes = split_options(options)
+        own, attributes = split_options(options, PredictOptions)
         return self._step(name, ModelOperator(model, list(features), result, **own), attributes)
 
     @overload
@@ -88,9 +88,3 @@ class ModelSteps(Steps[T_co]):
         `schema`: of the results; by default that of the stream.
         """
         return self._step(name, ScriptOperator(text, schema=schema), attributes)
-
-
-def split_options(given: Any) -> tuple[dict[str, Any], Any]:
-    """Those that are properties of the operator, and those that are its attributes."""
-    own = {name: value for name, value in given.items() if name not in ATTRIBUTES}
-    return own, {name: value for name, value in given.items() if name in ATTRIBUTES}

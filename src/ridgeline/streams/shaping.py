@@ -22,6 +22,7 @@ from ridgeline.operators import (
 from ridgeline.operators.parse import LineFormat
 from ridgeline.operators.shaping.format import WrittenFormat
 from ridgeline.streams.connecting import Steps
+from ridgeline.streams.expressions import split_options
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.tables import Columns, key_of, maybe
 
@@ -32,10 +33,29 @@ T_co = TypeVar("T_co", covariant=True, default=Any)
 Made = TypeVar("Made", default=Any)
 
 
+class ParseOptions(OperatorAttributes, total=False):
+    """Properties of `Parse` that `parse` passes on, and attributes of the operator."""
+
+    pattern: str | None
+    delimiter: str
+    written: str | dict[str, Any] | None
+    framed: bool
+    registry: str | None
+
+
+class FormatOptions(OperatorAttributes, total=False):
+    """Properties of `Format` that `format` passes on, and attributes of the operator."""
+
+    template: str | None
+    delimiter: str
+    written: str | dict[str, Any] | None
+    schema_id: int | None
+
+
 class ShapingSteps(Steps[T_co]):
     """The steps of `Stream` that give tuples another form."""
 
-    def parse(  # noqa: PLR0913  options of all formats
+    def parse(
         self,
         name: str,
         column: str,
@@ -43,28 +63,14 @@ class ShapingSteps(Steps[T_co]):
         *,
         schema: SchemaType[Made],
         keep: Columns = (),
-        pattern: str | None = None,
-        delimiter: str = ",",
-        written: str | dict[str, Any] | None = None,
-        framed: bool = False,
-        registry: str | None = None,
-        **attributes: Unpack[OperatorAttributes],
+        **options: Unpack[ParseOptions],
     ) -> Checked[Made]:
         """Parse a column of texts into columns, see `Parse`. Texts that do not fit are the stream `bad`."""
-        operator = Parse(
-            column,
-            format,
-            schema=schema,
-            keep=key_of(keep),
-            pattern=pattern,
-            delimiter=delimiter,
-            written=written,
-            framed=framed,
-            registry=registry,
-        )
+        own, attributes = split_options(options, ParseOptions)
+        operator = Parse(column, format, schema=schema, keep=key_of(keep), **own)
         return checked(self._step(name, operator, attributes))
 
-    def format(  # noqa: PLR0913  options of all formats
+    def format(
         self,
         name: str,
         format: WrittenFormat = "json",
@@ -72,23 +78,11 @@ class ShapingSteps(Steps[T_co]):
         *,
         columns: Columns | None = None,
         keep: Columns = (),
-        template: str | None = None,
-        delimiter: str = ",",
-        written: str | dict[str, Any] | None = None,
-        schema_id: int | None = None,
-        **attributes: Unpack[OperatorAttributes],
+        **options: Unpack[FormatOptions],
     ) -> Checked[Any]:
         """Write each tuple as a text: the reverse of `parse`; see `Format`."""
-        operator = Format(
-            format,
-            column,
-            columns=maybe(columns),
-            keep=key_of(keep),
-            template=template,
-            delimiter=delimiter,
-            written=written,
-            schema_id=schema_id,
-        )
+        own, attributes = split_options(options, FormatOptions)
+        operator = Format(format, column, columns=maybe(columns), keep=key_of(keep), **own)
         return checked(self._step(name, operator, attributes))
 
     def validate(

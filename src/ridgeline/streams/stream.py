@@ -40,7 +40,7 @@ from ridgeline.streams.connecting import (
     stream_of,
 )
 from ridgeline.streams.expressing import aggregates_all
-from ridgeline.streams.expressions import ExpressionSteps
+from ridgeline.streams.expressions import ExpressionSteps, split_options
 from ridgeline.streams.models import ModelSteps
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import (
@@ -71,6 +71,16 @@ _FRAMES: dict[str, Callable[[Any], Any]] = {
     "arrow": lambda table: table,
     "pandas": as_pandas,
 }
+
+
+class EnrichOptions(OperatorAttributes, total=False):
+    """Properties of `AsyncMap` that `enrich` passes on, and attributes of the operator."""
+
+    concurrency: int
+    ordered: bool
+    timeout: float | str | None
+    retries: int
+    back_off: float | str
 
 
 class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelSteps[T_co], Generic[T_co]):
@@ -211,27 +221,14 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         name: str,
         function: Callable[[T_co], Awaitable[Made]],
         schema: SchemaType[Made] | None = None,
-        *,
-        concurrency: int = 16,
-        ordered: bool = True,
-        timeout: float | str | None = None,
-        retries: int = 0,
-        back_off: float | str = 0.1,
-        **attributes: Unpack[OperatorAttributes],
+        **options: Unpack[EnrichOptions],
     ) -> Stream[Made]:
         """Turn each tuple into what an `async def` function returns, up to `concurrency` of them at once.
 
         `schema`: as of `map`. See `ridgeline.operators.AsyncMap` for all others.
         """
-        operator = AsyncMap(
-            function,
-            concurrency=concurrency,
-            ordered=ordered,
-            timeout=timeout,
-            retries=retries,
-            back_off=back_off,
-            **_schema_of(function, schema),
-        )
+        own, attributes = split_options(options, EnrichOptions)
+        operator = AsyncMap(function, **_schema_of(function, schema), **own)
         return self._step(name, operator, attributes, "data")
 
     def with_times(
