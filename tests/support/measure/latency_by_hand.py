@@ -1,4 +1,4 @@
-"""The latencies of operators one by one: what the arrays of `latency_columns` are compared with."""
+"""The latencies of operators one by one: what the arrays of `latencies` are compared with."""
 
 import math
 from typing import NamedTuple
