@@ -189,7 +189,7 @@ def purges_too_much(patch):
 
 def edits_forgotten(patch):
     """The record of a change does not say what has changed."""
-    patch.setattr(Planner, "_note_edits", lambda self: None)
+    patch.setattr(Planner, "_texts", lambda self, _noted: self.kept.edits)
 
 
 def states_stay_behind(patch):
@@ -231,13 +231,12 @@ def held_states_survive_a_change(patch):
 
 def taken_back_and_kept(patch):
     """A change whose first window fails is in the records that follow."""
-    keep = Planner.keep
+    take_back = ApplicationRun._take_back
 
-    def for_good(self, *arguments):
-        keep(self, *arguments)
-        return lambda: None
+    def for_good(self, trial, failure):
+        take_back(self, replace(trial, kept=self._planner.kept), failure)
 
-    patch.setattr(Planner, "keep", for_good)
+    patch.setattr(ApplicationRun, "_take_back", for_good)
 
 
 def reports_of_a_late_slot_taken(patch):
