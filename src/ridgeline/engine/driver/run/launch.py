@@ -101,7 +101,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     `claim`: takes the application's name, before the checkpoint is taken over. Raises
     RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
     """
-    clock, observe = clock or SystemClock(), observe or _unobserved
+    clock, observe = clock or SystemClock(), observe or (lambda _event: None)
     stop = stop or threading.Event()
     console = console or Console()
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
@@ -170,7 +170,12 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             quieten_executors(context)
         if started:
             started(run)
-        ending = partial(_is_ending, run, stop)
+        begun = run
+
+        def ending() -> bool:
+            """Whether the run is to end, so that no store is waited for without a limit."""
+            return stop.is_set() or begun.ending
+
         stores.be_patient(ending)
         watching.enter_context(StoreWatch(stores, clock, observe, OUTPUT_SILENT_SECONDS))
         with short_pauses(), _patiently(checkpoint, clock, ending, observe):
@@ -313,15 +318,6 @@ def _end(
         finally:
             if stops:
                 give_back(context)
-
-
-def _is_ending(run: ApplicationRun, stop: threading.Event) -> bool:
-    """Whether the run is to end, so that no store is waited for without a limit."""
-    return stop.is_set() or run.ending
-
-
-def _unobserved(_event: object) -> None:
-    pass
 
 
 @contextlib.contextmanager

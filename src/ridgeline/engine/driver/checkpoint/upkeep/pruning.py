@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -19,12 +19,14 @@ import pyarrow.fs
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.support.sealed import checked
-from ridgeline.engine.driver.checkpoint import fault_dumps, folder, journal
+from ridgeline.engine.driver.checkpoint import fault_dumps
+from ridgeline.engine.driver.checkpoint.folder import PREFIX, RECORDINGS, remove_temporary
 from ridgeline.engine.driver.checkpoint.journal import Committed
 from ridgeline.engine.driver.checkpoint.run_description import REGIONS
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
     Run,
+    StoreStorage,
     hold,
     infos,
     open_folder,
@@ -33,10 +35,12 @@ from ridgeline.engine.driver.checkpoint.upkeep.contents import (
 )
 from ridgeline.engine.files.storage import LocalStorage, Storage
 from ridgeline.engine.state import state_files
+from ridgeline.measure.wording.units import plural
 
 _COMMAND = "ridgeline checkpoint prune"
+_DUMPS = f"{fault_dumps.FOLDER}/"
 _HOUR, _DAY = 3600.0, 86_400.0
-_ENDED = re.compile(rf"{folder.RECORDINGS}/([^/]+)\.([^/.]+)\.ended\.json")
+_ENDED = re.compile(rf"{RECORDINGS}/([^/]+)\.([^/.]+)\.ended\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Removal:
     """Files of one kind that can go. `keep_first`: names to write as files before, by their old names."""
 
     what: str
+    storage: LocalStorage | StoreStorage
     names: Sequence[str]
     size_bytes: int
     keep_first: Sequence[str] = ()
@@ -53,9 +58,27 @@ class Removal:
 class Pruning:
     """The files of a folder that can go. `notes`: sentences on what was left out, and why."""
 
-    uri: str
     removals: Sequence[Removal]
     notes: Sequence[str]
+
+
+class _Folder:
+    """A folder and all of its files. `where`: said of what can go there."""
+
+    def __init__(self, storage: LocalStorage | StoreStorage, where: str = "") -> None:
+        self.storage = storage
+        self.files: dict[str, pyarrow.fs.FileInfo] = infos(storage.uri)
+        self._where = where
+
+    def older(self, before: float) -> dict[str, pyarrow.fs.FileInfo]:
+        """The files that were written before a time."""
+        return {name: one for name, one in self.files.items() if _mtime(one) < before}
+
+    def removal(self, what: str, names: Iterable[str], keep_first: Sequence[str] = ()) -> Removal:
+        """Of some of its files."""
+        chosen = sorted(names)
+        size = sum(self.files[name].size or 0 for name in chosen)
+        return Removal(f"{what}{self._where}", self.storage, chosen, size, keep_first)
 
 
 def find(uri: str, clock: Clock, locks: ExitStack, windows: int = 0, older_than: float = 7 * _DAY) -> Pruning:
@@ -65,30 +88,22 @@ def find(uri: str, clock: Clock, locks: ExitStack, windows: int = 0, older_than:
     that have ended and of dumps of faults. Raises CheckpointError, OSError.
     """
     runs = runs_of(uri)
-    root = open_folder(uri)
+    root = _Folder(open_folder(uri))
     removals: list[Removal] = []
     notes: list[str] = []
-    known: dict[str, pyarrow.fs.FileInfo] = infos(root.uri)
     for run in runs:
-        inside = run.storage.uri[len(root.uri) :].lstrip("/")
-        prefix = f"{inside}/" if inside else ""
-        files = {name[len(prefix) :]: one for name, one in known.items() if name.startswith(prefix)}
         where = f" of region {run.region}" if run.region else ""
-        found = list(_old(files, clock.wall() - older_than))
+        folder = _Folder(run.storage, where)
+        removals += _old(folder, clock.wall() - older_than)
         if _is_free(run.storage, locks):
-            found += _unnamed(run, files, windows, clock)
+            removals += _unnamed(run, folder, windows, clock)
         else:
             notes.append(f"the run{where} is under way: it removes old windows and states itself")
-        removals += [
-            Removal(one.what + where, [prefix + name for name in one.names], one.size_bytes, one.keep_first)
-            for one in found
-        ]
-    left = {name: one for name, one in known.items() if UNFINISHED.search(name)}
-    left = {name: one for name, one in left.items() if _mtime(one) < clock.wall() - _HOUR}
-    removals.append(_removal("files that killed processes left unfinished", left, left))
-    if REGIONS in known and not notes:
-        removals += _queues(root, runs, known)
-    return Pruning(root.uri, [one for one in removals if one.names], notes)
+    left = filter(UNFINISHED.search, root.older(clock.wall() - _HOUR))
+    removals.append(root.removal("files that killed processes left unfinished", left))
+    if REGIONS in root.files and not notes:
+        removals += _queues(root, runs)
+    return Pruning([one for one in removals if one.names], notes)
 
 
 def _is_free(storage: Storage, locks: ExitStack) -> bool:
@@ -107,16 +122,9 @@ def _mtime(info: pyarrow.fs.FileInfo) -> float:
     return (info.mtime_ns or 0) / 1e9
 
 
-def _removal(
-    what: str, names: Iterable[str], files: Mapping[str, pyarrow.fs.FileInfo], keep_first: Sequence[str] = ()
-) -> Removal:
-    chosen = sorted(names)
-    return Removal(what, chosen, sum(files[name].size or 0 for name in chosen), keep_first)
-
-
-def _unnamed(run: Run, files: Mapping[str, pyarrow.fs.FileInfo], windows: int, clock: Clock) -> list[Removal]:
+def _unnamed(run: Run, folder: _Folder, windows: int, clock: Clock) -> list[Removal]:
     """Journal and state files that the kept windows do not need."""
-    found = run.journal()
+    found, files = run.journal(), folder.files
     kept: list[Committed] = list(islice(found.pictures(), windows or None))
     if not kept:
         return []
@@ -138,8 +146,8 @@ def _unnamed(run: Run, files: Mapping[str, pyarrow.fs.FileInfo], windows: int, c
     segments = [state_files.segment_file(number) for number in numbers]
     segments = [name for name in segments if name in files]
     return [
-        _removal("journal of older windows", segments, files, needed),
-        _removal("states that no kept window names", unnamed, files),
+        folder.removal("journal of older windows", segments, needed),
+        folder.removal("states that no kept window names", unnamed),
     ]
 
 
@@ -148,32 +156,26 @@ def _segment(name: str) -> int:
     return -1 if place is None else place[0]
 
 
-def _old(files: Mapping[str, pyarrow.fs.FileInfo], before: float) -> list[Removal]:
+def _old(folder: _Folder, before: float) -> list[Removal]:
     """Recordings that ended before a time, and dumps of faults from before it."""
-    ports = {
-        (found[1], found[2])
-        for name, one in files.items()
-        if (found := _ENDED.fullmatch(name)) is not None and _mtime(one) < before
-    }
-    ended = {recording for recording, _ in ports}
+    old = folder.older(before)
+    ports = {(found[1], found[2]) for found in map(_ENDED.fullmatch, old) if found is not None}
     beginnings = tuple(
-        f"{folder.RECORDINGS}/{name}"
+        f"{RECORDINGS}/{name}"
         for recording, port in ports  # others of a recording may go on
         for name in (f"{recording}/{port}/", f"{recording}.{port}.ended.json")
     )
-    recorded = [name for name in files if beginnings and name.startswith(beginnings)]
-    dumps = [
-        name
-        for name, one in files.items()
-        if name.startswith(f"{fault_dumps.FOLDER}/") and _mtime(one) < before
+    recorded = [name for name in folder.files if beginnings and name.startswith(beginnings)]
+    count = len({recording for recording, _ in ports})
+    return [
+        folder.removal(f"{plural(count, 'recording')} that ended", recorded),
+        folder.removal(
+            "dumps of faults", [name for name in old if name.startswith(f"{fault_dumps.FOLDER}/")]
+        ),
     ]
-    count = f"{len(ended)} recording{'' if len(ended) == 1 else 's'} that ended"
-    return [_removal(count, recorded, files), _removal("dumps of faults", dumps, files)]
 
 
-def _queues(
-    root: Storage, runs: Sequence[Run], files: Mapping[str, pyarrow.fs.FileInfo]
-) -> Iterator[Removal]:
+def _queues(root: _Folder, runs: Sequence[Run]) -> Iterator[Removal]:
     """Queues between regions whose writer is an output no more: their stream is not decoupled now."""
     outputs: dict[str, Collection[str]] = {}
     for run in runs:
@@ -181,35 +183,28 @@ def _queues(
         if last is None or last.outputs is None:
             return
         outputs[run.run_id] = {*last.outputs, *last.publishers}
-    for name in sorted(files):
+    for name in sorted(root.files):
         if not name.startswith("queues/") or not name.endswith("/queue.json"):
             continue
         try:
-            writer = checked("queue.json", root.read(name))
+            writer = checked("queue.json", root.storage.read(name))
             used = writer["operator"] in outputs.get(writer["run_id"], ())
         except (ValueError, LookupError, TypeError):
             continue
         if not used:
-            folder = name.removesuffix("queue.json")
-            stream = folder.removeprefix("queues/").rstrip("/")
-            inside = [one for one in files if one.startswith(folder)]
-            yield _removal(f"queue of `{stream}`, which has no writer any more", inside, files)
+            inside = name.removesuffix("queue.json")
+            what = f"queue of `{inside.removeprefix('queues/').rstrip('/')}`, which has no writer any more"
+            yield root.removal(what, [one for one in root.files if one.startswith(inside)])
 
 
 def carry_out(pruning: Pruning) -> int:
     """Remove what was found; returns how many bytes are free now. Raises OSError, StateError."""
-    root = open_folder(pruning.uri)
-    freed = 0
     for one in pruning.removals:
-        if one.keep_first:
-            inside = one.names[0].rpartition(f"{journal.FOLDER}/")[0].rstrip("/")
-            storage = open_folder(f"{root.uri}/{inside}") if inside else root
-            for name in one.keep_first:
-                file = f"{state_files.FOLDER}/{state_files.file_of(name)}"
-                storage.create(file, state_files.load(storage, name))
-        root.delete(one.names)
-        freed += one.size_bytes
-    return freed
+        for name in one.keep_first:
+            file = f"{state_files.FOLDER}/{state_files.file_of(name)}"
+            one.storage.create(file, state_files.load(one.storage, name))
+        one.storage.delete(one.names)
+    return sum(one.size_bytes for one in pruning.removals)
 
 
 # Temporary folders ------------------------------------------------------------------------------------------
@@ -227,7 +222,7 @@ class Temporary:
 def temporary_folders(clock: Clock, older_than: float = _HOUR) -> list[Temporary]:
     """This user's temporary checkpoints that no process uses, and that are so many seconds old."""
     found = []
-    for path in sorted(Path(tempfile.gettempdir()).glob(f"{folder.PREFIX}*")):
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         try:
             status = path.lstat()
             if path.is_symlink() or not path.is_dir() or status.st_uid != os.getuid():
@@ -253,6 +248,6 @@ def remove_temporary_folders(folders: Sequence[Temporary]) -> int:
     for one in folders:
         with ExitStack() as locks:
             if _unused(Path(one.path), locks):
-                folder.remove_temporary(one.path)
+                remove_temporary(one.path)
                 freed += one.size_bytes
     return freed
