@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow.fs
@@ -44,7 +44,11 @@ class StoreStorage(ArrowStorage, DriverStorage):
         return True
 
 
-def open_folder(uri: str) -> LocalStorage | StoreStorage:
+Folder = LocalStorage | StoreStorage
+"""The storage of a checkpoint folder for tools."""
+
+
+def open_folder(uri: str) -> Folder:
     """The storage of a checkpoint folder. Raises CheckpointError if it cannot be reached."""
     if is_local(uri):
         return LocalStorage(local_path(uri))
@@ -80,7 +84,7 @@ def infos(uri: str) -> dict[str, pyarrow.fs.FileInfo]:
 class Run:
     """One run in a checkpoint folder; a region's has a name, and a folder of its own."""
 
-    storage: LocalStorage | StoreStorage
+    storage: Folder
     application: str
     run_id: str
     region: str = ""
@@ -200,11 +204,8 @@ def verify(run: Run) -> Verdict:
     except CheckpointError as error:
         verdict.note(str(error))
         windows = []
-    for number, fault, size in _journal_files(run):
-        verdict.files += 1
-        verdict.size_bytes += size
-        if fault and number:
-            verdict.note(fault)
+    for name in filter(str.isdecimal, run.storage.names(journal.FOLDER)):
+        _verify_journal(run, int(name), verdict)
     check = FileCheck(run.files, thoroughly=True)
     windows = _not_removed(windows, check)
     verdict.windows = len(windows)
@@ -250,18 +251,14 @@ def _kept_now(run: Run) -> list[Manifest]:
     return []
 
 
-def _journal_files(run: Run) -> Iterator[tuple[int, str, int]]:
-    """Each file of the journal with its fault, "" for none, and its size. Raises OSError."""
-    numbers = [int(name) for name in run.storage.names(journal.FOLDER) if name.isdecimal()]
-    for number in numbers:
-        name = state_files.segment_file(number)
-        try:
-            data = run.storage.read(name)
-        except FileNotFoundError:  # a driver has removed it
-            continue
-        fault = ""
+def _verify_journal(run: Run, number: int, verdict: Verdict) -> None:
+    """Read a file of the journal, if a driver has not removed it. Raises OSError."""
+    name = state_files.segment_file(number)
+    with contextlib.suppress(FileNotFoundError):
+        data = run.storage.read(name)
+        verdict.files += 1
+        verdict.size_bytes += len(data)
         try:
             list(journal_record.decode(run.run_id, number, data, f"{run.storage.uri}/{name}"))
         except CheckpointError as error:
-            fault = str(error)
-        yield number, fault, len(data)
+            verdict.note(str(error))

@@ -27,6 +27,7 @@ from ridgeline.engine.driver.checkpoint.run_description import (
 )
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
+    Folder,
     Run,
     hold,
     infos,
@@ -62,27 +63,13 @@ def copy(
     source: str,
     target: str,
     places: Mapping[str, str] | None = None,
-    step: Step | None = None,
+    step: Step = lambda _step: None,
 ) -> Copied:
     """Copy a checkpoint folder to one that is empty, or that holds a copy of it which was not finished.
 
     `places`: folders that lie elsewhere for the copy, by their old paths, such as those of outputs.
     A run of several regions must not be at work. Raises CheckpointError, OSError; the copy is not used then.
     """
-    with ExitStack() as locks:
-        if read_if_there(open_folder(source), REGIONS) is not None:
-            for run in runs_of(source):
-                _lock(run, locks)
-        return _copy(source, target, places or {}, step or _nothing)
-
-
-def _nothing(_step: str) -> None:
-    pass
-
-
-def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Copied:
-    """As `copy`; no driver is at work in a run of several regions."""
-    runs = runs_of(source)
     root, to = open_folder(source), open_folder(target)
     if root.uri == to.uri:
         raise CheckpointError(f"`{source}` and `{target}` are the same folder; give another one")
@@ -90,10 +77,21 @@ def _copy(source: str, target: str, places: Mapping[str, str], step: Step) -> Co
         raise CheckpointError(
             f"one of `{source}` and `{target}` lies within the other; give a folder beside it"
         )
-    whole = read_if_there(root, REGIONS)
+    with ExitStack() as locks:
+        if read_if_there(root, REGIONS) is not None:
+            for run in runs_of(source):
+                _lock(run, locks)
+        # only now: a driver may have added a region before it was locked out
+        runs, whole = runs_of(source), read_if_there(root, REGIONS)
+        return _copy(root, to, runs, whole, {**(places or {}), root.uri: to.uri}, step)
+
+
+def _copy(
+    root: Folder, to: Folder, runs: Sequence[Run], whole: bytes | None, renames: Mapping[str, str], step: Step
+) -> Copied:
+    """As `copy`. `whole`: what says which regions there are; no driver is at work in them then."""
     to.prepare(())
     _begin(root.uri, to, runs, step)
-    renames = {**places, root.uri: to.uri}
     parts = []
     for run in runs:
         part = to if run.storage.uri == root.uri else open_folder(to.uri + run.storage.uri[len(root.uri) :])
@@ -129,7 +127,7 @@ def _begin(source: str, to: Storage, runs: Sequence[Run], step: Step) -> None:
 class _RunCopy:
     """The copy of one run. `renames`: folders that lie elsewhere, by their old paths."""
 
-    def __init__(self, run: Run, to: Any, renames: Mapping[str, str], step: Step) -> None:
+    def __init__(self, run: Run, to: Folder, renames: Mapping[str, str], step: Step) -> None:
         self._run = run
         self._to = to
         self._renames = sorted(renames.items(), key=lambda one: -len(one[0]))
@@ -224,9 +222,11 @@ class _RunCopy:
         self._states.add(file)
 
     def _moved(self, manifest: Manifest) -> Manifest:
-        """A window with the names of its files in the copy, and with folders where they lie now."""
-        picture = {**self._renamed(manifest.picture()), "states": _files(manifest)}
-        return Manifest.of(picture)
+        """A window with each change in a file of its own, and with folders where they lie now."""
+        files = {
+            key: [state_files.file_of(name) for name in version] for key, version in manifest.states.items()
+        }
+        return Manifest.of({**self._renamed(manifest.picture()), "states": files})
 
     def _renamed(self, value: Any) -> Any:
         """A value of JSON, with paths that begin with an old folder."""
@@ -240,13 +240,6 @@ class _RunCopy:
         if isinstance(value, (list, tuple)):
             return [self._renamed(one) for one in value]
         return value
-
-
-def _files(manifest: Manifest) -> dict[str, tuple[str, ...]]:
-    """The states of a window as a copy has them, each change in a file of its own."""
-    return {
-        key: tuple(state_files.file_of(name) for name in version) for key, version in manifest.states.items()
-    }
 
 
 def _copy_file(source: Storage, name: str, to: Storage, size: int | None) -> int:

@@ -25,8 +25,8 @@ from ridgeline.engine.driver.checkpoint.journal import Committed
 from ridgeline.engine.driver.checkpoint.run_description import REGIONS
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
+    Folder,
     Run,
-    StoreStorage,
     hold,
     infos,
     open_folder,
@@ -48,7 +48,7 @@ class Removal:
     """Files of one kind that can go. `keep_first`: names to write as files before, by their old names."""
 
     what: str
-    storage: LocalStorage | StoreStorage
+    storage: Folder
     names: Sequence[str]
     size_bytes: int
     keep_first: Sequence[str] = ()
@@ -65,7 +65,7 @@ class Pruning:
 class _Folder:
     """A folder and all of its files. `where`: said of what can go there."""
 
-    def __init__(self, storage: LocalStorage | StoreStorage, where: str = "") -> None:
+    def __init__(self, storage: Folder, where: str = "") -> None:
         self.storage = storage
         self.files: dict[str, pyarrow.fs.FileInfo] = infos(storage.uri)
         self._where = where
