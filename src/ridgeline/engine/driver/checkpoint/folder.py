@@ -31,7 +31,7 @@ from types import MappingProxyType
 from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
 from ridgeline.engine.driver.checkpoint import journal
 from ridgeline.engine.driver.checkpoint.journal import Committed, Journal
-from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.run_description import identify
 from ridgeline.engine.files.folder_lock import FolderLock
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, Storage, explain
@@ -327,11 +327,6 @@ class Checkpoint:
         """The number of the last committed window, -1 before the first."""
         last = self.last()
         return -1 if last is None else last.window_id
-
-    def properties(self) -> KeptProperties:
-        """What the last committed window keeps of what the application was given from outside."""
-        last = self.last()
-        return NOTHING_KEPT if last is None else last.properties
 
     def kept(self) -> Iterator[Manifest]:
         """The windows that are kept and can be read, newest first. Raises OSError."""
