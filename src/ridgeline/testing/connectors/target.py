@@ -186,15 +186,17 @@ class _Points(Publisher):
 class _StruckPublisher(_Points, SinkPublisher):
     """A publisher that is struck, with a sink that is."""
 
-    def __init__(self, sink: Sink, settings: Any) -> None:
+    def __init__(self, sink: Sink, *limits: Any) -> None:
         struck: Any = _StruckSink(sink, self.strikes)
-        super().__init__(struck, settings)
+        super().__init__(struck, *limits)
 
     def committing(self) -> None:
         """Let the sink prepare the window before its commit, if that is to be looked at."""
         self.strikes.has_prepared.clear()
         super().committing()
-        if self.strikes.holds and self._sink.prepares and self._staged:
+        segments, _ = self._running.snapshot()
+        staged = bool(segments) and segments[-1].window > self._window
+        if self.strikes.holds and self._sink.prepares and staged:
             self.strikes.has_prepared.wait(_PREPARE_SECONDS)
 
     def settle(self, window_id: int) -> None:
