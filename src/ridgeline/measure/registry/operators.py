@@ -259,7 +259,7 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         help="Bytes of state that an operator's last window changed.",
         last=lambda window: window.state_bytes,
         exported="operator_state_bytes",
-        advice="If it grows without end, keys are never forgotten.",
+        advice="If it grows, each window changes more keys.",
         aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
         graph=Graph("State"),
     ),

@@ -155,7 +155,7 @@ HOSTS = (
     Metric(
         "worker_memory_bytes",
         "Resident memory of a process that runs containers, as of its last heartbeat.",
-        "If it grows while `operator_state_bytes` does not, an operator holds what is no state.",
+        "If it grows without end, keys are never forgotten, or an operator holds what is no state.",
         labels=("host", "pid"),
         aliases=("Apex `memoryMBFree`",),
         read=lambda scrape: [(labels, usage.memory_bytes) for labels, usage in scrape.workers],
