@@ -55,9 +55,9 @@ class Written:
         target (APP): A file (its one Application, or its function `application()`), `file.py:name`, or
             `module:attribute`. Also a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package
             (`.whl`, `.zip`; of several applications `shop.whl:name`).
-        properties (-D OPERATOR.PROPERTY=VALUE): Set a property of an operator: `-D payments.count=1000`; of a
+        properties (OPERATOR.PROPERTY=VALUE): Set a property of an operator: `-D payments.count=1000`; of a
             dictionary one entry: `-D source.options.subscribe=trades`.
-        attributes (--attribute OPERATOR.NAME=VALUE): Set an attribute of an operator, `--attribute
+        attributes (OPERATOR.NAME=VALUE): Set an attribute of an operator, `--attribute
             book.partitions=3`, or of the application, `--attribute window=1s`.
         conf_file (FILE): Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the
             later one counts more.
@@ -66,9 +66,9 @@ class Written:
     """
 
     target: Annotated[str, argument()]
-    properties: list[str] | None = None
-    attributes: list[str] | None = None
-    conf_file: list[str] | None = None
+    properties: Annotated[list[str] | None, option(called="-D")] = None
+    attributes: Annotated[list[str] | None, option(called="--attribute")] = None
+    conf_file: Annotated[list[str] | None, option()] = None
     conf_set: Annotated[str | None, option(rich_help_panel=_PANEL)] = None
     no_config: Annotated[bool, option(rich_help_panel=_PANEL)] = False
 

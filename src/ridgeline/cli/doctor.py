@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -25,6 +26,7 @@ from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import FAILED
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import Output, write
 from ridgeline.measure.wording.units import size
 
@@ -47,7 +49,9 @@ class Finding:
     remedy: str = ""
 
 
-def doctor(*, checkpoint: str | None = None, as_json: bool = False) -> None:
+def doctor(
+    *, checkpoint: str | None = None, as_json: Annotated[bool, option(called="--json")] = False
+) -> None:
     """Find what keeps an application from running well.
 
     On this machine; it says what to do. Java, libraries, cores, `/dev/shm`, limits, disks, network. What
@@ -59,7 +63,7 @@ def doctor(*, checkpoint: str | None = None, as_json: bool = False) -> None:
 
     Args:
         checkpoint (DIR): Folder that the run's state will be in.
-        as_json (--json): Print JSON instead of text.
+        as_json: Print JSON instead of text.
     """
     found = [*_software(), *_machine(), _network()]
     if checkpoint is not None and is_local(checkpoint):

@@ -20,9 +20,12 @@ from ridgeline.cli.options import assignments
 from ridgeline.service.documented import Described, documented
 
 
-def option(help: str = "", *flags: str, **more: Any) -> Any:  # noqa: A002
-    """An option. `more`: as of `typer.Option`. Without a help the docstring has it, see `command`."""
-    return typer.Option(*flags, help=help, **more)
+def option(help: str = "", *flags: str, called: str = "", **more: Any) -> Any:  # noqa: A002
+    """An option. `more`: as of `typer.Option`. Without a help the docstring has it, see `command`.
+
+    `flags`, or the words of `called`: its names, where it is not called as the parameter.
+    """
+    return typer.Option(*(flags or called.split()), help=help, **more)
 
 
 def argument(help: str = "", metavar: str | None = None, **more: Any) -> Any:  # noqa: A002
@@ -34,8 +37,7 @@ def command(function: Callable[..., None], *, without: Collection[str] = ()) -> 
     """A function that typer can make a command of: `function`, with errors reported.
 
     Parameters that can be given by name alone are options, others are arguments. Their help is in the
-    docstring: `limit (N): How many.`, with `N` as metavar. Flags stand before it: `follow (--follow, -f)`;
-    without them an option is called as its parameter.
+    docstring: `limit (N): How many.`, with `N` as metavar.
 
     A parameter whose annotation is a group, a dataclass or a typed dictionary, becomes its fields: arguments
     in its place, options at the end. The function gets one object with their values. `without`: fields that
@@ -81,11 +83,10 @@ def _filled(name: str, hint: Any, default: Any, said: Described | None, info: An
     info = copy(_info(hint, ParameterInfo) or info)
     if not info.help:
         said = said or Described()
-        words = said.mark.replace(",", " ").split() if said.mark.startswith("-") else [said.mark]
-        flags = [word for word in words if word.startswith("-")]
-        info.help, info.metavar = said.text, " ".join(words[len(flags) :]) or None
+        info.help, info.metavar = said.text, said.mark or None
         if isinstance(info, OptionInfo):
-            info.param_decls = tuple(flags) or (_dashed(name),)
+            if not _declared(info):  # without it a flag would have its opposite, too
+                info.param_decls = (_dashed(name),)
         elif info.metavar is None:
             info.metavar = name.upper() if default is inspect.Parameter.empty else f"[{name.upper()}]"
     if isinstance(info, ArgumentInfo) and info.autocompletion is None:
@@ -150,9 +151,7 @@ def _documented(name: str, hint: Any, default: Any, said: Described | None) -> A
         if shown.help or said is None:
             return hint
         return Annotated[_type(hint), replace(shown, help=said.text, metavar=said.mark or None)]
-    if said is None and not _info(hint, ParameterInfo):
-        return hint
-    return _filled(name, hint, default, said, option())
+    return _filled(name, hint, default, said, None) if _info(hint, ParameterInfo) else hint
 
 
 def flag_of(name: str, hint: Any) -> tuple[str, bool]:
@@ -192,8 +191,12 @@ def _dashed(name: str) -> str:
 
 
 def _flag(name: str, info: OptionInfo) -> str:
-    declared = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
-    return declared[0] if declared else _dashed(name)
+    return (_declared(info) or [_dashed(name)])[0]
+
+
+def _declared(info: OptionInfo) -> list[str]:
+    """The names that an option was given."""
+    return [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
 
 
 def _shown(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:

@@ -11,7 +11,10 @@ from ridgeline.cli.output import write
 
 
 def history(
-    paths: list[str], *, port: Annotated[int, option(min=0, max=65535)] = 0, browser: bool = False
+    paths: list[str],
+    *,
+    port: Annotated[int, option(min=0, max=65535)] = 0,
+    browser: Annotated[bool, option(called="--open")] = False,
 ) -> None:
     """Show runs that have ended in the page.
 
@@ -26,7 +29,7 @@ def history(
         paths (DIR|FILE...): Event logs, as `ridgeline run --event-log FILE` writes them, or folders with
             them.
         port (PORT): The port to listen on; 0: a free one.
-        browser (--open): Open it in the browser of this machine.
+        browser: Open it in the browser of this machine.
     """
     from pathlib import Path
 

@@ -9,11 +9,12 @@ import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import answer
 
 
@@ -96,11 +97,11 @@ def entries_of(source: str) -> Iterator[Entry]:
 def library(
     search: list[str] | None = None,
     *,
-    source: str | None = None,
+    source: Annotated[str | None, option(called="--from")] = None,
     describe: str | None = None,
     package: str | None = None,
     attributes: bool = False,
-    as_json: bool = False,
+    as_json: Annotated[bool, option(called="--json")] = False,
 ) -> None:
     """List or describe operators, packages, attributes.
 
@@ -114,11 +115,11 @@ def library(
 
     Args:
         search ([SEARCH]...): Words that all must be there.
-        source (--from FILE): List the operators of a Python file or a package, whose code runs.
+        source (FILE): List the operators of a Python file or a package, whose code runs.
         describe (NAME): Describe one: what it does, its ports and properties, and an example.
         package (FILE): Show what a package (`.whl`, `.zip`) is and has, and whether what it requires is here.
         attributes: List all attributes: what each can be given to, what it takes, its default, what it does.
-        as_json (--json): Print JSON instead of text.
+        as_json: Print JSON instead of text.
     """
     if describe is not None:
         _describe(describe, as_json=as_json)

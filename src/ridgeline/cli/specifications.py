@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -16,6 +16,7 @@ from ridgeline.api.application import Application
 from ridgeline.cli import options
 from ridgeline.cli.configuration import Written, load_configured
 from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.engine.process.user_files import is_users, root_of
 from ridgeline.plan.logical import LogicalPlan
@@ -40,9 +41,9 @@ class Shown:
         only_set: With `--config`: only what configuration sets, not defaults and code.
     """
 
-    config: bool = False
-    operator: str | None = None
-    only_set: bool = False
+    config: Annotated[bool, option()] = False
+    operator: Annotated[str | None, option()] = None
+    only_set: Annotated[bool, option()] = False
 
 
 def plan(
@@ -50,7 +51,7 @@ def plan(
     written: Written,
     values: Shown,
     *,
-    as_json: bool = False,
+    as_json: Annotated[bool, option(called="--json")] = False,
     spec: str | None = None,
     checkpoint: str | None = None,
 ) -> None:
@@ -70,7 +71,7 @@ def plan(
         context: That of the command.
         written: The application.
         values: What is shown instead.
-        as_json (--json): Print JSON instead of text.
+        as_json: Print JSON instead of text.
         spec (FILE): Write a specification instead: FILE ends in `.json` or `.yaml`. Of a running application:
             all changes are in it.
         checkpoint (DIR): With the properties and changes that this checkpoint keeps, as `run` goes on with

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ridgeline.cli.configuration import Configured, Written, load_configured
 from ridgeline.cli.errors import NOT_VALID, CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.options import assignments
 from ridgeline.cli.output import answer
 
@@ -28,7 +29,7 @@ def validate(
     against: str | None = None,
     drop_state: list[str] | None = None,
     rename: list[str] | None = None,
-    as_json: bool = False,
+    as_json: Annotated[bool, option(called="--json")] = False,
 ) -> None:
     """Check an application without starting anything.
 
@@ -46,7 +47,7 @@ def validate(
             it. An application may run with it meanwhile.
         drop_state (NAME): As `run` takes it, with `--against`.
         rename (OLD=NEW): As `run` takes it, with `--against`.
-        as_json (--json): Print JSON instead of text.
+        as_json: Print JSON instead of text.
     """
     from ridgeline.measure.wording.units import plural
     from ridgeline.plan.show.notes import order_notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,6 +13,7 @@ from rich.text import Text
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
 from ridgeline.cli.tables import Column, folded, words
@@ -117,7 +118,9 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     return folded(columns, rows)
 
 
-def stop(remote: Change, *, now: bool = False, yes: bool = False) -> None:
+def stop(
+    remote: Change, *, now: bool = False, yes: Annotated[bool, option(called="--yes -y")] = False
+) -> None:
     """End an application after the windows under way.
 
     All results are published. If its web service does not answer and it runs on this machine, its process
@@ -131,7 +134,7 @@ def stop(remote: Change, *, now: bool = False, yes: bool = False) -> None:
     Args:
         remote: The application.
         now: At once, after a question; the windows under way are void.
-        yes (--yes, -y): Do not ask.
+        yes: Do not ask.
     """
     target = _target(remote)
     entry = target.entry

@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 30.0
 _SHOWN_BLAME = 4
 
 
-def advise(remote: Named, *, seconds: Annotated[float, option(min=0)] = 10.0) -> None:
+def advise(remote: Named, *, seconds: Annotated[float, option(called="--for", min=0)] = 10.0) -> None:
     """Say what would help, by how much.
 
     What would lower latency or raise throughput, and which command does it. Nothing is changed. The last
@@ -31,7 +31,7 @@ def advise(remote: Named, *, seconds: Annotated[float, option(min=0)] = 10.0) ->
 
     Args:
         remote: The application.
-        seconds (--for): Watch for so long, in seconds; 0: by what is known.
+        seconds: Watch for so long, in seconds; 0: by what is known.
     """
     client = remote.connect()
     clock, answer = SystemClock(), client.get("/advice")
@@ -101,7 +101,10 @@ _ENOUGH_TUPLES = 1_000
 
 
 def keys(
-    remote: Named, operator: str | None = None, *, seconds: Annotated[float, option(min=0)] = 5.0
+    remote: Named,
+    operator: str | None = None,
+    *,
+    seconds: Annotated[float, option(called="--for", min=0)] = 5.0,
 ) -> None:
     """Say how tuples are spread over keys.
 
@@ -113,7 +116,7 @@ def keys(
     Args:
         remote: The application.
         operator ([OPERATOR]): Of this operator; without it of all that are divided by key.
-        seconds (--for): Watch the application for so long, in seconds.
+        seconds: Watch the application for so long, in seconds.
     """
     client = remote.connect()
     query = {} if operator is None else {"operator": operator}

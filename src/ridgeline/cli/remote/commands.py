@@ -169,7 +169,7 @@ def windows(remote: Nearest, *, limit: Annotated[int, option(min=1)] = 20) -> No
     remote.ask("/windows", windows_table, rows="windows", none="no window is committed yet", limit=limit)
 
 
-def page(remote: Nearest, *, browser: bool = False) -> None:
+def page(remote: Nearest, *, browser: Annotated[bool, option(called="--open")] = False) -> None:
     """Print an address that opens the page, once.
 
     With the right to change the application. It is good for an hour. To read only, the address of the web
@@ -179,7 +179,7 @@ def page(remote: Nearest, *, browser: bool = False) -> None:
 
     Args:
         remote: The application.
-        browser (--open): Open it in the browser of this machine.
+        browser: Open it in the browser of this machine.
     """
     client = remote.connect()
     address = client.url + client.post("/page")["path"]

@@ -36,12 +36,12 @@ class _Level(StrEnum):
 def logs(
     remote: Nearest,
     *,
-    follow: bool = False,
+    follow: Annotated[bool, option(called="--follow -f")] = False,
     operator: str | None = None,
     partition: Annotated[int | None, option(min=0)] = None,
     container: Annotated[int | None, option(min=0)] = None,
     region: str | None = None,
-    lines: Annotated[int, option(min=1, max=_MOST)] = 100,
+    lines: Annotated[int, option(called="--lines -n", min=1, max=_MOST)] = 100,
     level: Annotated[tuple[str, _Level] | None, option(case_sensitive=False)] = None,
 ) -> None:
     """Show what operators print and log; set log levels.
@@ -54,12 +54,12 @@ def logs(
 
     Args:
         remote: The application.
-        follow (--follow, -f): Go on with what comes, until its end or Ctrl-C.
+        follow: Go on with what comes, until its end or Ctrl-C.
         operator (NAME): Only this operator, or this module's.
         partition (N): Only this partition.
         container (ID): Only this container and its process.
         region (NAME): Only this region, of several.
-        lines (--lines, -n N): How many of the last lines.
+        lines (N): How many of the last lines.
         level (LOGGER LEVEL): Set the level of a logger and of those below it, in driver and slots, until the
             driver ends. DEBUG, INFO, WARNING or ERROR; DEFAULT: as before. `root` is above all.
     """

@@ -95,8 +95,8 @@ class Change(Named):
         timeout (SECONDS): Wait so long for the change; it stays in the queue after that.
     """
 
-    note: str = ""
-    no_wait: bool = False
+    note: Annotated[str, option()] = ""
+    no_wait: Annotated[bool, option()] = False
     timeout: Annotated[float, option(min=0)] = 60.0
 
     def sender(self) -> ChangeSender:

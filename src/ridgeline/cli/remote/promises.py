@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +13,7 @@ from rich.text import Text
 from ridgeline.api.policy import side
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Nearest
 from ridgeline.cli.tables import folded, noted, words
 from ridgeline.measure.wording.units import duration, time_of_day
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from ridgeline.sla import Promise
 
 
-def promises(remote: Nearest, *, alert_rules: bool = False, wait: str = "1m") -> None:
+def promises(
+    remote: Nearest, *, alert_rules: bool = False, wait: Annotated[str, option(called="--for")] = "1m"
+) -> None:
     """Show promises: kept or broken; write alert rules.
 
     Since when, and how long it was broken. There is an alert rule for each promise, which fires while it is
@@ -34,7 +37,7 @@ def promises(remote: Nearest, *, alert_rules: bool = False, wait: str = "1m") ->
     Args:
         remote: The application.
         alert_rules: Write alert rules for Prometheus instead, as YAML. APP may be a file with an application.
-        wait (--for TIME): How long something has to be so before such an alert fires.
+        wait (TIME): How long something has to be so before such an alert fires.
     """
     if alert_rules:
         _write_alert_rules(remote, wait)

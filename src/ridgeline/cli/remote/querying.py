@@ -26,7 +26,7 @@ def query(
     sql: str,
     *,
     every: str = "0",
-    lasting: str | None = None,
+    lasting: Annotated[str | None, option(called="--for")] = None,
     times: Annotated[int, option(min=0)] = 0,
     rows: Annotated[int, option(min=1, max=100000)] = 1000,
     seconds: Annotated[int, option(min=1, max=30)] = 1,
@@ -46,7 +46,7 @@ def query(
         remote: The application.
         sql: A SELECT; its tables are the names of streams.
         every (DURATION): How long a period is: `10s`; 0: a window.
-        lasting (--for DURATION): End after so long.
+        lasting (DURATION): End after so long.
         times (N): End after N results; 0: until Ctrl-C.
         rows (N): The most rows a result.
         seconds (SECONDS): The longest that the SQL may take.

@@ -26,7 +26,12 @@ from ridgeline.service.history.tail import NoRunError
 from ridgeline.service.history.tail import replay as replayed
 
 
-def replay(file: str, *, window: Annotated[int | None, option(min=0)] = None, as_json: bool = False) -> None:
+def replay(
+    file: str,
+    *,
+    window: Annotated[int | None, option(min=0)] = None,
+    as_json: Annotated[bool, option(called="--json")] = False,
+) -> None:
     """Compute a run's figures again from its log.
 
     From the event log that `--event-log` has written.
@@ -38,7 +43,7 @@ def replay(file: str, *, window: Annotated[int | None, option(min=0)] = None, as
     Args:
         file: What `ridgeline run --event-log FILE` has written.
         window (N): Only the window of this id, in full.
-        as_json (--json): Print JSON: the last overview, or the window.
+        as_json: Print JSON: the last overview, or the window.
     """
     watch = _read(file)
     if window is not None:

@@ -18,7 +18,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.service import BASE
 from ridgeline.service.access.roles import UNKNOWN, Caller, Role
-from ridgeline.service.documented import documented
+from ridgeline.service.documented import Described, documented
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
 from ridgeline.service.http.apex import KeptPlan
@@ -316,7 +316,11 @@ def _parameters(handler: Callable[..., Any]) -> dict[str, Parameter]:
         first, *rest = name.rstrip("_").split("_")
         known = limits[0] if limits else Within()
         found[name] = Parameter(
-            first + "".join(map(str.title, rest)), kind, said[name].text, known.least, known.most
+            first + "".join(map(str.title, rest)),
+            kind,
+            said.get(name, Described()).text,
+            known.least,
+            known.most,
         )
     return found
 
