@@ -110,6 +110,8 @@ def test_a_refusal_is_raised_with_its_reason(app, handle, edits, reason):
     before = app.run.plan
     with pytest.raises(ChangeError, match=reason):
         handle.change(edits)
+    with pytest.raises(TypeError, match="tiemout"):
+        handle.set_property("sums", "factor", 2, **{"tiemout": 1})
     assert app.run.plan is before
 
 

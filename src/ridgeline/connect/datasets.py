@@ -65,7 +65,7 @@ class AtPath(Operator):
         own.path = absolute(own.path) if isinstance(own.path, str | Path) else list(map(absolute, own.path))
 
     def datasets(self) -> list[Dataset]:
-        """The files, as `ridgeline.connect.datasets` names (?:them|it)."""
+        """The files, as `ridgeline.connect.datasets` names them."""
         own: Any = self
         return file_datasets(own.path)
 

@@ -31,6 +31,7 @@ _FAR = 900
 _MOST_ROWS = 1 << 20
 _LEAST_EXPONENT = -1074
 _GREATEST = 1024
+_LEAST_PRODUCT, _GREATEST_PRODUCT = 2.0**-900, 2.0**990
 
 
 def added(one: Sum, other: Sum) -> Sum:
@@ -237,14 +238,25 @@ def product_sums(one: npt.NDArray[Any], other: npt.NDArray[Any], index: Index, g
 def _float_products(
     one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], index: Index, groups: int
 ) -> list[Sum]:
-    """Each product is the sum of two floats (Dekker, 1971); beyond 2**±900 it may be rounded."""
+    """Each product is the sum of two floats, but for very large and very small ones (Dekker, 1971)."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         products = one * other
+        size, one_size, other_size = np.abs(products), np.abs(one), np.abs(other)
+        split = ((size > _LEAST_PRODUCT) & (size < _GREATEST_PRODUCT)) | (one == 0) | (other == 0)
+        split &= (one_size < _GREATEST_PRODUCT) & (other_size < _GREATEST_PRODUCT)
         (high, low), (high_2, low_2) = _halves(one), _halves(other)
         errors = ((high * high_2 - products) + high * low_2 + low * high_2) + low * low_2
-    errors[~np.isfinite(errors)] = 0.0  # of halves or products that overflow
+    rest = np.flatnonzero(~split)
+    products[rest] = errors[rest] = 0.0
     # each alone: together their exponents differ too much for the quick way
-    return list(map(added, float_sums(products, index, groups), float_sums(errors, index, groups)))
+    found = list(map(added, float_sums(products, index, groups), float_sums(errors, index, groups)))
+    for group, first, second in zip(*(values[rest].tolist() for values in (index, one, other)), strict=True):
+        product: Sum = first * second
+        if math.isfinite(first) and math.isfinite(second):
+            (mantissa, exponent), (times, more) = _pair(first), _pair(second)
+            product = _least(mantissa * times, exponent + more)
+        found[group] = added(found[group], product)
+    return found
 
 
 def _halves(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -276,12 +276,13 @@ class ChangeClient:
         if collected.edits:
             self.change(collected.edits, note=note, timeout=timeout)
 
-    def change(self, *edits: AnyEdit | Iterable[AnyEdit], **asking: Unpack[Asking]) -> int:
+    def change(
+        self, *edits: AnyEdit | Iterable[AnyEdit], note: str = "", timeout: float = PATIENCE_SECONDS
+    ) -> int:
         """Make edits (`ridgeline.plan.edits`, or mappings as REST takes them), all together.
 
         Returns the first window that has them. Raises as `set_property`.
         """
-        note, timeout = asking.get("note", ""), asking.get("timeout", PATIENCE_SECONDS)
         asked = self._ask(kinds.EditPlan(_edits(edits), note), timeout)
         return -1 if asked.window is None else asked.window
 

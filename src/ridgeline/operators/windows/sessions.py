@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -80,6 +80,8 @@ class SessionWindows(WindowKind):
         self, name: Any, value: Sequence[Span], least: int, left: Callable[[Parts], Parts]
     ) -> tuple[list[Result], tuple[Span, ...]]:
         """Those with so many new records."""
-        due = [span for span in value if new_records(span[2]) >= least]
-        after = tuple((*span[:2], left(span[2])) if span in due else span for span in value)
-        return [self._result(name, span) for span in due], after
+        due = [new_records(span[2]) >= least for span in value]
+        after = (
+            (*span[:2], left(span[2])) if is_due else span for span, is_due in zip(value, due, strict=True)
+        )
+        return [self._result(name, span) for span in compress(value, due)], tuple(after)
