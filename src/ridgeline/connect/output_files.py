@@ -53,9 +53,8 @@ class OutputFiles:
     The constructor raises RidgelineError if pyarrow cannot reach the folder's URI, methods raise OSError.
     """
 
-    def __init__(self, uri: str, place: tuple[pyarrow.fs.FileSystem, str] | None = None) -> None:
-        """`place`: what the URI leads to, if that is known."""
-        self._files, self.root = place or resolve(uri)
+    def __init__(self, uri: str) -> None:
+        self._files, self.root = resolve(uri)
         self._local = isinstance(self._files, pyarrow.fs.LocalFileSystem)
 
     @contextlib.contextmanager
@@ -200,52 +199,80 @@ class OutputFiles:
 
 
 class MemoryFiles(OutputFiles):
-    """The files of a checkpoint that is kept in this process, and ends with it.
+    """The files of a checkpoint that is kept in this process, and ends with it. Rows are kept as they are."""
 
-    pyarrow's file system in memory has the names. What is in files lies beside it, rows as they are: to write
-    and read them would be most of the time of a short run.
-    """
-
-    _names: ClassVar[Any] = pyarrow.fs._MockFileSystem()  # noqa: SLF001  it has no other name
-    _kept: ClassVar[dict[str, Any]] = {}
+    _all: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri, (self._names, uri.removeprefix("memory:").strip("/")))
+        self.root = uri
 
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[SummedStream]:
-        """Create a file in an existing folder."""
+        """Create a file."""
         out = io.BytesIO()
         yield SummedStream(out, path.rpartition("/")[2])
-        self._keep(path, out.getvalue())
-
-    def _keep(self, path: str, content: Any) -> None:
-        self._kept[path] = content
-        self.touch(path)
+        self._all[path] = out.getvalue()
 
     def write_rows(self, path: str, rows: pa.Table) -> None:
         """Create a file of rows."""
-        self._keep(path, rows)
+        self._all[path] = rows
 
     def read_rows(self, path: str) -> pa.Table:
         """The rows that `write_rows` has written."""
-        return self._kept[path]
+        return self._all[path]
 
     def read(self, path: str) -> pa.Buffer:
         """A whole file."""
-        if path not in self._kept:
+        if path not in self._all:
             raise FileNotFoundError(path)
-        return pa.py_buffer(self._kept[path])
+        return pa.py_buffer(self._all[path])
 
     def move(self, source: str, target: str) -> None:
         """Rename a file."""
-        self._keep(target, self._kept[source])
-        self.delete(source)
+        self._all[target] = self._all.pop(source)
 
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
-        self._kept.pop(path, None)
-        super().delete(path)
+        self._all.pop(path, None)
+
+    def remove_folder(self, path: str) -> None:
+        """Delete all that is in a folder."""
+        for name in self.below(path):
+            self.delete(f"{path}/{name}")
+
+    def make_folder(self, path: str) -> None:
+        """Nothing: a folder is there once a file is."""
+
+    def sync(self, folder: str) -> None:
+        """Nothing: all is gone after a power cut."""
+
+    def sync_above(self, folder: str) -> None:
+        """As `sync`."""
+
+    def is_folder(self, path: str) -> bool:
+        """True if there is a file in it."""
+        return bool(self.below(path))
+
+    def is_file(self, path: str) -> bool:
+        """True if the file exists."""
+        return path in self._all
+
+    def holds(self, path: str, size: int) -> bool:
+        """True if a file of this size exists."""
+        return len(self._all.get(path, b"")) == size
+
+    def names(self, folder: str) -> list[str]:
+        """The names of files and folders directly in a folder, sorted."""
+        return sorted({name.partition("/")[0] for name in self.below(folder)})
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The files directly in a folder with their sizes in bytes."""
+        return {name: len(self._all[f"{folder}/{name}"]) for name in self.below(folder) if "/" not in name}
+
+    def below(self, folder: str) -> list[str]:
+        """The files at any depth in a folder."""
+        inside = f"{folder}/"
+        return [path.removeprefix(inside) for path in list(self._all) if path.startswith(inside)]
 
 
 def checkpoint_files(uri: str) -> OutputFiles:
