@@ -1,7 +1,8 @@
 """A class that has changed is made anew wherever its values are, and what hashed them finds them again."""
 
 import pickle
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,3 +41,22 @@ def test_values_of_a_class_are_found_wherever_they_are(held: Any) -> None:
     read = Reader({name: record_class(name, shape)}).loads(pickle.dumps(held(Part)))
     made = Maker({name: Former(shape, Now, is_opaque=False)}, lambda batch: batch).make(read)
     assert made == held(lambda a: Now(a=a))
+
+
+WITHIN = [
+    (deque[Part], deque[Now], deque([Part(1)])),
+    (Sequence[Part], Sequence[Now], (Part(1),)),
+    (Mapping[str, Part], Mapping[str, Now], OrderedDict(a=Part(1))),
+    (Counter[str], Counter[int], Counter("a")),
+]
+
+
+@pytest.mark.parametrize(("held", "other", "value"), WITHIN)
+def test_what_is_in_containers_of_all_classes_is_of_the_declared_type(
+    held: Any, other: Any, value: Any
+) -> None:
+    maker = Maker({}, lambda batch: batch)
+    assert maker.make(value, held) is value
+    with pytest.raises(ValueError, match="declare the type that it has"):
+        maker.make(value, other)
+    assert maker.make(deque([1, True]), deque[float]) == deque([1.0, 1.0])

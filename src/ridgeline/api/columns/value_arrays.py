@@ -123,12 +123,13 @@ def _exact(convert: Callable[[Any], Any], misfit: str) -> Callable[[object], Any
     """What converts numbers and compares them with what they became. `misfit`: the error, with `{}` in it."""
 
     def of_value(value: object) -> Any:
-        number = _plain_number(value)
+        number, made = _plain_number(value), None
         try:
             made = convert(number)
-        except (TypeError, ValueError, OverflowError):
-            made = None
-        if made is None or (made != number and number == number):  # noqa: PLR0124  NaN
+            is_exact = made == number or number != number  # noqa: PLR0124  NaN
+        except (TypeError, ValueError, ArithmeticError):  # no comparison takes a signaling NaN
+            is_exact = False
+        if not is_exact:
             raise ValueError(misfit.format(value))
         return made
 

@@ -42,6 +42,7 @@ from ridgeline.plan.change.state_shapes import (
 
 Function = Callable[[Any], Any]
 _PLAIN = IMMUTABLE - {frozenset}
+_ITEMS = (tuple, frozenset, list, deque, set)
 _NO_OBJECTS = (Enum, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _LEFT = "a value of the class `{}` that was is left where no class of now takes it: convert it by a migration"
 
@@ -195,21 +196,21 @@ class Maker:
                 raise ValueError(_LEFT.format(_dotted(value.former)))
             return self._of_record(kind, value) if isinstance(value, Record) else self._member(kind, value)
         self.classes.add(type(value))
-        if isinstance(value, (tuple, frozenset, list, deque, set)):
-            return self._items(value)
+        if isinstance(value, _ITEMS):
+            return self._items(value, self.any)
         if isinstance(value, pa.RecordBatch):
             return self._batch(value)
         if isinstance(value, np.ndarray) and value.dtype == object:
             value[...] = np.frompyfunc(self.any, 1, 1)(value)
         if isinstance(value, dict):
-            self._pairs(value)
+            self._pairs(value, self.any, self.any)
         if not isinstance(value, _NO_OBJECTS):
             self._attributes(value)
         return value
 
-    def _items(self, value: Any) -> Any:
+    def _items(self, value: Any, function: Function) -> Any:
         """A list, a tuple or a set of what its items have become: itself where none has changed."""
-        items = list(map(self.any, value))
+        items = list(map(function, value))
         is_hashed = isinstance(value, (set, frozenset))
         if all(map(operator.is_, items, value)) and not (is_hashed and _may_differ(items)):
             return value
@@ -221,8 +222,8 @@ class Maker:
         (value.update if isinstance(value, set) else value.extend)(items)
         return value
 
-    def _pairs(self, value: dict[Any, Any]) -> None:
-        pairs = [(self.any(key), self.any(one)) for key, one in value.items()]
+    def _pairs(self, value: dict[Any, Any], of_key: Function, of_one: Function) -> None:
+        pairs = [(of_key(key), of_one(one)) for key, one in value.items()]
         olds = zip(pairs, list(value.items()), strict=True)
         same = all(key is old and one is before for (key, one), (old, before) in olds)
         if same and not _may_differ(value):
@@ -233,7 +234,7 @@ class Maker:
 
     def _attributes(self, value: Any) -> None:
         """Change what an object has, in place."""
-        self._pairs(getattr(value, "__dict__", {}))
+        self._pairs(getattr(value, "__dict__", {}), self.any, self.any)
         for name in copyreg._slotnames(type(value)):  # type: ignore[attr-defined]  # noqa: SLF001
             one = getattr(value, name, None)
             if (made := self.any(one)) is not one:
@@ -266,11 +267,12 @@ class Maker:
         if is_typeddict(kind):
             return functools.partial(self._typed_dict, kind)
         inside = self._inside(kind, arguments) if arguments else None
+        around = self._around(kind, arguments)
 
         def made(value: Any) -> Any:
             if inside is not None and type(value) is kind:
                 return inside(value)
-            return self._of_class(kind, value)
+            return self._of_class(kind, around(value) if isinstance(value, kind) else value)
 
         return made
 
@@ -292,6 +294,25 @@ class Maker:
             function = self.of(arguments[0])
             return lambda value: kind(map(function, value))
         return None
+
+    def _around(self, kind: type, arguments: Sequence[Any]) -> Function:
+        """The function of what is in a container of another class, such as a `deque`, which stays what it is.
+
+        In classes of users, parameters may mean anything.
+        """
+        functions = [self.of(one) for one in arguments if one is not Ellipsis]
+        is_known = kind.__module__ in {"builtins", "collections", "collections.abc"}
+
+        def made(value: Any) -> Any:
+            if isinstance(value, Record):
+                return value
+            if isinstance(value, dict):
+                self._pairs(value, functions[0], functions[1] if len(functions) > 1 else self.any)
+            elif isinstance(value, _ITEMS) and len(functions) == 1 and not hasattr(value, "_fields"):
+                return self._items(value, functions[0])
+            return value
+
+        return made if functions and is_known else lambda value: value
 
     def _literal(self, declared: Any, literals: Sequence[Any]) -> Function:
         """The function of a `Literal`: its values, and members of an Enum also by their names."""
