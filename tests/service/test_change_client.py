@@ -111,7 +111,7 @@ def test_a_refusal_is_raised_with_its_reason(app, handle, edits, reason):
     with pytest.raises(ChangeError, match=reason):
         handle.change(edits)
     with pytest.raises(TypeError, match="tiemout"):
-        handle.set_property("sums", "factor", 2, **{"tiemout": 1})
+        handle.set_property("sums", "factor", 2, tiemout=1)  # type: ignore[call-arg]
     assert app.run.plan is before
 
 
