@@ -125,6 +125,14 @@ def test_an_operator_that_is_removed_and_added_again_has_a_gap():
     assert sum(row["windows"] for row in steps(feed, "read", step=60)) == 90
 
 
+def test_what_leaves_the_application_is_counted_by_the_plan_of_each_window():
+    feed, places = Feed(), {"a": (0, 0), "b": (1, 1), "c": (2, 2)}
+    for number, streams in enumerate((["ab", "bc"], ["ab", "ac"])):
+        feed.window(graph(places, streams), BASE + 1.5 * number)
+    found = application_history(feed.fold, BASE + 2, 0.0, 10)["steps"]
+    assert sum(row["tuplesOut"] * row["seconds"] for row in found) == NEAR(30)
+
+
 def test_time_in_which_no_window_is_due_is_no_part_of_a_rate():
     feed, topology = Feed(), chain_graph()
     for at in (0, 1, 2, 3600, 3601):

@@ -155,9 +155,9 @@ class HistoryFold:
                 level.kept.pop()
 
     def _follow(self, topology: Topology) -> None:
-        """Take a plan in. Steps continue if it has the same operators, with any partitions."""
-        names = topology.logical.names
-        if names != self._topology.logical.names:
+        """Take a plan in. Steps continue if it has the same operators and ends, with any partitions."""
+        names, before, after = topology.logical.names, self._topology.logical, topology.logical
+        if (names, after.inputs, after.outputs) != (before.names, before.inputs, before.outputs):
             least = len(names) * _OPERATOR_BYTES / MOST_BYTES
             factor = next((one for one in _FACTORS if one >= least), _FACTORS[-1])
             self._close()
