@@ -75,7 +75,7 @@ class Offset(NamedTuple):
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to its budget, a million rows or 64 MiB.
 
-    The offset of a window is an `Offset`.
+    The offset of a window is an `Offset` by names, as people see it in the page.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -99,7 +99,7 @@ class QueueEnumerator(Enumerator):
         if self._settings.when_missing == "wait":
             self._folder.make()
         self._find()
-        last = None if offset is None else Offset(*offset)
+        last = None if offset is None else Offset(**offset)
         if self._queue is None and self._settings.when_missing == "fail":
             msg = (
                 f"`{context.operator}`: there is no queue in `{self._settings.path}`; start the application "
@@ -216,7 +216,7 @@ class QueueEnumerator(Enumerator):
             self._unless_away(lambda: self._look_for_writer(fresh=start is None))
             if self._waits_for_writer:
                 return start
-        known = None if start is None else Offset(*start)
+        known = None if start is None else Offset(**start)
         first = self._first if known is None else known.next
         if first != self._position:  # windows that were begun are void: they are read again
             self._begin_at(first)
@@ -228,8 +228,9 @@ class QueueEnumerator(Enumerator):
         read, rows, rest = self._fitting(skip)
         if not read and not rows:
             if start is not None:
-                return before._replace(ahead=0) if before.ahead else start
-            return before._replace(first=first, next=first)  # a restart begins here, also at the latest one
+                return before._replace(ahead=0)._asdict() if before.ahead else start
+            # a restart begins here, also at the latest one
+            return before._replace(first=first, next=first)._asdict()
         self._position = read[-1].number + 1 if read else first
         ahead = 0
         if self._waiting:
@@ -246,7 +247,7 @@ class QueueEnumerator(Enumerator):
             ended=bool(read) and read[-1].end and not self._waiting,
             marks=_last_marks(read, before.marks),
             last=read[-1].digest if read else before.last,
-        )
+        )._asdict()
 
     def _fitting(self, skip: int) -> tuple[list[Entry], int, int]:
         """The entries that a window reads, all their rows, and those of a piece that it reads in their place.
@@ -309,7 +310,7 @@ class QueueEnumerator(Enumerator):
         """Entries that were dropped. Those that are there stay from now on, as the registration says."""
         if offset is None:
             return ""
-        reader, place = Offset(*offset).reader, Offset(*offset).next
+        reader, place = Offset(**offset).reader, Offset(**offset).next
         folder = folder_of(self._settings.path)
         first = min(folder.logs(), default=0)
         if place >= first:
@@ -322,7 +323,7 @@ class QueueEnumerator(Enumerator):
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
         if offset is not None:
-            self._committed = Offset(*offset).next
+            self._committed = Offset(**offset).next
 
     def close(self) -> None:
         """Register the position, and stop looking."""

@@ -183,10 +183,10 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
         if attempt == self._place.attempt or offsets is None or offsets.end is None:
             return
         self._place.attempt = attempt
-        end, start = Offset(*offsets.end), offsets.start
+        end, start = Offset(**offsets.end), offsets.start
         if self.lateness is None:
             self.context.engine.marks_read = [*end.marks[self.context.partition :: self.context.partitions]]
-        if start is not None and (end.next, end.rest) == (Offset(*start).next, Offset(*start).rest):
+        if start is not None and (end.next, end.rest) == (Offset(**start).next, Offset(**start).rest):
             return
         entries = self._waiting(lambda: self._place.entries(end.first, end.next + (end.rest > 0)))
         controls, wanted = [], {}
@@ -234,5 +234,5 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
         """Tuples, this partition's share of them."""
         if self.context.offsets is None or self.context.offsets.end is None:
             return None
-        end = Offset(*self.context.offsets.end)
+        end = Offset(**self.context.offsets.end)
         return end.rows / self.context.partitions, end.ahead / self.context.partitions
