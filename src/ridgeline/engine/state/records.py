@@ -267,12 +267,14 @@ class Maker:
         if is_typeddict(kind):
             return functools.partial(self._typed_dict, kind)
         inside = self._inside(kind, arguments) if arguments else None
-        around = self._around(kind, arguments)
+        around = self._around(kind, arguments) if arguments else None
 
         def made(value: Any) -> Any:
             if inside is not None and type(value) is kind:
                 return inside(value)
-            return self._of_class(kind, around(value) if isinstance(value, kind) else value)
+            if around is not None and isinstance(value, kind):
+                value = around(value)
+            return self._of_class(kind, value)
 
         return made
 
@@ -295,13 +297,14 @@ class Maker:
             return lambda value: kind(map(function, value))
         return None
 
-    def _around(self, kind: type, arguments: Sequence[Any]) -> Function:
+    def _around(self, kind: type, arguments: Sequence[Any]) -> Function | None:
         """The function of what is in a container of another class, such as a `deque`, which stays what it is.
 
-        In classes of users, parameters may mean anything.
+        None of classes of users, where parameters may mean anything.
         """
+        if kind.__module__ not in {"builtins", "collections", "collections.abc"}:
+            return None
         functions = [self.of(one) for one in arguments if one is not Ellipsis]
-        is_known = kind.__module__ in {"builtins", "collections", "collections.abc"}
 
         def made(value: Any) -> Any:
             if isinstance(value, Record):
@@ -312,7 +315,7 @@ class Maker:
                 return self._items(value, functions[0])
             return value
 
-        return made if functions and is_known else lambda value: value
+        return made
 
     def _literal(self, declared: Any, literals: Sequence[Any]) -> Function:
         """The function of a `Literal`: its values, and members of an Enum also by their names."""
