@@ -33,6 +33,7 @@ from ridgeline.cli.views.running import (
 from ridgeline.cli.views.screen import bar, rows_of, screen, sink_ages, sink_lines, together
 from ridgeline.measure.changes import row_of
 from ridgeline.measure.events import ApplicationChanged
+from ridgeline.service.columns import words
 from support.cli import overviews
 from support.cli.overviews import AT, PATH, UNKNOWN, drawn
 from support.measure import changing
@@ -180,7 +181,7 @@ def test_where_the_time_of_windows_goes():
 def test_of_very_many_rows_the_last_are_counted(monkeypatch):
     monkeypatch.setattr(tables, "_MOST_ROWS", 10)
     rows = [{"operator": f"count_{row}"} for row in range(1_040)]
-    lines = drawn(tables.drawn([tables.words("operator", "operator")], rows, 40), width=40)
+    lines = drawn(tables.drawn([words("operator", "operator")], rows, 40), width=40)
     assert [line.strip() for line in lines[-2:]] == ["count_9", "… 1,030 more"]
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.measure.wording.units import UNKNOWN, about
+from ridgeline.measure.wording.units import about
+from ridgeline.service.columns import Column
 
 _GAP = 2
 _MOST_ROWS = 500
@@ -20,57 +19,32 @@ Columns = dict[str, list[Text]]
 """Cells by column, in order; empty columns have no place in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table of answers. `read`: a field of a row, or a function of the row.
-
-    `form`: writes a value; that of a field that is null is `unknown`. `style`: of all cells, or by value.
-    `left`: the side to which it is aligned. `keep`: in a narrow terminal columns with the least are left out
-    first; None: never. `optional`: it is shown only if a row has a value. `estimates`: its values are
-    estimates where the row says so.
-    """
-
-    title: str
-    read: str | Callable[[Any], Any]
-    form: Callable[[Any], str] = str
-    style: str | Callable[[Any], str] = ""
-    left: bool = False
-    keep: int | None = None
-    optional: bool = False
-    estimates: bool = False
-    unknown: str = UNKNOWN
-
-    def value(self, row: Any) -> Any:
-        """The value of a row."""
-        return row.get(self.read) if isinstance(self.read, str) else self.read(row)
-
-    def cell(self, row: Any) -> Text:
-        """The value of a row as it is shown; one that is a text with styles stays it."""
-        value = self.value(row)
-        if isinstance(value, Text):
-            return value
-        text = self.unknown if value is None else self.form(value)
-        style = self.style if isinstance(self.style, str) else self.style(value)
-        return Text(printable(about(text, self.estimates and row.get("estimated"))), style)
+LEVELS: Mapping[str, str] = {
+    "bad": "bold red",
+    "behind": "bold yellow",
+    "muted": "dim",
+    "ok": "bold green",
+}
+"""The styles of values by how good they are."""
 
 
-words = partial(Column, left=True)
-"""A column of texts."""
-noted = partial(words, unknown="")
-"""A column of texts that may be missing."""
+def _cell(column: Column, row: Any, at: float | None) -> Text:
+    """The value of a row as it is shown; one that is a text with styles stays it."""
+    value = column.value(row)
+    if isinstance(value, Text):
+        return value
+    text = column.written(row, at)
+    style = column.style if isinstance(column.style, str) else column.style(value)
+    style = LEVELS.get(column.levels.get(text, ""), style)
+    return Text(printable(about(text, column.estimates and row.get("estimated"))), style)
 
 
-def warned(value: Any) -> str:
-    """The style of a number that should be 0."""
-    return "yellow" if value else "dim"
-
-
-def drawn(columns: Sequence[Column], rows: Sequence[Any], width: int) -> Table:
-    """A table of rows, a column for each; those that have no room are left out."""
+def drawn(columns: Sequence[Column], rows: Sequence[Any], width: int, at: float | None = None) -> Table:
+    """A table of rows, a column for each; those that have no room are left out. `at`: now, if it is known."""
     shown = [one for one in columns if not one.optional or any(map(one.value, rows))]
     dispensable = sorted((one for one in shown if one.keep is not None), key=lambda one: one.keep or 0)
     return fitted(
-        {one.title: list(map(one.cell, rows)) for one in shown},
+        {one.title: [_cell(one, row, at) for row in rows] for one in shown},
         width,
         [one.title for one in dispensable],
         [one.title for one in shown if one.left],
@@ -106,7 +80,7 @@ def folded(columns: Sequence[Column], rows: Iterable[Any]) -> Table:
     for one in columns:
         table.add_column(printable(one.title), justify="left" if one.left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(one.cell(row) for one in columns))
+        table.add_row(*(_cell(one, row, None) for one in columns))
     return table
 
 

@@ -16,8 +16,9 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import option
 from ridgeline.cli.output import write
 from ridgeline.cli.remote.options import AsJson, Change, Store, Token
-from ridgeline.cli.tables import Column, folded, words
+from ridgeline.cli.tables import folded
 from ridgeline.measure.wording.units import duration
+from ridgeline.service.columns import Column, words
 
 if TYPE_CHECKING:
     from ridgeline.cli.applications.resolving import Target

@@ -13,7 +13,8 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Named
-from ridgeline.cli.tables import folded, words
+from ridgeline.cli.tables import folded
+from ridgeline.service.columns import words
 
 _ASK_AGAIN_SECONDS = 0.5
 _PATIENCE_SECONDS = 30.0

@@ -17,8 +17,9 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.client import TIMEOUT_SECONDS, Client
-from ridgeline.cli.tables import folded, noted, words
+from ridgeline.cli.tables import folded
 from ridgeline.measure.wording.units import time_of_day
+from ridgeline.service.columns import noted, words
 
 WAIT_SECONDS = 5
 """Longest wait of an answer of the service: less than the timeout of a client."""

@@ -15,8 +15,9 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Nearest
-from ridgeline.cli.tables import folded, noted, words
+from ridgeline.cli.tables import folded
 from ridgeline.measure.wording.units import duration, time_of_day
+from ridgeline.service.columns import noted, words
 
 if TYPE_CHECKING:
     from ridgeline.measure.deciding.figures import PromiseState

@@ -12,7 +12,8 @@ from rich.text import Text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.options import Named
-from ridgeline.cli.tables import Column, folded
+from ridgeline.cli.tables import folded
+from ridgeline.service.columns import Column
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client

@@ -15,7 +15,8 @@ from ridgeline.cli import completing
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.grouping import argument, command, option
 from ridgeline.cli.remote.options import Named
-from ridgeline.cli.tables import folded, words
+from ridgeline.cli.tables import folded
+from ridgeline.service.columns import words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.tables import Column, drawn, warned, words
+from ridgeline.cli.tables import drawn
 from ridgeline.cli.views.lists import window_time_table
 from ridgeline.cli.views.path import average_path, slack_text
 from ridgeline.cli.views.running import sentence_text, sources_table
@@ -27,6 +27,8 @@ from ridgeline.measure.answers.windows import LatencyAnswer, WindowSummaryAnswer
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.measure.wording.units import about, count, duration, milliseconds, plural
+from ridgeline.service.columns import Column, words
+from ridgeline.service.tables import warned
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.options import Outcome

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -12,42 +11,29 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.tables import Column, drawn, flow, noted, warned, words
+from ridgeline.cli.tables import drawn, flow
 from ridgeline.cli.views.running import queues_table, sentence_line
 from ridgeline.measure.answers.application import InfoAnswer
 from ridgeline.measure.answers.operators import PortRefAnswer
 from ridgeline.measure.answers.regions import RegionsAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, WindowSummaryAnswer
-from ridgeline.measure.registry.operator_metric import TerminalColumn
-from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.wording.times import STEPS
 from ridgeline.measure.wording.units import (
     count,
     duration,
     milliseconds,
-    percent,
-    percentile,
     rate,
-    size,
     time_of_day,
 )
+from ridgeline.service.columns import Column, noted, words
 from ridgeline.service.http.answers import (
     LogicalPlanAnswer,
     LogicalPlanOperatorAnswer,
     LogicalPortRefAnswer,
     PhysicalPlanAnswer,
 )
-
-STATES: Mapping[str, str] = {
-    "ACTIVE": "green",
-    "RUNNING": "green",
-    "PAUSED": "cyan",
-    "SILENT": "bold red",
-    "FAILED": "bold red",
-    "PENDING": "dim",
-    "INACTIVE": "dim",
-}
+from ridgeline.service.tables import STATES, TABLES, warned
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -75,51 +61,6 @@ def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
     return lines
 
 
-def _state(state: str) -> str:
-    return STATES.get(state, "")
-
-
-def _ago(seconds: float) -> str:
-    return f"{duration(seconds)} ago"
-
-
-_TIMES = (milliseconds, percent)
-"""The columns that are made of an operator's times show them so."""
-
-
-def _of_metric(name: str, shown: TerminalColumn) -> Column:
-    """The column of a row of the table of metrics."""
-    return Column(
-        shown.title,
-        name,
-        shown.show,
-        warned if shown.warns else "",
-        keep=shown.keep,
-        optional=shown.unless_zero,
-        estimates=shown.show in _TIMES,
-    )
-
-
-_HOST = words("host", lambda row: row["host"] or None, keep=1)
-_OPERATORS = (
-    Column("id", "id"),
-    words("operator", "operator", style="bold"),
-    words("status", "status", style=_state),
-    Column("container", "container", keep=8),
-    _HOST,
-    *(_of_metric(row.name, row.column) for row in OPERATOR_METRICS if row.column is not None),
-)
-_CONTAINERS = (
-    Column("id", "id"),
-    words("state", "state", style=_state),
-    replace(_HOST, keep=5),
-    Column("pid", "pid", keep=4),
-    Column("stage", "stage", keep=3),
-    Column("last heartbeat", "heartbeatAgeSeconds", _ago),
-    Column("sent", "bytesOut", size, keep=2),
-    words("operators", lambda row: ", ".join(row["operators"].values())),
-    Column("memory", "memoryBytes", size, keep=1, optional=True),
-)
 _WINDOWS = (
     Column("window", "windowId", count, "bold"),
     Column("committed", "committedAt", time_of_day, keep=3),
@@ -131,28 +72,16 @@ _WINDOWS = (
     Column("attempts", "attempts", count, lambda attempts: warned(attempts > 1), keep=1),
     words("critical path", "path", " > ".join),
 )
-_LATENCIES = (
-    words("operator", "operator", style="bold"),
-    Column("latency", "latencyMs", milliseconds, estimates=True),
-    Column("compute", "computeMs", milliseconds, keep=6, estimates=True),
-    Column("cpu", "cpuMs", milliseconds, keep=5, estimates=True),
-    Column("wait", "waitMs", milliseconds, keep=4),
-    Column("transfer", "transferMs", milliseconds, keep=3),
-    Column("average", "averageMs", milliseconds, keep=1, estimates=True),
-    Column("p50", "p50Ms", percentile, keep=2),
-    Column("p99", "p99Ms", percentile),
-    Column("behind", "windowsBehind", count, optional=True),
-)
 
 
 def operators_list(operators: Rows, width: int) -> Table:
     """Physical operators: where they run and what they do."""
-    return drawn(_OPERATORS, operators, width)
+    return drawn(TABLES["operators"], operators, width)
 
 
 def containers_table(containers: Rows, width: int) -> Table:
     """Containers: where they run, and which operators."""
-    return drawn(_CONTAINERS, containers, width)
+    return drawn(TABLES["containers"], containers, width)
 
 
 def windows_table(windows: Rows, width: int) -> Table:
@@ -163,7 +92,7 @@ def windows_table(windows: Rows, width: int) -> Table:
 
 def latency_table(operators: Rows, width: int) -> Table:
     """Latencies of all physical operators in a window, and over all windows."""
-    return drawn(_LATENCIES, operators, width)
+    return drawn(TABLES["latency"], operators, width)
 
 
 def _ports(operator: LogicalPlanOperatorAnswer, kind: str) -> str:
@@ -313,7 +242,7 @@ def regions_parts(answer: RegionsAnswer, width: int) -> list[RenderableType]:
 
 _REGIONS = (
     words("region", "name", style="bold"),
-    words("state", "state", style=_state),
+    words("state", "state", levels=STATES),
     Column("width", "windowSeconds", duration, keep=1),
     Column("committed", "committedWindow", count),
     Column("latency", "latencyMs", milliseconds, keep=2),

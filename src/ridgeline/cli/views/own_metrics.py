@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.cli.tables import Column, drawn, flow, words
+from ridgeline.cli.tables import drawn, flow
 from ridgeline.measure.answers.operators import MetricAnswer, MetricsAnswer
 from ridgeline.measure.wording.units import UNKNOWN
+from ridgeline.service.columns import Column, words
 
 _SHORT_LINES, _SHORT_MOST = 2, 30
 _NONE = "no operator declares metrics: `errors = Metric(0)`, or `@metric()` on a method"

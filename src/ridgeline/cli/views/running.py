@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.tables import Column, drawn, noted, words
+from ridgeline.cli.tables import LEVELS, drawn
 from ridgeline.measure.answers.application import SentenceAnswer
 from ridgeline.measure.answers.progress import (
-    EstimateAnswer,
     OperatorProgressAnswer,
     ProgressAnswer,
     SinkBacklogAnswer,
-    SourceAnswer,
 )
 from ridgeline.measure.answers.regions import QueueAnswer
-from ridgeline.measure.wording.units import UNKNOWN, count, duration, plural, rate, size, soon, time_of_day
-from ridgeline.measure.wording.waiting import known_as
+from ridgeline.measure.wording.units import count, duration, known_as, plural, soon, time_of_day
+from ridgeline.service.tables import TABLES, VERDICTS
 
-STYLES: Mapping[str, str] = {
-    "keeping up": "bold green",
-    "paced": "bold green",
-    "catching up": "bold cyan",
-    "holding": "bold yellow",
-    "settling": "bold",
-    "late": "bold yellow",
-    "falling behind": "bold red",
-    "stuck": "bold white on red",
-    "unreachable": "bold white on red",
-}
 _STATES: Mapping[str, str] = {
     "starting": "bold",
     "ok": "bold green",
@@ -58,14 +44,7 @@ def sentence_text(sentence: SentenceAnswer) -> Text:
 def sentence_line(sentence: str) -> Text:
     """A verdict that the application has put into a sentence, such as `keeping up: results are 0.3 s old`."""
     verdict, colon, rest = sentence.partition(":")
-    return Text.assemble((verdict, STYLES.get(verdict, "dim")), f"{colon}{rest}")
-
-
-def end(caught_up_at: float, at: float | None) -> str:
-    """When a backlog will be worked off: `in 40 s (14:03:12)`."""
-    if at is None:
-        return f"at {time_of_day(caught_up_at)}"
-    return f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
+    return Text.assemble((verdict, LEVELS.get(VERDICTS.get(verdict, "muted"), "bold")), f"{colon}{rest}")
 
 
 def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[RenderableType]:
@@ -78,46 +57,12 @@ def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[
 
 def sinks_table(sinks: Sequence[SinkBacklogAnswer], width: int, at: float | None) -> Table:
     """A row for each output operator, with what waits before it in all sources and queues."""
-    columns = (
-        words("before sink", "operator", style="bold"),
-        noted("region", "region"),
-        Column("waits", "backlogRecords", count),
-        Column("in time", "backlogSeconds", duration, keep=1),
-        Column("caught up", "caughtUpAt", partial(end, at=at), keep=2),
-        _VERDICT,
-    )
-    return drawn(columns, sinks, width)
-
-
-def _verdict(verdict: str) -> str:
-    return STYLES.get(verdict, "dim")
-
-
-def _room(queue: QueueAnswer) -> Text | str | None:
-    """How long there will be room at the present rate."""
-    if queue["full"]:
-        return Text("full", "bold red")
-    return None if queue["fullInSeconds"] is None else soon(queue["fullInSeconds"])
-
-
-_VERDICT = words("verdict", "verdict", style=_verdict)
-_QUEUES = (
-    words("queue", "stream", style="bold"),
-    words("from", "writerRegion", keep=4),
-    words("to", "readerRegion"),
-    Column("tuples", "backlogRecords", count),
-    Column("bytes", "backlogBytes", size, keep=3),
-    Column("oldest", "backlogSeconds", duration),
-    Column("written/s", "writtenPerSecond", rate, keep=1),
-    Column("read/s", "readPerSecond", rate, keep=2),
-    Column("room for", _room),
-    _VERDICT,
-)
+    return drawn(TABLES["sinks behind"], sinks, width, at)
 
 
 def queues_table(queues: Sequence[QueueAnswer], width: int) -> Table:
     """A row for each reader of a queue."""
-    return drawn(_QUEUES, queues, width)
+    return drawn(TABLES["queues"], queues, width)
 
 
 def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Table | None:
@@ -127,33 +72,7 @@ def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Tab
         for source in progress["sources"]
         if source["verdict"] != "unknown" or source["backlog"]["value"] is not None
     ]
-    columns = (
-        words("source", "operator"),
-        Column("waits", _backlog),
-        Column("in time", "backlogSeconds", duration, keep=3),
-        Column("oldest", lambda source: _oldest(source["oldest"])),
-        Column("done/s", "drainPerSecond", rate, keep=2),
-        Column("arrive/s", "arrivalPerSecond", rate, keep=1),
-        Column("caught up", "caughtUpAt", partial(end, at=at), keep=4),
-        _VERDICT,
-    )
-    return drawn(columns, sources, width) if sources else None
-
-
-def _backlog(source: SourceAnswer) -> str:
-    backlog, unit = source["backlog"], source["unit"]
-    if backlog.get("infinite"):
-        return "no end"
-    if backlog["value"] is None:
-        return UNKNOWN
-    value = size(backlog["value"]) if unit == "bytes" else f"{rate(backlog['value'])} {unit}"
-    return f"{known_as(backlog['basis'])}{value}"
-
-
-def _oldest(oldest: EstimateAnswer) -> str:
-    """The age of the oldest record that waits."""
-    least = "> " if oldest["basis"] == "lower bound" else ""
-    return UNKNOWN if oldest["value"] is None else f"{least}{duration(oldest['value'])}"
+    return drawn(TABLES["sources"], sources, width, at) if sources else None
 
 
 LONG_SECONDS = 2.0

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.tables import Column, drawn, flow, warned, words
+from ridgeline.cli.tables import drawn, flow
 from ridgeline.cli.views.lines import hottest_line
 from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
@@ -22,6 +22,8 @@ from ridgeline.measure.changes import text_of
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.times import logical_name
 from ridgeline.measure.wording.units import count, duration, milliseconds, percentile, plural, rate
+from ridgeline.service.columns import Column, words
+from ridgeline.service.tables import TABLES, warned
 
 _LATER, _LATER_MS = 1.2, 100.0
 
@@ -75,25 +77,9 @@ def _seen_later(committed: Mapping[str, Any], published: Mapping[str, Any] | Non
     return f"; published: avg {milliseconds(published['avgMs'])}, p99 {milliseconds(published['p99Ms'])}"
 
 
-_AGES = (
-    words("operator", "operator"),
-    words("at", "at"),
-    Column("min", "minMs", milliseconds, keep=1),
-    Column("avg", "avgMs", milliseconds),
-    Column("p50", "p50Ms", milliseconds, keep=7),
-    Column("p90", "p90Ms", milliseconds, keep=3),
-    Column("p99", "p99Ms", milliseconds),
-    Column("p99.9", "p999Ms", milliseconds, keep=2),
-    Column("max", "maxMs", milliseconds, keep=8),
-    Column("oldest", "oldestMs", milliseconds, keep=5),
-    Column("records", "count", count, keep=6),
-    Column("negative", "negative", count, warned, keep=4, optional=True),
-)
-
-
 def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
     """All figures of some entries of `/recordAge`."""
-    return drawn(_AGES, sorted(entries, key=lambda entry: place_order(entry["at"])), width)
+    return drawn(TABLES["ages"], sorted(entries, key=lambda entry: place_order(entry["at"])), width)
 
 
 def _merged(title: str, place: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ UNKNOWN = "-"
 _WHOLE_PERCENT = 10
 _LONGEST = 1e15
 """From here on numbers are shown by their power of ten."""
+_BASES = {"estimated": "about ", "schedule": "about ", "lower bound": "at least "}
+"""The prefixes of numbers that are not exact, by their basis."""
 
 
 def count(number: float | None) -> str:
@@ -99,6 +101,11 @@ def about(text: str, estimated: object) -> str:
     ('about 41 ms', '41 ms', '-')
     """
     return f"about {text}" if estimated and text != UNKNOWN else text
+
+
+def known_as(basis: str) -> str:
+    """The prefix of a number that is not exact: `about `, `at least `."""
+    return _BASES.get(basis, "")
 
 
 def percentile(value: float | None) -> str:

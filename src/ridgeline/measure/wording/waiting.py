@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ridgeline.api.support.masking import printable
 from ridgeline.measure.answers.application import OverviewAnswer, SentencePartAnswer
 from ridgeline.measure.answers.progress import FULL, BacklogAnswer, ProgressAnswer, SourceAnswer
-from ridgeline.measure.wording.units import count, duration, plural, rate, soon, time_of_day
+from ridgeline.measure.wording.units import count, duration, known_as, plural, rate, soon, time_of_day
 
 _LONGEST = 160
 
@@ -60,8 +60,6 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
-BASES = {"estimated": "about ", "schedule": "about ", "lower bound": "at least "}
-"""The prefixes of numbers that are not exact, by their basis."""
 LATE_WINDOWS = 2
 """Windows that may be due and not begun without being late."""
 SHOWN = 2
@@ -76,11 +74,6 @@ _CALM: Mapping[str, Sequence[Phrase]] = {
     "settling": [["it is too early to say whether it keeps up"]],
 }
 """What is said of sources of which no backlog is, by the verdict."""
-
-
-def known_as(basis: str) -> str:
-    """The prefix of a number that is not exact: `about `, `at least `."""
-    return BASES.get(basis, "")
 
 
 def windows_late(overview: OverviewAnswer) -> list[Phrase]:

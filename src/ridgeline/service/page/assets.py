@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path, PurePath
 from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ridgeline.service import tables
 
 FOLDER: Final = Path(__file__).parent / "assets"
 _TYPES: Final = {
@@ -39,18 +43,19 @@ class Assets:
     """The files below `assets`: a path is looked up among those that are there, so none leads elsewhere."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        self._files = {
-            path.relative_to(folder).as_posix(): path
+        self._files: dict[str, Callable[[], bytes]] = {
+            path.relative_to(folder).as_posix(): path.read_bytes
             for path in sorted(folder.rglob("*"))
             if path.suffix in _TYPES
         }
+        self._files["tables.js"] = _tables
 
     def answer(self, request: Request, name: str) -> Response:
         """The answer with a file; 304 if the browser has it already. Raises HTTPException (404)."""
-        path = self._files.get(name)
-        if path is None:
+        read = self._files.get(name)
+        if read is None:
             raise HTTPException(_MISSING)
-        content = path.read_bytes()
+        content = read()
         tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         headers = {
             "cache-control": "no-cache",
@@ -60,7 +65,12 @@ class Assets:
         }
         if tag in request.headers.get("if-none-match", "").replace(",", " ").split():
             return Response(status_code=_UNCHANGED, headers=headers)
-        return Response(content, _FRESH, {**headers, "content-type": _TYPES[path.suffix]})
+        return Response(content, _FRESH, {**headers, "content-type": _TYPES[PurePath(name).suffix]})
+
+
+def _tables() -> bytes:
+    """The columns of tables, as a module of the page: they are in the table that the terminal draws from."""
+    return f"export default {json.dumps(tables.told())};\n".encode()
 
 
 class SafeHeaders:

@@ -86,10 +86,11 @@ export function plural(number, noun) {
 export function bytes(number) {
   if (number == null) return UNKNOWN;
   let value = number;
-  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
-    if (value < 1000 || unit === "TB") return `${unit === "B" || value >= 100 ? value.toFixed(0) : value.toFixed(1)} ${unit}`;
-    value /= 1000;
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (Math.abs(value) < 1024) return `${fixed(value, unit === "B" ? 0 : 1)} ${unit}`;
+    value /= 1024;
   }
+  return `${value.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} TiB`;
 }
 
 export function percent(fraction, digits = 0) {

@@ -1,6 +1,8 @@
 // The figures of one operator: what its latency is made of, in a bar, in numbers and in words; rates, and ages.
 
 import {about, bytes, count, milliseconds, percentile, rate} from "../format.js";
+import {columnsOf} from "../parts/columns.js";
+import {Table} from "../parts/table.js";
 import {html} from "../vendor/preact.js";
 import {verdict} from "./verdict.js";
 
@@ -18,7 +20,9 @@ export function Figures({name, rows, overview, shown, part}) {
     .filter((row) => containers.has(row.container) && row.logicalName !== name)
     .sort((one, other) => (other.computeMs ?? 0) - (one.computeMs ?? 0)).slice(0, 3)
     .map((row) => `${row.operator} (${milliseconds(row.computeMs ?? null)})`);
-  const ages = (overview.recordAge?.operators ?? []).filter((row) => own.some((one) => one.id === row.id) && row.p50Ms != null);
+  const ages = (overview.recordAge?.operators ?? []).filter((row) => own.some((one) => one.id === row.id) && row.p50Ms != null)
+    .sort((one, other) => PLACES.indexOf(one.at) - PLACES.indexOf(other.at));
+  const at = (row) => `${row.at}${own.length > 1 ? ` of ${row.operator}` : ""}`;
   const parts = [["compute", times.computeMs], ["wait", times.waitMs], ["transfer", times.transferMs]];
   const total = parts.reduce((all, [, ms]) => all + (ms ?? 0), 0);
   const facts = [
@@ -39,9 +43,7 @@ export function Figures({name, rows, overview, shown, part}) {
       ${times.cpuMs != null && html`<div><dt>processor</dt><dd>${about(milliseconds(times.cpuMs), times.estimated)}</dd></div>`}</dl>
     <p class="operator-verdict">${verdict(times, siblings)}</p>
     <dl class="operator-facts">${facts.map(([term, value]) => html`<div key=${term}><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>
-    ${ages.length > 0 && html`<table class="operator-table"><caption>Record age in the last minute</caption>
-      <thead><tr><th scope="col">at</th><th scope="col" class="operator-number">p50</th><th scope="col" class="operator-number">p90</th>
-        <th scope="col" class="operator-number">p99</th><th scope="col" class="operator-number">greatest</th></tr></thead>
-      <tbody>${ages.sort((one, other) => PLACES.indexOf(one.at) - PLACES.indexOf(other.at)).map((row) => html`<tr key=${`${row.id} ${row.at}`}>
-        <td>${row.at}${own.length > 1 ? ` of ${row.operator}` : ""}</td>${["p50Ms", "p90Ms", "p99Ms", "maxMs"].map((field) => html`<td key=${field} class="operator-number">${milliseconds(row[field] ?? null)}</td>`)}</tr>`)}</tbody></table>`}`;
+    ${ages.length > 0 && html`<h3 class="operator-title">Record age in the last minute</h3>
+      <${Table} label="Record age in the last minute" rows=${ages} id=${(row) => `${row.id} ${row.at}`}
+        columns=${columnsOf("ages", ages, {cells: {at}, names: ["at", "p50Ms", "p90Ms", "p99Ms", "maxMs"]})} />`}`;
 }

@@ -1,9 +1,10 @@
 // The first view: whether it keeps up, the critical path, and every operator with where its time goes.
 import { html, useMemo } from "../vendor/preact.js";
-import { about, count, cut, duration, milliseconds, oldest, percentile, plural, rate, timeOfDay } from "../format.js";
+import { count, cut, duration, milliseconds, oldest, percentile, plural, rate, timeOfDay } from "../format.js";
 import { go, href, useRoute } from "../router.js";
 import { useStore } from "../store.js";
 import { Bar, BarLegend } from "../parts/bar.js";
+import { columnsOf, levelOf } from "../parts/columns.js";
 import { useMarks } from "../parts/marks.js";
 import { Empty } from "../parts/notice.js";
 import { useQueues } from "../parts/queues.js";
@@ -12,7 +13,6 @@ import { Table } from "../parts/table.js";
 import { indexOf, median } from "../time/figures.js";
 
 const SPARK_WINDOWS = 120;
-const VERDICTS = { "keeping up": "ok", "catching up": "ok", paced: "ok", holding: "behind", "falling behind": "behind", stuck: "bad" };
 
 function View() {
   const begun = useStore((state) => state.windows.length > 0 && state.overview != null);
@@ -101,7 +101,7 @@ function Backlog() {
   const age = oldest(application);
   const size = backlogRecords == null ? "" : plural(Math.round(backlogRecords), "record");
   const time = infinite ? "without an end" : backlogSeconds == null ? "" : duration(backlogSeconds);
-  return html`<${Card} title="Backlog" figure=${verdict ?? "unknown"} kind=${VERDICTS[verdict] ?? ""}>
+  return html`<${Card} title="Backlog" figure=${verdict ?? "unknown"} kind=${levelOf("sources", "verdict", verdict)}>
     <p>${[size, time && `${time} of work`, age && `the oldest waits for ${age}`].filter(Boolean).join(", ") || html`<span class="muted">No source says what waits.</span>`}</p>
     <p class="muted">
       ${[
@@ -148,18 +148,17 @@ function Operators() {
   const { params } = useRoute();
   const rows = useMemo(() => makeRows(operators, shown), [operators, shown]);
   const most = Math.max(0.001, ...rows.map((row) => row.total));
-  const columns = useMemo(() => makeColumns(most), [most]);
-  const selected = rows.find((row) => row.title === params.operator || row.operator.logicalName === params.operator);
+  const selected = rows.find((row) => row.operator === params.operator || row.logicalName === params.operator);
   return html`
     <div class="overview-head"><h2>Operators</h2><${BarLegend} /></div>
     <${Table}
       label="Operators"
-      columns=${columns}
+      columns=${makeColumns(rows, most)}
       rows=${rows}
       id=${(row) => row.id}
-      sort=${{ by: "latency", descending: true }}
+      sort=${{ by: "latencyMs", descending: true }}
       selected=${selected?.id}
-      onOpen=${(row) => go({ view: "graph", operator: row.title })}
+      onOpen=${(row) => go({ view: "graph", operator: row.operator })}
       rowClass=${(row) => (row.critical ? "critical" : "")}
     />
   `;
@@ -168,29 +167,19 @@ function Operators() {
 function makeRows(operators, shown) {
   const times = shown?.latency?.operators ?? {};
   const critical = new Set((shown?.criticalPath?.path ?? []).map((step) => step.id));
+  const unknown = { latencyMs: null, computeMs: 0, waitMs: 0, transferMs: 0, p99Ms: null, estimated: false };
   return Object.values(operators).map((operator) => {
-    const time = times[operator.id] ?? {};
-    const total = (time.computeMs ?? 0) + (time.waitMs ?? 0) + (time.transferMs ?? 0);
-    return { id: operator.id, title: operator.operator, operator, time, total, critical: critical.has(operator.id) };
+    const row = { ...operator, ...unknown, ...times[operator.id], critical: critical.has(operator.id) };
+    return { ...row, total: row.computeMs + row.waitMs + row.transferMs };
   });
 }
 
-function makeColumns(most) {
-  return [
-    { name: "operator", title: "Operator", value: (row) => row.title, cell: (row) => html`<span class=${row.critical ? "accent" : ""} title=${row.title}>${cut(row.title)}</span>` },
-    { name: "latency", title: "Latency", number: true, value: (row) => row.time.latencyMs, cell: (row) => about(milliseconds(row.time.latencyMs), row.time.estimated) },
-    {
-      name: "bar",
-      title: "Compute, wait, transfer",
-      value: (row) => row.total,
-      cell: (row) => html`<${Bar} compute=${row.time.computeMs} wait=${row.time.waitMs} transfer=${row.time.transferMs} of=${most} />`,
-    },
-    { name: "p99", title: "p99", number: true, value: (row) => row.time.p99Ms, cell: (row) => percentile(row.time.p99Ms) },
-    { name: "in", title: "In per s", number: true, value: (row) => row.operator.tuplesProcessedPSMA, cell: (row) => rate(row.operator.tuplesProcessedPSMA) },
-    { name: "out", title: "Out per s", number: true, value: (row) => row.operator.tuplesEmittedPSMA, cell: (row) => rate(row.operator.tuplesEmittedPSMA) },
-    { name: "failures", title: "Failures", number: true, value: (row) => row.operator.failureCount, cell: (row) => count(row.operator.failureCount) },
-    { name: "status", title: "Status", value: (row) => row.operator.status, cell: (row) => row.operator.status.toLowerCase() },
-  ];
+function makeColumns(rows, most) {
+  const title = (row) => html`<span class=${row.critical ? "accent" : ""} title=${row.operator}>${cut(row.operator)}</span>`;
+  const [operator, latency, p99] = columnsOf("latency", rows, { cells: { operator: title }, names: ["operator", "latencyMs", "p99Ms"] });
+  const bar = (row) => html`<${Bar} compute=${row.computeMs} wait=${row.waitMs} transfer=${row.transferMs} of=${most} />`;
+  const [status, ...rates] = columnsOf("operators", rows, { names: ["status", "tuplesProcessedPSMA", "tuplesEmittedPSMA", "failureCount"] });
+  return [operator, latency, { name: "bar", title: "Compute, wait, transfer", value: (row) => row.total, cell: bar }, p99, ...rates, status];
 }
 
 export default { name: "overview", title: "Overview", View };

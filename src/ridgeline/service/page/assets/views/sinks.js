@@ -1,14 +1,17 @@
 // Sinks: what readers see, how old it is, and how it gets there.
 import { html, useMemo } from "../vendor/preact.js";
-import { count, duration, milliseconds, timeOfDay } from "../format.js";
+import { count, duration, timeOfDay } from "../format.js";
 import { href } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
+import { columnsOf } from "../parts/columns.js";
 import { Detail, Facts, Listing } from "../parts/facts.js";
 import { useQueues } from "../parts/queues.js";
 import { MarkList, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
+import { Table } from "../parts/table.js";
 
+const AGES = ["p50Ms", "p99Ms", "maxMs"];
 const PROTOCOLS = {
   transactional: "rows and mark in one transaction: exactly once",
   idempotent: "rows may be written again, under the same keys: exactly once",
@@ -24,7 +27,7 @@ function View() {
   const columns = useMemo(() => makeColumns(at), [at]);
   if (!rows) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Waiting for the answer.</>`;
   if (!rows.length) return html`<${Empty}>The application has no output operator.</>`;
-  return html`<${Listing} label="Sinks" by="sink" id=${(row) => row.operator} ...${{ rows, columns }} sort=${{ by: "p99", descending: true }}
+  return html`<${Listing} label="Sinks" by="sink" id=${(row) => row.operator} ...${{ rows, columns }} sort=${{ by: "p99Ms", descending: true }}
     detail=${(row) => html`<${Sink} ...${{ row, at }} />`}>
     ${rows.every((row) => !ageOf(row)) && html`<p class="muted sinks-note">Ages are known where an input, or a schema, says which field is the time of a record.</p>`}
   </>`;
@@ -45,13 +48,13 @@ function state(row) {
 }
 
 function makeColumns(at) {
-  const age = (name) => (row) => ageOf(row)?.[name];
+  const ages = columnsOf("ages", [], { names: AGES }).map((one) => ({
+    ...one, title: `Age, ${one.title.toLowerCase()}`, value: (row) => one.read(ageOf(row)), cell: (row) => one.write(ageOf(row) ?? {}),
+  }));
   return [
     { name: "sink", title: "Sink", value: (row) => row.operator, cell: (row) => (row.deadLetters ? html`${row.operator} <span class="muted">dead letters</span>` : row.operator) },
     { name: "state", title: "State", value: (row) => (row.problem ? 0 : isVisible(row) ? 2 : 1), cell: state },
-    { name: "p50", title: "Age p50", number: true, value: age("p50Ms"), cell: (row) => milliseconds(ageOf(row)?.p50Ms) },
-    { name: "p99", title: "p99", number: true, value: age("p99Ms"), cell: (row) => milliseconds(ageOf(row)?.p99Ms) },
-    { name: "max", title: "Oldest", number: true, value: age("maxMs"), cell: (row) => milliseconds(ageOf(row)?.maxMs) },
+    ...ages,
     { name: "visible", title: "Visible up to", number: true, value: (row) => row.visibleWindow, cell: (row) => (row.visibleWindow == null ? "-" : `window ${count(row.visibleWindow)}`) },
     { name: "since", title: "Since", number: true, value: (row) => row.visibleAt, cell: (row) => (row.visibleAt == null || at == null ? "-" : `${duration(Math.max(0, at - row.visibleAt))} ago`) },
     { name: "published", title: "Published", number: true, extra: true, value: (row) => row.timesPublished, cell: (row) => (row.timesPublished ? `${count(row.timesPublished)} times` : "-") },
@@ -62,7 +65,7 @@ function makeColumns(at) {
 function Sink({ row, at }) {
   const marks = useMarks().filter((mark) => mark.kind === "output" && mark.operator === row.operator);
   const region = useStore((state) => Object.values(state.overview?.operators ?? {}).find((one) => one.logicalName === row.operator)?.region);
-  const ages = [["At the commit", row.committedAge], ["When visible", row.visibleAge]].filter(([, age]) => age);
+  const ages = [row.committedAge, row.visibleAge].filter(Boolean);
   return html`<${Detail} title=${row.operator} closes=${["sink"]}>
     ${row.problem && html`<${Notice}><p>${row.problem}</p></>`}
     <${Facts} label="Sink" rows=${[
@@ -75,11 +78,8 @@ function Sink({ row, at }) {
       ["Published", row.timesPublished ? `${count(row.timesPublished)} times` : "not yet"],
       ["Class", html`<code>${row.className}</code>`],
     ]} />
-    ${ages.length > 0 && html`<h3>Ages of ${count(ages[0][1].count)} records${row.partitions > 1 ? ` at ${ages[0][1].operator}` : ""}, last minute</h3>
-      <div class="table-wrap"><table class="table" aria-label="Ages of records">
-        <thead><tr><th scope="col">When</th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th><th scope="col" class="number">Oldest</th></tr></thead>
-        <tbody>${ages.map(([name, age]) => html`<tr key=${name}><td class="muted">${name}</td><td class="number">${milliseconds(age.p50Ms)}</td><td class="number">${milliseconds(age.p99Ms)}</td><td class="number">${milliseconds(age.maxMs)}</td></tr>`)}</tbody>
-      </table></div>`}
+    ${ages.length > 0 && html`<h3>Ages of ${count(ages[0].count)} records${row.partitions > 1 ? ` at ${ages[0].operator}` : ""}, last minute</h3>
+      <${Table} label="Ages of records" rows=${ages} id=${(age) => age.at} columns=${columnsOf("ages", ages, { names: ["at", ...AGES] })} />`}
     ${marks.length > 0 && html`<h3>What happened</h3><${MarkList} marks=${marks} limit=${10} />`}
   </>`;
 }

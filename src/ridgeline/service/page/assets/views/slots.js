@@ -1,15 +1,15 @@
 // Slots: the processes that run containers, where they are, and what they use.
 import { html, useMemo } from "../vendor/preact.js";
-import { bytes, count, duration, milliseconds, percent, timeOfDay } from "../format.js";
+import { bytes, count, duration, milliseconds, timeOfDay } from "../format.js";
 import { href } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
+import { columnsOf, factsOf, worst } from "../parts/columns.js";
 import { Detail, Facts, Listing } from "../parts/facts.js";
 import { MarkList, useMarks } from "../parts/marks.js";
 import { Empty, Notice } from "../parts/notice.js";
 
-const STATES = ["SILENT", "PENDING", "RUNNING", "IDLE"];
-const CLASSES = { SILENT: "bad", PENDING: "muted", RUNNING: "ok", IDLE: "" };
+const SHARED = ["state", "memoryBytes", "heartbeatAgeSeconds", "bytesOut"];
 
 function View() {
   const { answer, problem } = useAsked("/physicalPlan/containers");
@@ -18,7 +18,7 @@ function View() {
   const marks = useMarks().filter((mark) => mark.kind === "slot");
   const rows = useMemo(() => slots(answer?.containers ?? [], operators ?? {}, stats?.clockSkew ?? {}), [answer, operators, stats]);
   if (!answer) return problem ? html`<${Notice} problem=${problem} />` : html`<${Empty}>Waiting for the answer.</>`;
-  const columns = COLUMNS.filter((column) => !column.unless || rows.some((row) => row[column.unless] != null));
+  const columns = makeColumns(rows);
   return html`<${Listing} label="Slots" by="slot" id=${(row) => row.key} ...${{ rows, columns }} sort=${{ by: "state", descending: false }}
     before=${html`<p class="slots-sum">${sum(stats, rows)}</p>`} detail=${(row) => html`<${Slot} row=${row} operators=${operators ?? {}} />`}>
     ${marks.length > 0 && html`<section class="slots-marks"><h2>What happened to slots</h2><${MarkList} marks=${marks} limit=${20} /></section>`}
@@ -45,19 +45,18 @@ function slots(containers, operators, skews) {
   return [...found.values()].map((slot) => {
     const own = slot.containers.flatMap((one) => Object.keys(one.operators)).map((id) => operators[id]).filter(Boolean);
     const add = (name) => (own.some((one) => one[name] != null) ? own.reduce((total, one) => total + (one[name] ?? 0), 0) : null);
-    const states = slot.containers.map((one) => one.state);
     const beats = slot.containers.map((one) => one.heartbeatAgeSeconds).filter((age) => age != null);
     const newest = (name) => slot.containers.map((one) => one[name]).find((value) => value != null) ?? null;
     return {
       ...slot,
-      state: STATES.find((state) => states.includes(state)),
+      state: worst(slot.containers, columnsOf("containers", []), "state").state,
       operators: own,
-      cpu: add("cpuPercentageMA"),
+      cpuPercentageMA: add("cpuPercentageMA"),
       stateBytes: add("stateBytes"),
-      sent: slot.containers.reduce((total, one) => total + one.bytesOut, 0),
-      beat: beats.length ? Math.min(...beats) : null,
+      bytesOut: slot.containers.reduce((total, one) => total + one.bytesOut, 0),
+      heartbeatAgeSeconds: beats.length ? Math.min(...beats) : null,
       skew: slot.host == null ? null : (skews[slot.host] ?? null),
-      memory: newest("memoryBytes"),
+      memoryBytes: newest("memoryBytes"),
       garbage: newest("garbageCollections"),
       process: newest("processCpuSeconds"),
       started: newest("startedTime"),
@@ -66,33 +65,34 @@ function slots(containers, operators, skews) {
   });
 }
 
-const COLUMNS = [
-  { name: "slot", title: "Process", value: (row) => row.key, cell: (row) => (row.pid == null ? "not started" : row.key) },
-  { name: "state", title: "State", value: (row) => STATES.indexOf(row.state), cell: (row) => html`<span class=${CLASSES[row.state]}>${row.state?.toLowerCase()}</span>` },
-  { name: "region", title: "Region", unless: "region", value: (row) => row.region },
-  { name: "containers", title: "Containers", number: true, value: (row) => row.containers.length },
-  { name: "operators", title: "Operators", number: true, value: (row) => row.operators.length },
-  { name: "cpu", title: "CPU of operators", number: true, value: (row) => row.cpu, cell: (row) => (row.cpu == null ? "-" : percent(row.cpu / 100)) },
-  { name: "memory", title: "Memory", number: true, unless: "memory", value: (row) => row.memory, cell: (row) => bytes(row.memory) },
-  { name: "garbage", title: "Full collections", number: true, extra: true, unless: "garbage", value: (row) => row.garbage, cell: (row) => count(row.garbage) },
-  { name: "states", title: "State written", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
-  { name: "sent", title: "Sent", number: true, extra: true, value: (row) => row.sent, cell: (row) => bytes(row.sent) },
-  { name: "beat", title: "Last heard", number: true, value: (row) => row.beat, cell: (row) => (row.beat == null ? "-" : `${duration(row.beat)} ago`) },
-  { name: "skew", title: "Clock", number: true, extra: true, value: (row) => row.skew, cell: (row) => (row.skew == null ? "-" : milliseconds(row.skew)) },
-];
+function makeColumns(rows) {
+  const shared = Object.fromEntries(columnsOf("containers", rows, { names: SHARED }).map((one) => [one.name, one]));
+  const [cpu] = columnsOf("operators", rows, { names: ["cpuPercentageMA"] });
+  return [
+    { name: "slot", title: "Process", value: (row) => row.key, cell: (row) => (row.pid == null ? "not started" : row.key) },
+    shared.state,
+    { name: "region", title: "Region", unless: "region", value: (row) => row.region },
+    { name: "containers", title: "Containers", number: true, value: (row) => row.containers.length },
+    { name: "operators", title: "Operators", number: true, value: (row) => row.operators.length },
+    { ...cpu, title: "CPU of operators" },
+    shared.memoryBytes,
+    { name: "garbage", title: "Full collections", number: true, extra: true, unless: "garbage", value: (row) => row.garbage, cell: (row) => count(row.garbage) },
+    { name: "states", title: "State written", number: true, value: (row) => row.stateBytes, cell: (row) => bytes(row.stateBytes) },
+    { ...shared.bytesOut, extra: true },
+    shared.heartbeatAgeSeconds,
+    { name: "skew", title: "Clock", number: true, extra: true, value: (row) => row.skew, cell: (row) => (row.skew == null ? "-" : milliseconds(row.skew)) },
+  ].filter((one) => one && (!one.unless || rows.some((row) => row[one.unless] != null)));
+}
 
 function Slot({ row, operators }) {
   return html`<${Detail} title=${row.pid == null ? "Not started" : row.key} closes=${["slot"]}>
     <${Facts} label="Slot" rows=${[
-      ["State", row.state?.toLowerCase()],
+      ...factsOf(columnsOf("containers", [row], { names: SHARED }), row),
       ["Host", row.host],
       ["Process", row.pid],
       ["Since", row.started == null ? null : timeOfDay(row.started)],
-      ["Last heard", row.beat == null ? null : `${duration(row.beat)} ago`],
-      ["Memory", row.memory == null ? null : bytes(row.memory)],
       ["Processor time", row.process == null ? null : duration(row.process)],
       ["Full collections of garbage", row.garbage == null ? null : count(row.garbage)],
-      ["Sent to others", bytes(row.sent)],
       ["Clock behind the driver's", row.skew == null ? null : milliseconds(row.skew)],
     ]} />
     <h3>Containers</h3>

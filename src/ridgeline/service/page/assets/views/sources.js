@@ -1,16 +1,13 @@
 // Sources: what waits in each, what comes and is taken, and when it will have caught up.
 import { html, useMemo } from "../vendor/preact.js";
-import { bytes, count, duration, oldest, rate, soon, timeOfDay } from "../format.js";
+import { bytes, count, duration, rate, soon, timeOfDay } from "../format.js";
 import { go } from "../router.js";
 import { useStore } from "../store.js";
 import { useAsked } from "../parts/asked.js";
+import { columnsOf, factsOf, worst } from "../parts/columns.js";
 import { Detail, Facts, Listing } from "../parts/facts.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Table } from "../parts/table.js";
-
-const WORST = ["unreachable", "stuck", "falling behind", "holding", "settling", "catching up", "unknown", "paced", "keeping up"];
-const CLASSES = { "keeping up": "ok", paced: "ok", "catching up": "", holding: "behind", settling: "muted", unknown: "muted", "falling behind": "bad", stuck: "bad", unreachable: "bad" };
-const BASES = { estimated: "about ", schedule: "about ", "lower bound": "at least " };
 
 function View() {
   const overview = useStore((state) => state.overview);
@@ -20,35 +17,16 @@ function View() {
   const queues = overview?.progress?.queues ?? [];
   if (!overview?.window && !rows.length) return html`<${Empty}>Waiting for the first window.</>`;
   if (!rows.length && !queues.length) return html`<${Empty}>No source says how much waits in it. The verdict follows from the schedule of windows then.</>`;
-  return html`<${Listing} label="Sources" by="source" id=${(row) => row.operator} columns=${columns(at)} rows=${rows} sort=${{ by: "verdict", descending: false }}
-    before=${rows.length > 0 && html`<${Catch} ...${{ rows, at }} />`} detail=${(row) => html`<${Source} ...${{ row, overview }} />`}>
+  const columns = columnsOf("sources", rows, { at });
+  return html`<${Listing} label="Sources" by="source" id=${(row) => row.operator} ...${{ rows, columns }} sort=${{ by: "verdict", descending: false }}
+    before=${rows.length > 0 && html`<p class="sources-verdict">${catchText(worst(rows, columns, "verdict"), at)}</p>`} detail=${(row) => html`<${Source} ...${{ row, columns, overview }} />`}>
     ${queues.length > 0 && html`<h2 class="sources-queues">Queues between regions</h2>
-      <${Table} label="Queues between regions" columns=${queueColumns(at)} rows=${queues} id=${(row) => `${row.stream} ${row.reader}`} sort=${{ by: "verdict", descending: false }}
+      <${Table} label="Queues between regions" columns=${columnsOf("queues", queues, { at })} rows=${queues} id=${(row) => `${row.stream} ${row.reader}`} sort=${{ by: "verdict", descending: false }}
         onOpen=${(row) => go({ view: "graph", operator: row.reader })} />`}
   </>`;
 }
 
-function queueColumns(at) {
-  return [
-    { name: "queue", title: "Queue", value: (row) => row.stream },
-    { name: "from", title: "From", value: (row) => row.writerRegion },
-    { name: "to", title: "To", value: (row) => row.readerRegion },
-    { name: "verdict", title: "Verdict", value: (row) => WORST.indexOf(row.verdict), cell: (row) => html`<span class=${row.full ? "bad" : (CLASSES[row.verdict] ?? "")}>${row.full ? "full" : row.verdict}</span>` },
-    { name: "waits", title: "Waits", number: true, value: (row) => row.backlogRecords, cell: (row) => `${count(row.backlogRecords)}, ${bytes(row.backlogBytes)}` },
-    { name: "oldest", title: "Oldest", number: true, value: (row) => row.backlogSeconds, cell: (row) => duration(row.backlogSeconds) },
-    { name: "written", title: "Written per s", number: true, value: (row) => row.writtenPerSecond, cell: (row) => rate(row.writtenPerSecond) },
-    { name: "read", title: "Read per s", number: true, value: (row) => row.readPerSecond, cell: (row) => rate(row.readPerSecond) },
-    { name: "full", title: "Full", number: true, value: (row) => row.fullInSeconds, cell: (row) => (row.fullInSeconds == null ? "-" : `in ${soon(row.fullInSeconds)}`) },
-    { name: "caught", title: "Caught up", number: true, value: (row) => row.caughtUpAt, cell: (row) => (row.caughtUpAt == null ? "-" : `in ${soon(row.caughtUpAt - at)}`) },
-  ];
-}
-
 // The answer to "will it catch up, and when?", in words.
-function Catch({ rows, at }) {
-  const worst = [...rows].sort((first, second) => WORST.indexOf(first.verdict) - WORST.indexOf(second.verdict))[0];
-  return html`<p class="sources-verdict">${catchText(worst, at)}</p>`;
-}
-
 function catchText(row, at) {
   const name = html`<b>${row.operator}</b>`;
   switch (row.verdict) {
@@ -74,27 +52,7 @@ function catchText(row, at) {
   }
 }
 
-function waits(row) {
-  const { value, basis, infinite } = row.backlog;
-  if (infinite) return "no end";
-  if (value == null) return "-";
-  return `${BASES[basis] ?? ""}${row.unit === "bytes" ? bytes(value) : `${rate(value)} ${row.unit ?? ""}`}`;
-}
-
-function columns(at) {
-  return [
-    { name: "source", title: "Source", value: (row) => row.operator },
-    { name: "verdict", title: "Verdict", value: (row) => WORST.indexOf(row.verdict), cell: (row) => html`<span class=${CLASSES[row.verdict] ?? ""}>${row.verdict}</span>` },
-    { name: "waits", title: "Waits", number: true, value: (row) => row.backlog.value, cell: waits },
-    { name: "seconds", title: "In time", number: true, value: (row) => row.backlogSeconds, cell: (row) => (row.infinite ? "no end" : duration(row.backlogSeconds)) },
-    { name: "oldest", title: "Oldest", number: true, value: (row) => row.oldest.value, cell: (row) => oldest(row) ?? "-" },
-    { name: "arrive", title: "Arrive per s", number: true, value: (row) => row.arrivalPerSecond, cell: (row) => rate(row.arrivalPerSecond) },
-    { name: "taken", title: "Done per s", number: true, value: (row) => row.drainPerSecond, cell: (row) => rate(row.drainPerSecond) },
-    { name: "caught", title: "Caught up", number: true, value: (row) => row.caughtUpAt, cell: (row) => (row.caughtUpAt == null ? "-" : `in ${soon(row.caughtUpAt - at)}`) },
-  ];
-}
-
-function Source({ row, overview }) {
+function Source({ row, columns, overview }) {
   const { answer } = useAsked("/watermarks", {}, { every: 2000 });
   const marks = new Map((answer?.operators ?? []).map((one) => [one.id, one]));
   const partitions = Object.values(overview.operators).filter((one) => one.logicalName === row.operator);
@@ -102,15 +60,9 @@ function Source({ row, overview }) {
   const found = new Map((positions.answer?.partitions ?? []).map((one) => [one.id, one]));
   return html`<${Detail} title=${row.operator} closes=${["source"]}>
     <${Facts} rows=${[
-      ["Verdict", html`<span class=${CLASSES[row.verdict] ?? ""}>${row.verdict}</span>`],
-      ["Waits", waits(row)],
+      ...factsOf(columns.slice(1), row),
       ["In records", row.backlogRecords == null ? null : count(row.backlogRecords)],
       ["In bytes", row.backlogBytes == null ? null : bytes(row.backlogBytes)],
-      ["To work it off", row.infinite ? "no end" : row.backlogSeconds == null ? null : duration(row.backlogSeconds)],
-      ["Oldest waits for", oldest(row)],
-      ["Arrive", row.arrivalPerSecond == null ? null : `${rate(row.arrivalPerSecond)} per s`],
-      ["Done", row.drainPerSecond == null ? null : `${rate(row.drainPerSecond)} per s`],
-      ["Caught up", row.caughtUpAt == null ? null : `in ${soon(row.caughtUpAt - overview.at)}, at ${timeOfDay(row.caughtUpAt, overview.at)}`],
       ["Known", row.basis],
       ["Reported", row.asOf == null ? null : `${duration(Math.max(0, overview.at - row.asOf))} ago`],
     ]} label="Source" />
