@@ -57,6 +57,10 @@ def test_a_description_has_an_import_and_says_how_it_is_called(name: str) -> Non
     assert ("(column: str, q: float, *" in out) == ("quantile" in name)
 
 
+def test_a_description_of_a_connector_has_the_properties_of_its_kind() -> None:
+    assert "- `begin`: where a fresh run begins" in ridgeline_command("describe-operator", "FileInput")[1]
+
+
 def test_a_name_that_is_not_there_is_an_error() -> None:
     code, _, error = ridgeline_command("describe-operator", "Windowd")
     assert code == 2

@@ -215,9 +215,12 @@ def _described(one: Entry) -> dict[str, Any]:
 
 def _inherited(thing: type, properties: list[str]) -> str:
     """The paragraphs about these properties in the documentation of the connector that a class is one of."""
-    base = next((one for one in thing.__mro__[1:] if one.__module__.startswith("ridgeline.connect.")), None)
-    paragraphs = (inspect.getdoc(base) or "").partition("\n\nExample:\n")[0].split("\n\n")
-    return "\n\n".join(text for text in paragraphs if any(f"`{name}" in text for name in properties))
+    for base in thing.__mro__[1:]:
+        if base.__module__.startswith("ridgeline.connect."):
+            paragraphs = (inspect.getdoc(base) or "").partition("\n\nExample:\n")[0].split("\n\n")
+            if own := [text for text in paragraphs if any(f"`{name}" in text for name in properties)]:
+                return "\n\n".join(own)
+    return ""
 
 
 def _default(default: Any) -> str | None:

@@ -56,7 +56,7 @@ def absolute(path: str | Path) -> str:
 
 
 class AtPath(Operator):
-    """The base of operators whose property `path` says where their files are: one path, or a list."""
+    """The base of operators that have a path, or a list of them, where their files are."""
 
     def settle_properties(self) -> None:
         """Make relative paths absolute."""
