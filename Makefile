@@ -110,7 +110,7 @@ lint: $(VENV)/.dev ## Check style, format, layers, rooms, docstrings, sentences 
 types: $(VENV)/.dev ## Check the types
 	$(BIN)/mypy
 
-format: $(VENV)/.dev ## Format the code and mend what the linter can mend
+format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
@@ -118,7 +118,7 @@ pages: $(VENV)/.dev ## Write the pages that are made from the code
 	for script in scripts/write_*.py; do $(BIN)/python $$script || exit 1; done
 
 pictures: $(VENV)/.dev ## Take the pictures of the page in docs/images anew (needs Chromium)
-	RIDGELINE_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q tests/page
+	RIDGELINE_SCREENSHOTS=docs/images $(RUN) -q tests/page/test_pictures.py tests/page/test_time.py -k "views or readme"
 
 audit: $(VENV)/.audit ## Look for weaknesses: in the code (bandit), and known ones of dependencies (pip-audit)
 	$(AUDIT)/bandit --quiet --recursive src scripts -c .ci/bandit.toml --severity-level medium

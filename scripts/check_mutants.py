@@ -2,7 +2,7 @@
 
 `python scripts/check_mutants.py` plants all of `tests/tiers/mutants.toml`, which takes half an hour and is
 part of `make test-deep`; `... check_mutants.py NAME ...` plants some. What is not noticed is printed, and the
-exit code is 1. A bug that cannot be planted, since the code has changed, is an error: mend its text. With
+exit code is 1. A bug that cannot be planted, since the code has changed, is an error: fix its text. With
 `--check` nothing is planted: `make lint` looks whether all can be.
 """
 

@@ -20,7 +20,7 @@ _COLOURS = {
     "keeping up": "green",
     "paced": "green",
     "catching up": "blue",
-    "holding": "yellow",
+    "not catching up": "yellow",
     "settling": "text",
     "falling behind": "orange",
     "stuck": "red",

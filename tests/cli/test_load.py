@@ -93,13 +93,13 @@ def test_a_file_whose_name_is_no_identifier(write_app):
 def test_a_syntax_error(tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\ny = = 2\n")
     error = refused("broken.py")
-    assert f"invalid syntax, line 2 of `{tmp_path / 'broken.py'}`; mend the file" in str(error)
+    assert f"invalid syntax, line 2 of `{tmp_path / 'broken.py'}`; fix the file" in str(error)
     assert error.details == "y = = 2\n    ^"
 
 
 def test_an_exception_shows_the_users_frames_only(write_app, tmp_path):
     error = refused(write_app("raises.py", "def inner():\n    raise KeyError('price')\ninner()"))
-    assert str(error) == "`raises.py` failed while it was loaded: KeyError: 'price'; mend it, then try again"
+    assert str(error) == "`raises.py` failed while it was loaded: KeyError: 'price'; fix it, then try again"
     assert "raise KeyError('price')" in error.details
     assert f'File "{tmp_path / "raises.py"}"' in error.details
     assert "importlib" not in error.details

@@ -101,7 +101,7 @@ def test_aliases_macros_and_files(script, tmp_path):
         (["lattency numbers"], "there is no command `lattency`; did you mean `latency`?"),
         (["alias x"], "`alias x` wants one command"),
         (["begin-macro m", "echo $2", "end", "m one"], "takes `$2`; got 1 words"),
-        (["begin-macro m", "echo"], "the macro `m` has no end"),
+        (["begin-macro m", "echo"], "the macro `m` has no line `end`"),
         (["begin-macro m", "m", "end", "m"], "20 deep; end the circle"),
         (["echo 'a"], "No closing quotation"),
         (["source nowhere"], "`nowhere` cannot be read: No such file or directory"),

@@ -88,8 +88,8 @@ def test_the_same_in_one_line():
 
 def test_the_progress_of_sources():
     assert drawn(*progress_parts(overviews.progress(), 100)) == [
-        "source           waits  in time  oldest  done/s  arrive/s    caught up  verdict",
-        "ticks   12,300 records   30.8 s  31.0 s     400        92  at 12:27:20  catching up",
+        "source           waits  to drain  oldest  done/s  arrive/s    caught up  verdict",
+        "ticks   12,300 records    30.8 s  31.0 s     400        92  at 12:27:20  catching up",
         "no window runs now; the last one was 1,235",
     ]
     narrow = drawn(sources_table({"sources": [overviews.source()]}, 60, AT), width=60)
@@ -99,7 +99,7 @@ def test_the_progress_of_sources():
     for backlog, unit, expected in (
         ({"value": 5_000_000.0, "basis": "estimated"}, "bytes", "about 4.8 MiB"),
         ({"value": 70.0, "basis": "lower bound"}, "windows", "at least 70 windows"),
-        ({"value": None, "basis": "exact", "infinite": True}, "records", "no end"),
+        ({"value": None, "basis": "exact", "infinite": True}, "records", "unbounded"),
         (UNKNOWN, "records", "-"),
     ):
         source = {**overviews.source(), "backlog": backlog, "unit": unit}
@@ -358,8 +358,8 @@ def test_at_100_and_160():
         "█ compute  ░ wait  ▒ transfer",
         "record age at sma, committed: avg 120 ms, p99 350 ms",
         "record age at console, committed: avg 120 ms, p99 300 ms",
-        "source           waits  in time  oldest  done/s  arrive/s           caught up  verdict",
-        "ticks   12,300 records   30.8 s  31.0 s     400        92  in 40 s (12:27:20)  catching up",
+        "source           waits  to drain  oldest  done/s  arrive/s           caught up  verdict",
+        "ticks   12,300 records    30.8 s  31.0 s     400        92  in 40 s (12:27:20)  catching up",
     ]
     assert drawn_screen(100) == lines
     assert drawn_screen(160)[2:] == lines[2:]

@@ -57,7 +57,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> OnMariaDb:
         ),
         ("create table items (symbol text, price double) engine = MyISAM", {}, "MyISAM, has no transactions"),
         ("create table ridgeline_marks (name text) engine = Aria", {}, "engine of `ridgeline_marks`, Aria"),
-        ("select 1", {"table": "no.prices"}, "Unknown database 'no'; mend that"),
+        ("select 1", {"table": "no.prices"}, "Unknown database 'no'; fix that"),
         ("create view items as select 'a' as symbol, 1e0 as price", {}, "`items` is a view"),
         ("select 1", {"connection": {"ssl_cert_": "x"}}, "no setting `ssl_cert_`; did you mean `ssl_cert`"),
         ("select 1", {"connection": {"port": "99999"}}, "`port` is a number .* 65535 at most, not `99999`"),

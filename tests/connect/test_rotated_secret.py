@@ -65,7 +65,7 @@ def test_a_login_that_is_refused_asks_the_command_again(postgres, vault):
 
 
 def test_a_login_that_cannot_succeed_is_said(postgres):
-    """Waiting would not mend it."""
+    """Waiting would not fix it."""
     admin, user, password = postgres.database(), f"u{token_hex(4)}", token_hex()
     with psycopg.connect(admin, autocommit=True) as connection:
         _add_user(connection, admin, user, password)

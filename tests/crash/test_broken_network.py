@@ -19,7 +19,7 @@ SECONDS = deep(7)
 
 
 def broken(run, name):
-    """Break the network in one way, and mend it."""
+    """Break the network in one way, and fix it."""
     run.continues()
     with BREAKS[name](run.cluster):
         time.sleep(SECONDS)

@@ -246,7 +246,7 @@ REFUSED: list[tuple[Make, str]] = [
     (model(version_column="x"), "must not have the name of a result"),
     (model(version_column="text"), "`version_column` names `text`"),
     (model(missing="drop"), "missing"),
-    (script("def process(row):\n    x = = 2"), "line 2: invalid syntax in `x = = 2`; mend this line"),
+    (script("def process(row):\n    x = = 2"), "line 2: invalid syntax in `x = = 2`; fix this line"),
     (script("def process(row):\nreturn 1"), "line 2: expected an indented block"),
     (script("return 5"), "line 1: 'return' outside function"),
     (script(""), r"defines no function.*def process\(row\):"),

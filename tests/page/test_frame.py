@@ -54,7 +54,7 @@ def test_it_can_be_read_by_all(application, open_page, accessible, screenshot, d
     row(page, "parse[1]").wait_for()
     page.get_by_text(re.compile(r"of (\d{2}|120) windows")).wait_for()
     accessible(page)
-    screenshot(page, "page-overview-dark" if dark else "page-overview")
+    screenshot(page, "overview-dark" if dark else "page-overview")
     page.keyboard.press("?")
     page.get_by_role("dialog", name="Keys").wait_for()
     accessible(page)
@@ -64,7 +64,7 @@ def test_it_can_be_read_by_all(application, open_page, accessible, screenshot, d
     accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     if not dark:
-        screenshot(page, "page-overview-narrow")
+        screenshot(page, "overview-narrow")
 
 
 def test_all_of_it_is_done_with_the_keyboard(application, open_page):
@@ -165,10 +165,10 @@ def test_a_service_that_asks_for_a_token_is_opened_by_it(serving_app, open_page,
         page.get_by_text("Sign in to see how this application does.").wait_for()
         page.get_by_label("Token").fill("wrong")
         accessible(page)
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Sign in").click()
         page.get_by_text("this is not the token").wait_for()
         page.get_by_label("Token").fill("secret")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Sign in").click()
         row(page, "parse[1]").wait_for()
         assert "secret" not in page.url + page.content()
         assert page.evaluate("document.cookie") == ""
@@ -176,7 +176,7 @@ def test_a_service_that_asks_for_a_token_is_opened_by_it(serving_app, open_page,
         committed(application, 1)
         page = open_page(f"{application.server.url}/#/overview?window=0")
         page.get_by_label("Token").fill("secret")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Sign in").click()
         page.get_by_text("Window 0, committed at").wait_for()
 
 
@@ -187,7 +187,7 @@ def test_a_line_that_is_cut_is_said_and_taken_up_again(open_page):
         page = open_page(f"http://127.0.0.1:{client.port}")
         row(page, "balances[1]").wait_for()
     page.get_by_text("stale since").first.wait_for()
-    page.get_by_text("The line is cut").wait_for()
+    page.get_by_text("Connection lost").wait_for()
     assert row(page, "balances[1]").is_visible()  # what was known stays
     server = WebServer(create_app(watch, plan), port=client.port)
     try:

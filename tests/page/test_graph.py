@@ -65,7 +65,7 @@ def test_the_plan_is_drawn_with_modules_folded(orders, open_page, accessible, sc
     expect(page.locator(".graph-path").first).to_be_attached()
     assert page.evaluate(SMALLEST) >= LEAST_LABEL_PX
     accessible(page)
-    screenshot(page, "page-graph")
+    screenshot(page, "graph")
 
     page.get_by_role("button", name="Fit all of it").click()
     page.keyboard.press("Escape")
@@ -105,7 +105,7 @@ def test_it_is_as_good_in_dark_colours_and_on_a_narrow_screen(orders, open_page,
     page = open_page(f"{orders.server.url}/#/graph?split=score&open=clean", dark=True)
     page.get_by_role("button", name=re.compile(r"^score\[0\]")).wait_for()
     accessible(page)
-    screenshot(page, "page-graph-dark")
+    screenshot(page, "graph-dark")
     page = open_page(f"{orders.server.url}/#/graph", size=NARROW)
     card(page, "score").click()
     page.get_by_role("heading", name="score", exact=True).wait_for()

@@ -51,7 +51,7 @@ def test_a_run_that_has_ended_is_shown_and_not_changed(address, folder, open_pag
     page.get_by_text("Window 7, committed at").wait_for()
     page.get_by_role("table", name="Attributes").wait_for()
     assert page.get_by_role("button", name="Change").count() == 0
-    screenshot(page, "page-history-run")
+    screenshot(page, "history-run")
     for tab in ("Partitions", "Ports", "Code", "Now"):
         page.get_by_role("tab", name=tab).click()
         page.get_by_role("tab", name=tab, selected=True).wait_for()
@@ -71,11 +71,11 @@ def test_the_list_of_runs_leads_to_each(address, open_page, accessible, screensh
     assert ["payments.jsonl" in files[0], "monday.jsonl" in files[1]] == [True, True]  # the newest first
     page.get_by_text("<script>alert(1)</script>").wait_for()
     accessible(page)
-    screenshot(page, "page-history")
+    screenshot(page, "history")
     page.set_viewport_size(NARROW)
     page.emulate_media(color_scheme="dark")
     accessible(page)
-    screenshot(page, "page-history-narrow")
+    screenshot(page, "history-narrow")
     rows.filter(has_text="monday.jsonl").get_by_role("link").click()
     page.get_by_text("finished after 40 windows").wait_for()
     page.get_by_role("link", name="All runs").click()

@@ -57,5 +57,5 @@ def test_without_the_right_to_see_tuples_there_are_no_lines(application, log, op
     page.get_by_text("it needs the token").wait_for()
     assert page.get_by_text("not for all").count() == 0
     page.get_by_label("Token").fill(application.server.write_token)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Sign in").click()
     page.get_by_text("not for all").wait_for()

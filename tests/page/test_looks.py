@@ -83,7 +83,7 @@ def test_every_view_can_be_read_by_all_wide_and_narrow(application, open_page, a
             page.evaluate("view => (location.hash = `#/${view}`)", view)
             page.locator(".frame-main > *:not(.notice)").first.wait_for()
             expect(page.locator("main .empty", has_text="Waiting")).to_have_count(0)
-            expect(page.get_by_text("Asking for")).to_have_count(0)
+            expect(page.get_by_text("Loading its")).to_have_count(0)
             screenshot(page, f"look-{plain(view)}-{size['width']}{'-dark' if dark else ''}")
             wrong += [
                 (view, size["width"], found) for found in page.evaluate(BEYOND) + page.evaluate(OVERLAPS)
@@ -174,7 +174,7 @@ def test_all_that_can_be_used_is_reached_by_the_tab_key_and_shows_it(paused, ope
         page.evaluate("view => (location.hash = `#/${view}`)", view)
         page.locator(".frame-main > *:not(.notice)").first.wait_for()
         expect(page.locator("main .empty", has_text="Waiting")).to_have_count(0)
-        expect(page.get_by_text("Asking for")).to_have_count(0)
+        expect(page.get_by_text("Loading its")).to_have_count(0)
         page.evaluate("document.activeElement.blur()")
         unseen = set()
         for _ in range(300):

@@ -25,7 +25,7 @@ def file(tmp_path):
 
 def sign_in(page, token):
     page.get_by_label("Token").fill(token)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Sign in").click()
 
 
 def test_each_control_says_the_role_that_it_needs(file, open_page, accessible, screenshot):

@@ -166,7 +166,7 @@ def test_is_one_partition_worse(person, application, accessible, screenshot):
     assert {int(said[1])} == set(hot)  # an operator sees its own partition
     assert int(said[2]) >= 100 * made.HOT_SHARE - 2
     accessible(person.page)
-    screenshot(person.page, "page-partitions")
+    screenshot(person.page, "partitions")
 
 
 def test_what_does_it_wait_for(person, application):

@@ -183,4 +183,4 @@ def test_a_run_of_a_day_has_its_windows_in_the_strip_and_its_hours_in_the_charts
             page.wait_for_url(f"**window={window}*")
         page.get_by_text("Window 979, committed at").wait_for()
         accessible(page)
-        screenshot(page, "page-day")
+        screenshot(page, "day")

@@ -48,7 +48,7 @@ def test_what_is_full_first_limits_the_throughput():
     [more] = [one for one in found if one.figure == "tuples_per_second"]
     assert more.operator == "parse"
     assert (more.before, more.after) == pytest.approx((500, 1000))
-    assert "it is full first" in more.why
+    assert "it saturates first" in more.why
 
 
 def test_what_has_room_could_give_back():
@@ -90,7 +90,7 @@ def test_throughput_is_promised_only_up_to_where_the_next_operator_is_full():
     before = model.capacity()
     steps[1].partitions = 2
     assert model.capacity() / before == pytest.approx(more.after / more.before, rel=0.01) == 1.5
-    assert "then `store` is" in more.why
+    assert "then `store` does" in more.why
 
 
 def test_with_back_pressure_of_two_that_are_full_no_throughput_is_promised():
@@ -102,7 +102,7 @@ def test_with_back_pressure_of_two_that_are_full_no_throughput_is_promised():
 def test_one_input_that_is_full_is_said_to_be_so():
     figures = Model([Step("source", 0.001, is_input=True)], load=lambda _: 900.0).figures(1)
     assert advise(figures) == []
-    assert any("`source` is full first" in line for line in unknown(figures))
+    assert any("`source` saturates first" in line for line in unknown(figures))
 
 
 def test_it_is_said_why_nothing_can_be_said():

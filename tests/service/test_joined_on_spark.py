@@ -102,7 +102,7 @@ def test_a_region_is_stopped_and_started(fan, wait_until, tmp_path):
 
     assert rest.post("/regions/gate/start")["state"] == "RUNNING"
     assert rest.ask("/regions/gate/start", {})[0] == 409
-    wait_until(lambda: queue(rest)["backlogRecords"] < 100, "the queue is worked off")
+    wait_until(lambda: queue(rest)["backlogRecords"] < 100, "the queue is processed")
     for name in ("log-gate.jsonl", "log-gate-2.jsonl"):
         assert any(isinstance(event, WindowCommitted) for event in read_event_log(str(tmp_path / name)))
     assert all(region.watch.subscribers_dropped == 0 for region in handle.watch.regions)

@@ -208,7 +208,7 @@ class OperatorContext:
     def budget(self) -> float:
         """How many records this partition of an input should still emit in the window; `inf` without a bound.
 
-        While more arrives than is worked off, windows are bounded by their work (the attribute
+        While more arrives than is processed, windows are bounded by their work (the attribute
         `window_work`). An input that asks takes no more than that from its source, and the rest waits there.
         What another one emits beyond it is kept as state and comes first in the next windows.
         """

@@ -158,7 +158,7 @@ def record_age(
 
 
 def caught_up_within(limit: Any) -> Promise:
-    """Promise that at any time the backlog would be worked off within so long."""
+    """Promise that at any time the backlog would be processed within so long."""
     return Promise(kind="caught_up_within", limit=parse_duration(limit))
 
 

@@ -67,7 +67,7 @@ def _written(where: object, remedy: str) -> Iterator[None]:
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         msg = f"`{mask_text(str(where))}` cannot be written, or what it is made of cannot be read: "
-        msg += f"{mask_text(why)}; mend that, and {remedy}"
+        msg += f"{mask_text(why)}; fix that, and {remedy}"
         raise CheckpointError(msg) from error
 
 

@@ -379,10 +379,10 @@ def _code_failed(where: str, error: BaseException) -> CommandError:
         line = (error.text or "").rstrip("\n")
         caret = " " * max(0, (error.offset or 1) - 1) + "^" if line else ""
         return CommandError(
-            f"`{where}` cannot be read: {error.msg}, {place}; mend the file", f"{line}\n{caret}".strip("\n")
+            f"`{where}` cannot be read: {error.msg}, {place}; fix the file", f"{line}\n{caret}".strip("\n")
         )
     what = f"{type(error).__name__}: {error}"
-    remedy = "mend it, then try again"
+    remedy = "fix it, then try again"
     if hidden := hint(error):
         remedy = hidden
     elif isinstance(error, ImportError) and "attempted relative import" in str(error):

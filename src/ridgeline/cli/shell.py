@@ -235,7 +235,7 @@ class Shell:
                 self.macros[name] = lines
                 return
             lines.append(line)
-        raise CommandError(f"the macro `{name}` has no end: give the line `end`")
+        raise CommandError(f"the macro `{name}` has no line `end`: add it")
 
     def _free(self, name: str) -> str:
         """A name that is not the shell's own. Raises CommandError."""

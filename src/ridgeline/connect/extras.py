@@ -37,7 +37,7 @@ def imported(path: str) -> Any:
         ) from None
     except Exception as error:
         raise RidgelineError(
-            f"the module of `{path}` fails when it is imported: {type(error).__name__}: {error}; mend it"
+            f"the module of `{path}` fails when it is imported: {type(error).__name__}: {error}; fix it"
         ) from error
     for part in name.split("."):
         if not hasattr(found, part):

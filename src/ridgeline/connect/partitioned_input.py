@@ -382,5 +382,5 @@ class PartitionedInput(EventTime, PushInput, Emits[T]):
         if self.context.attributes.get("on_error") is OnError.SKIP:
             self.context.leave_out(record, what)
             return
-        remedy = "mend it, or leave such records out with `on_error=SKIP`"
+        remedy = "fix it, or leave such records out with `on_error=SKIP`"
         raise RidgelineError(f"`{self.context.name}`: {what}; got {shorten(record)}; {remedy}")

@@ -75,7 +75,7 @@ class Shipper:
     """Holds segments, and writes those of released windows to a sink, in a thread of its own, in order.
 
     `shipped` is the last window with rows that is at the other side. `failure` is set once the sink raised
-    what no further attempt can mend.
+    what no further attempt can fix.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Shipper:
                 self._state.notify_all()
 
     def _work(self) -> None:
-        """Write until it is stopped, or until the sink raises what cannot be mended."""
+        """Write until it is stopped, or until the sink raises what cannot be fixed."""
         delay = self._sink.first_retry_seconds
         while True:
             try:
@@ -420,7 +420,7 @@ class Shipper:
         if not isinstance(error, RidgelineError):
             text = masked_and_capped(f"{type(error).__name__}: {error}", 1000)
             msg = f"`{self._context.operator}` cannot write to {self._sink.place()}: {text}; "
-            msg += "mend that, then start it again: nothing that was committed is lost"
+            msg += "fix that, then start it again: nothing that was committed is lost"
             failure = RidgelineError(msg)
             failure.__cause__ = error
             error = failure

@@ -128,7 +128,7 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     elif isinstance(error, (FileExistsError, NotADirectoryError)):
         what, remedy = "a file is where a folder should be", "remove it, or give another `path`"
     else:
-        what, remedy = "the file system refused", "mend that, then start it again"
+        what, remedy = "the file system refused", "fix that, then start it again"
     return RidgelineError(
         f"`{operator}` cannot write to `{mask_text(path)}`: {what} ({mask_text(str(error))}); {remedy}; "
         "nothing that was committed is lost"

@@ -120,7 +120,7 @@ def promise_text(event: PromiseChanged) -> str:
     verdict = {True: "is kept", False: "is broken", None: "cannot be judged"}[event.kept]
     found = "" if event.figure is None else f"{amount(event.figure, event.unit)}, "
     if event.figure is None and event.kept is False and event.kind == "caught_up_within":
-        found = "no end in sight, "
+        found = "never at this rate, "
     limit = amount(event.limit, event.unit)
     return f"promise `{event.promise}` {verdict}: {found}promised is {side(event.kind)} {limit}"
 

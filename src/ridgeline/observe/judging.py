@@ -143,10 +143,10 @@ class Judge:
 
 
 def _caught_up_in(progress: ProgressAnswer, now: float) -> float | None:
-    """Seconds until all backlogs are worked off; infinite: never, None: not known."""
+    """Seconds until all backlogs are processed; infinite: never, None: not known."""
     whole = progress["application"]
     if whole["verdict"] in {"keeping up", "paced"}:
         return 0.0
     if whole["caughtUpAt"] is not None:
         return max(0.0, whole["caughtUpAt"] - now)
-    return math.inf if whole["verdict"] in {"falling behind", "stuck", "holding"} else None
+    return math.inf if whole["verdict"] in {"falling behind", "stuck", "not catching up"} else None

@@ -187,7 +187,7 @@ class QueueEnumerator(Enumerator):
         return own and self._settings.when_missing == "wait" and not self._folder.reads_ahead
 
     def _look_for_writer(self, *, fresh: bool) -> None:
-        """Begin to read once the writer has mended its log. Called by `advance`.
+        """Begin to read once the writer has fixed its log. Called by `advance`.
 
         `fresh`: nothing was ever read. After a while it reads without: there is no such writer any more.
         """

@@ -335,5 +335,5 @@ def _entry(folder: QueueFolder, name: str, line: bytes | None, number: int) -> E
         what = f"entry {entry.number} stands where entry {number} should"
     raise RidgelineError(
         f"`{folder.name(name)}` is damaged: {what}; after a power cut start the application that writes to "
-        "the queue first, which mends that; else restore the queue's folder from a copy"
+        "the queue first, which fixes that; else restore the queue's folder from a copy"
     )

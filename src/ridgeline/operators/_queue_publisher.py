@@ -51,7 +51,7 @@ def listen(path: str, wake: Callable[[], None]) -> Callable[[], None]:
 
 
 def is_opened(path: str) -> bool:
-    """Whether a writer has opened a queue in this process: what a power cut broke before is mended then."""
+    """Whether a writer has opened a queue in this process: what a power cut broke before is fixed then."""
     return path in _OPENED
 
 

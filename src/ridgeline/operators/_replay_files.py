@@ -164,7 +164,7 @@ def _find(entry: str) -> list[ReplayFile]:
     if lost:
         raise RidgelineError(
             f"`{lost[0]}` of `{entry}` cannot be read: it is a link to a file that is not there, or was "
-            "removed just now; mend or remove it"
+            "removed just now; fix or remove it"
         )
     found = [ReplayFile(entry, info.path, info.size) for info in infos if info.is_file]
     if not found:

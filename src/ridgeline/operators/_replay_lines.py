@@ -286,7 +286,7 @@ class LineReader:
             self._damage = RidgelineError(
                 f"file `{self.file.path}` is corrupt or cannot be read, "
                 f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: "
-                f"{error}; mend or remove it"
+                f"{error}; fix or remove it"
             )
             if self._held():
                 return
@@ -371,7 +371,7 @@ class LineChunk:
 
 
 def _refused(line: str, what: str, _: Exception) -> RidgelineError:
-    remedy = "mend or remove the line, change `schema`, or leave such lines out by `on_error=SKIP`"
+    remedy = "fix or remove the line, change `schema`, or leave such lines out by `on_error=SKIP`"
     return RidgelineError(f"{what}; got {shorten(line)}; {remedy}")
 
 

@@ -106,7 +106,7 @@ class EventGenerator(EventTime, InputOperator):
         return int(min(due, self.position + self.context.engine.ask_budget()))
 
     def is_paced(self) -> bool:
-        """True: so many a window, or a second; then what is due and not made waits, where there is no end."""
+        """True: so many a window, or a second; then what is due and not made waits, if it is unbounded."""
         return self.per_second is None or self.count is not None
 
     def progress(self) -> tuple[float, float | None]:

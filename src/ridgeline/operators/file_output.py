@@ -88,7 +88,7 @@ def _folder_name(column: str, value: Any) -> str:
     if text == _NULL or len(made) > _LONGEST_NAME:
         why = "readers take it for null" if text == _NULL else f"it is longer than {_LONGEST_NAME} bytes"
         what = f"column `{column}` has {capped(repr(value), 100)}, which cannot name a folder: {why}"
-        raise ValueError(f"{what}; mend it upstream, or leave such rows out by `on_error=SKIP`")
+        raise ValueError(f"{what}; fix it upstream, or leave such rows out by `on_error=SKIP`")
     return made
 
 

@@ -175,7 +175,7 @@ def _compiled(text: str, file: str) -> tuple[ast.Module, Any]:
     except SyntaxError as error:
         line = (error.text or "").strip()
         raise ScriptError(
-            f"line {error.lineno}: {error.msg}{f' in `{line}`' if line else ''}; mend this line"
+            f"line {error.lineno}: {error.msg}{f' in `{line}`' if line else ''}; fix this line"
         ) from None
     except (ValueError, MemoryError, RecursionError) as error:
         raise ScriptError(

@@ -48,7 +48,7 @@ class SocketInput(PartitionedInput[Line]):
         """Refuse an end: it is not known which lines have come by then."""
         faults = super().property_faults()
         if self.until is not None:
-            faults.append(("until", self.until, "cannot be: lines that come over TCP have no end"))
+            faults.append(("until", self.until, "cannot be: lines over TCP are unbounded"))
         return faults
 
     def source(self) -> StagedSource:

@@ -257,7 +257,7 @@ class SparkPublisher(Publisher):
             message = (
                 f"`{self._context.operator}` cannot write window {window_id} as `{self._format}`; "
                 f"Spark says: {reason}; "
-                "mend that, then start it again: the rows are in the checkpoint and will be written"
+                "fix that, then start it again: the rows are in the checkpoint and will be written"
             )
             if self._reached and why:
                 raise StoreAwayError(message, "", why) from error

@@ -97,7 +97,7 @@ def _for_full(figures: ApplicationFigures, full: Bottleneck) -> Iterator[Advice]
         return
     done = f"it does {full.per_second:,.0f}"
     arriving = full.wanted_per_second or 0.0
-    why = f"it is full: {done}{f' of {arriving:,.0f}' if arriving > full.per_second else ''} tuples/s"
+    why = f"it is saturated: {done}{f' of {arriving:,.0f}' if arriving > full.per_second else ''} tuples/s"
     most = _most_partitions(figures)
     wanted = min(full.enough or most, most)
     after = _throughput(figures, one, max(wanted, one.partitions))
@@ -144,12 +144,13 @@ def unknown(figures: ApplicationFigures) -> list[str]:
     busiest = max(figures.operators.values(), key=busy_share)
     if busy_share(busiest) >= ROOM and busiest.is_input:
         found.append(
-            f"`{busiest.name}` is full first, busy {busy_share(busiest):.0%} of the time: "
+            f"`{busiest.name}` saturates first, busy {busy_share(busiest):.0%} of the time: "
             "whether the source of an input divides is not known"
         )
     elif busy_share(busiest) < ROOM and behind(figures):
         found.append(
-            "windows are late or a backlog waits, though no operator is full: see `ridgeline critical-path`"
+            "windows are late or a backlog waits, though no operator is saturated: see "
+            "`ridgeline critical-path`"
         )
     if figures.slots is None:
         found.append("whether a processor is free for another partition is not known")
@@ -197,9 +198,9 @@ def _for_throughput(figures: ApplicationFigures) -> Iterator[Advice]:
     if wanted > busiest.partitions and after_busy < 0.9 * busy_share(busiest):
         now = _most(busiest, busy_share(busiest))
         after = _most(busiest, after_busy)
-        why = f"its busiest partition is busy {busy_share(busiest):.0%} of the time: it is full first"
+        why = f"its busiest partition is busy {busy_share(busiest):.0%} of the time: it saturates first"
         if second is not None and bound >= predicted_busy(busiest, wanted):
-            why += f"; then `{second.name}` is"
+            why += f"; then `{second.name}` does"
         what = f"give `{busiest.name}` {wanted} partitions, it has {busiest.partitions}"
         yield Advice(what, why, "tuples_per_second", now, after, busiest.name, wanted)
 
@@ -228,12 +229,12 @@ def _for_skew(figures: ApplicationFigures) -> Iterator[Advice]:
         if one.partitions > 1 and one.imbalance > _CROWDED and busy_share(one) > _IDLE:
             why = f"one partition gets {one.imbalance:.1f} times the mean, and others wait for it"
             what = (
-                f"divide the keys of `{name}` otherwise: `ridgeline keys` shows them, `SkewPolicy` evens "
-                "them out, or take another key"
+                f"distribute the keys of `{name}` differently: `ridgeline keys` shows them, `SkewPolicy` "
+                "evens them out, or take another key"
             )
             if (share := hottest_share(one)) * one.partitions > _CROWDED and one.keys and one.keys.alone:
                 why = f"the key `{one.keys.heavy[0].key}` has {share:.0%} of its tuples, in one partition"
-                what = f"take another key for `{name}`, or sum up by part of it before: no division helps"
+                what = f"take another key for `{name}`, or sum up by part of it before: no distribution helps"
             yield Advice(what, why, "imbalance", one.imbalance, None, name)
 
 

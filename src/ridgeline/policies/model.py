@@ -76,7 +76,7 @@ def wanted_load(figures: ApplicationFigures, catch_up_seconds: float) -> float:
 
 
 def behind(figures: ApplicationFigures) -> bool:
-    """Whether a backlog is being worked off, or grows, or windows are later than one window."""
+    """Whether a backlog is being processed, or grows, or windows are later than one window."""
     if figures.late_seconds > figures.window_seconds:
         return True
     for source in figures.sources:

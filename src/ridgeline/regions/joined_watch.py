@@ -74,14 +74,14 @@ def _verdict(state: str, found: WaitingAnswer, seen: str) -> str:
         )
         return (
             Verdict.FALLING_BEHIND.value
-            if grows and seen == Verdict.HOLDING
+            if grows and seen == Verdict.NOT_CATCHING_UP
             else seen or Verdict.UNKNOWN.value
         )
     if not found["backlogRecords"]:
         return Verdict.KEEPING_UP.value
     if state == "FAILED":
         return Verdict.STUCK.value
-    return Verdict.FALLING_BEHIND.value if found["writtenPerSecond"] > 0 else Verdict.HOLDING.value
+    return Verdict.FALLING_BEHIND.value if found["writtenPerSecond"] > 0 else Verdict.NOT_CATCHING_UP.value
 
 
 def region_rows(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> list[RegionAnswer]:

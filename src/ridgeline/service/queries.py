@@ -54,7 +54,7 @@ def queries_of(run: AnyRun) -> Queries:
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A query: SQL, its period in seconds of windows, and the number of periods (0: no end)."""
+    """A query: SQL, its period in seconds of windows, and the number of periods (0: unlimited)."""
 
     sql: str
     every: float = 0.0

@@ -31,7 +31,7 @@ VERDICTS: Mapping[str, str] = {
     "unreachable": "bad",
     "stuck": "bad",
     "falling behind": "bad",
-    "holding": "behind",
+    "not catching up": "behind",
     "late": "behind",
     "settling": "muted",
     "catching up": "",
@@ -66,7 +66,7 @@ def ago(seconds: float) -> str:
 
 
 def due(row: Mapping[str, Any], at: float | None) -> str:
-    """When a backlog will be worked off: `in 40 s (14:03:12)`."""
+    """When a backlog will be processed: `in 40 s (14:03:12)`."""
     caught_up_at = row["caughtUpAt"]
     if caught_up_at is None:
         return UNKNOWN
@@ -79,7 +79,7 @@ def backlog(source: Mapping[str, Any], _at: float | None) -> str:
     """What waits in a source, in its own unit."""
     found, unit = source["backlog"], source["unit"]
     if found.get("infinite"):
-        return "no end"
+        return "unbounded"
     if found["value"] is None:
         return UNKNOWN
     value = size(found["value"]) if unit == "bytes" else f"{rate(found['value'])} {unit}"
@@ -89,7 +89,7 @@ def backlog(source: Mapping[str, Any], _at: float | None) -> str:
 def work(source: Mapping[str, Any], _at: float | None) -> str:
     """How long a backlog takes."""
     if source.get("infinite"):
-        return "no end"
+        return "unbounded"
     seconds = source["backlogSeconds"]
     return UNKNOWN if seconds is None else duration(seconds)
 
@@ -132,7 +132,7 @@ TABLES: Mapping[str, Sequence[Column]] = {
     "sources": (
         words("source", "operator"),
         Column("waits", ("backlog", "value"), backlog, whole=True),
-        Column("in time", "backlogSeconds", work, keep=3, whole=True),
+        Column("to drain", "backlogSeconds", work, keep=3, whole=True),
         Column("oldest", ("oldest", "value"), oldest, whole=True),
         Column("done/s", "drainPerSecond", rate, keep=2),
         Column("arrive/s", "arrivalPerSecond", rate, keep=1),
@@ -143,7 +143,7 @@ TABLES: Mapping[str, Sequence[Column]] = {
         words("before sink", "operator", style="bold"),
         noted("region", "region"),
         Column("waits", "backlogRecords", count),
-        Column("in time", "backlogSeconds", duration, keep=1),
+        Column("to drain", "backlogSeconds", duration, keep=1),
         Column("caught up", "caughtUpAt", due, keep=2, whole=True),
         _VERDICT,
     ),

@@ -69,7 +69,7 @@ def _guarded(name: str, files: Sequence[Path], faults: list[Fault]) -> list[Laye
         except ValidationError as error:
             faults += error.faults
         except (UntrustedError, OSError) as error:
-            faults.append(Fault(str(file), str(error), "mend that, or give `--no-config` to leave it out"))
+            faults.append(Fault(str(file), str(error), "fix that, or give `--no-config` to leave it out"))
     return found
 
 

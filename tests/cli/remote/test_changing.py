@@ -93,7 +93,7 @@ def test_a_plan_is_changed_by_commands(ridgeline_command, app):
         ("remove-operator", "line 1: `remove-operator` takes `NAME`; got 0 words"),
         ("remove-operator sink\n", "1 edit not submitted; end with the line `submit`"),
         ("remove-operater sink", "there is no command `remove-operater`; did you mean `remove-operator`?"),
-        ("set-operator-property sums factor 'x", "line 1: No closing quotation; mend the quotes"),
+        ("set-operator-property sums factor 'x", "line 1: No closing quotation; fix the quotes"),
         ("repartition sums many", "`many` is no number of partitions"),
         ("set-operator-property smus factor 2\nsubmit", f"line 2: `smus.factor`: {NOT_THERE}"),
         ("repartition sums 3\nset-operator-property sums factor x\nsubmit", "`sums.factor`"),

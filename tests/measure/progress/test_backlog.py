@@ -17,7 +17,7 @@ PHASES = (  # seconds, arrivals and drain in units of the capacity
     ("keeping up", 30, 0.5, 1.0),
     ("stuck", 30, 0.5, 0.0),
     ("falling behind", 30, 3.0, 1.0),
-    ("holding", 60, 1.0, 1.0),
+    ("not catching up", 60, 1.0, 1.0),
     ("catching up", 400, 1 / 3, 1.0),
 )
 
@@ -64,9 +64,15 @@ def test_a_source_that_pauses_and_returns_goes_through_all_verdicts(window, nois
     assert [
         verdict
         for verdict in runs[: runs.index("stuck")]
-        if verdict not in {"unknown", "holding", "falling behind"}
+        if verdict not in {"unknown", "not catching up", "falling behind"}
     ] == ["keeping up"]
-    assert runs[runs.index("stuck") :] == ["stuck", "falling behind", "holding", "catching up", "keeping up"]
+    assert runs[runs.index("stuck") :] == [
+        "stuck",
+        "falling behind",
+        "not catching up",
+        "catching up",
+        "keeping up",
+    ]
     for phase, steps in itertools.groupby(seen, key=lambda step: step[0]):
         verdicts = [verdict for _, _, verdict in steps]
         settled = verdicts[round(11 / window) : round(28 / window)]
@@ -85,7 +91,7 @@ def test_the_end_of_a_short_catch_up_is_foreseen_in_its_second_half(seconds, win
     phases = (
         ("stuck", 20, 0.5, 0.0),
         ("falling behind", 5, 3.0, 1.0),
-        ("holding", 30, 1.0, 1.0),
+        ("not catching up", 30, 1.0, 1.0),
         ("catching up", 200, 0.0, 0.0),
     )
     backlog = list(samples(window, 0.3, 1, phases[:3]))[-1][3] / CAPACITY
@@ -117,7 +123,7 @@ def test_rates_and_seconds_by_hand():
     assert state.caught_up_at == pytest.approx(130.0 + 400.0 / 20.0)
 
 
-@pytest.mark.parametrize(("fewest", "verdict"), [(1.0, Verdict.KEEPING_UP), (0.0, Verdict.HOLDING)])
+@pytest.mark.parametrize(("fewest", "verdict"), [(1.0, Verdict.KEEPING_UP), (0.0, Verdict.NOT_CATCHING_UP)])
 def test_the_last_tuple_of_a_rare_stream_is_no_backlog(fewest, verdict):
     source = SourceBacklog(window_seconds=0.25)
     source.fewest = fewest
@@ -158,7 +164,7 @@ def test_a_source_is_stuck_only_after_three_windows():
         for number in range(5):
             source.add(number * window, number * 10.0, 500.0)
         now = 4 * window
-        assert source.state(now + width).verdict is Verdict.HOLDING
+        assert source.state(now + width).verdict is Verdict.NOT_CATCHING_UP
         assert source.state(now + width + 0.1).verdict is Verdict.STUCK
 
 
@@ -204,7 +210,7 @@ def test_a_source_that_begins_anew_is_judged_anew():
 
 
 def test_the_worst_verdict_is_what_an_application_gets():
-    assert worst([Verdict.KEEPING_UP, Verdict.UNKNOWN, Verdict.HOLDING]) is Verdict.HOLDING
+    assert worst([Verdict.KEEPING_UP, Verdict.UNKNOWN, Verdict.NOT_CATCHING_UP]) is Verdict.NOT_CATCHING_UP
     assert worst([Verdict.UNKNOWN]) is worst([]) is Verdict.UNKNOWN
     assert worst(reversed(tuple(Verdict))) is Verdict.UNREACHABLE
 
@@ -214,7 +220,7 @@ def test_the_worst_verdict_is_what_an_application_gets():
     [
         (0.5, 0.0, Verdict.FALLING_BEHIND),
         (-0.5, 30.0, Verdict.CATCHING_UP),
-        (0.0, 30.0, Verdict.HOLDING),
+        (0.0, 30.0, Verdict.NOT_CATCHING_UP),
         (0.0, 0.3, Verdict.KEEPING_UP),
     ],
 )

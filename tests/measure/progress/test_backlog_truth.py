@@ -95,7 +95,7 @@ def test_with_noise_it_takes_as_long_as_the_evidence_needs(capacity, window, noi
         if at < ends + 2.0 + 2 * window or backlog < 6 * window * capacity:
             continue
         assert state.verdict is Verdict.CATCHING_UP or (
-            at < ends + needed and state.verdict is Verdict.HOLDING
+            at < ends + needed and state.verdict is Verdict.NOT_CATCHING_UP
         ), at
 
 

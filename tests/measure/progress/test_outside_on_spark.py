@@ -102,7 +102,7 @@ def recovers(run, cost=RECOVERING):
     """Let it be faster than records arrive: it catches up, and says so."""
     run.outside.cost = cost
     turned = time.time()
-    looks = run.until(lambda look: look.true < 2 * RATE, "the backlog to be worked off")
+    looks = run.until(lambda look: look.true < 2 * RATE, "the backlog to be processed")
     end = looks[-1].at
     if end - turned > 2 * _VERDICT_SECONDS:
         assert_turns([look for look in looks if look.at < end - 3], turned, {"catching up"})
@@ -181,7 +181,7 @@ def test_restart_with_work_waiting(spark_context, tmp_path, monkeypatch):
     outside.cost = 2 * RECOVERING
     with start(overloaded(path, partitions=2), spark_context, tmp_path / "run") as handle:
         run = Watched(handle, outside)
-        looks = run.until(lambda look: look.true < RATE, "the backlog to be worked off")
+        looks = run.until(lambda look: look.true < RATE, "the backlog to be processed")
         begun = next(look.at for look in looks if look.told is not None)
         assert begun - looks[0].at <= _VERDICT_SECONDS
         assert_backlogs([look for look in looks if look.at > begun + 2])

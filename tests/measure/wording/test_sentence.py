@@ -93,10 +93,10 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
         ),
         (
             "behind",
-            {"progress": overviews.progress(verdict="holding", caughtUpAt=None, basis="estimated")},
+            {"progress": overviews.progress(verdict="not catching up", caughtUpAt=None, basis="estimated")},
             (
-                "holding: about 12,300 records wait at ticks, 92 records/s arrive and 400 are worked off; "
-                f"{REST}"
+                "not catching up: about 12,300 records wait at ticks, 92 records/s arrive and 400 are "
+                f"processed; {REST}"
             ),
         ),
         (
@@ -104,7 +104,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
             {"progress": {**BEHIND, "sources": [source("ticks", **FALLING), source("clicks")]}},
             (
                 "falling behind: 12,300 records wait, most of it at ticks, 500 records/s arrive and 400 "
-                f"are worked off; {REST}"
+                f"are processed; {REST}"
             ),
         ),
         (
@@ -184,7 +184,7 @@ SILENT = [{"id": 3, "silent": True, "lastHeartbeatAgeSeconds": 31.0}]
                 {"info": overviews.info("PAUSED"), "progress": overviews.progress(verdict=verdict)},
                 f"paused: no window begins until it is continued; 12,300 records wait at ticks; {AGES}",
             )
-            for verdict in ("catching up", "holding", "falling behind", "settling")
+            for verdict in ("catching up", "not catching up", "falling behind", "settling")
         ],
         (
             "behind",

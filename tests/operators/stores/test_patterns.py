@@ -102,7 +102,7 @@ def rows_of(path: str) -> list[Numbered]:
 
 @pytest.mark.slow
 def test_who_is_refused_learns_what_to_do(seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting would not mend it."""
+    """Waiting would not fix it."""
     bucket = seaweedfs.bucket()
     files, _ = pyarrow.fs.FileSystem.from_uri(seaweedfs.uri(bucket))
     with files.open_output_stream(f"{bucket}/in/a.jsonl") as file:

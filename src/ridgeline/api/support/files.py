@@ -186,7 +186,7 @@ def is_unavailable(error: OSError) -> bool:
 
 
 def is_refused(error: OSError) -> bool:
-    """True if an S3 store does not accept the user, or has no such bucket: waiting does not mend that."""
+    """True if an S3 store does not accept the user, or has no such bucket: waiting does not fix that."""
     return _REFUSALS.search(str(error)) is not None
 
 

@@ -98,7 +98,7 @@ def record_age(remote: Nearest, *, watermarks: bool = False) -> None:
 def progress(remote: Nearest) -> None:
     """Show how far a long window is, and what waits.
 
-    At the sources, and when that will be worked off.
+    At the sources, and when that will be processed.
 
     Example: `ridgeline progress quotes`
     """

@@ -53,8 +53,8 @@ class PlanSession:
                 if self._carry_out(shlex.split(line, comments=True)):
                     return
             except (CommandError, ChangeError, ValueError) as error:
-                mend = "; mend the quotes" if isinstance(error, ValueError) else ""
-                wrong = error if isinstance(error, CommandError) else CommandError(f"{error}{mend}")
+                fix = "; fix the quotes" if isinstance(error, ValueError) else ""
+                wrong = error if isinstance(error, CommandError) else CommandError(f"{error}{fix}")
                 if not self._interactive:
                     raise CommandError(f"line {number}: {wrong}; nothing is changed", wrong.details) from None
                 print_error(wrong, make_console())

@@ -37,7 +37,7 @@ def status_parts(sentence: SentenceAnswer, answer: Mapping[str, Any], width: int
 
 
 def _slowest(full: Mapping[str, Any] | None, path: Mapping[str, Any]) -> str:
-    """The operator that is full and how busy it is, else that with most of a window; "" before the first."""
+    """The saturated operator and how busy it is, else that with most of a window; "" before the first."""
     if full is not None:
         slot = "" if full["slotBusy"] <= full["busy"] else f", its slot {full['slotBusy']:.0%}"
         return f"{full['operator']}: {full['busy']:.0%} busy{slot}, {plural(full['partitions'], 'partition')}"
@@ -47,4 +47,4 @@ def _slowest(full: Mapping[str, Any] | None, path: Mapping[str, Any]) -> str:
     of = (
         f"{milliseconds(longest['latencyMs'])} of {milliseconds(path['windowLatencyMs'])} that a window takes"
     )
-    return f"{longest['operator']}: {of}; none is full"
+    return f"{longest['operator']}: {of}; none is saturated"

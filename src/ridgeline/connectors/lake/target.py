@@ -257,7 +257,7 @@ class LakeSink(TableSink):
         raise NotImplementedError
 
     def is_hopeless(self, error: Exception) -> bool:
-        """Whether it is refused for reasons that time does not mend: rights, a bucket that is missing."""
+        """Whether it is refused for reasons that time does not fix: rights, a bucket that is missing."""
         raise NotImplementedError
 
     def is_away(self, error: Exception) -> bool:
@@ -301,7 +301,7 @@ class LakeSink(TableSink):
             text, hopeless = mask_text(self.text_of(error)), self.is_hopeless(error)
             if not hopeless and (self.is_away(error) or self.is_conflict(error)):
                 raise SinkUnavailableError(text) from error
-            remedy = "mend that, then start it again: nothing that was committed is lost"
+            remedy = "fix that, then start it again: nothing that was committed is lost"
             if hopeless:
                 remedy = f"check {self.reached_by}"
             msg = f"`{self.context.operator}` cannot write to {self.place()}: {capped(text, 1000)}; {remedy}"

@@ -211,7 +211,7 @@ class ModelOperator(Operator):
             count = f"{len(rows):,} rows, the first" if len(rows) > 1 else "the row"
             what = f"the model `{self.predictor.name}` failed with {type(error).__name__}: {error}"
             raise RidgelineError(
-                f"{what}; it got {count} {dict(row_of(rows))}; mend the rows before, or leave them out"
+                f"{what}; it got {count} {dict(row_of(rows))}; fix the rows before, or leave them out"
             ) from error
         return self.columns.arrays(result, len(rows))
 

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: settings, secrets, and errors that no further attempt can mend."""
+"""Connections to PostgreSQL: settings, secrets, and errors that no further attempt can fix."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Part(NamedTuple):
 class Replication:
     """Reads one table of a slot, and says how far all is committed.
 
-    Methods raise SourceUnavailableError if the server is gone, RidgelineError for what has to be mended.
+    Methods raise SourceUnavailableError if the server is gone, RidgelineError for what has to be fixed.
     """
 
     def __init__(self, server: Server, operator: str, trouble: Trouble) -> None:

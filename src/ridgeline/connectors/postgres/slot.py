@@ -72,7 +72,7 @@ def lsn_of(text: str) -> int:
 class Catalog:
     """A connection that asks the server about table, publication and slot.
 
-    Methods raise RidgelineError for what no further attempt can mend, with the remedy, and
+    Methods raise RidgelineError for what no further attempt can fix, with the remedy, and
     SourceUnavailableError while the server is gone.
     """
 

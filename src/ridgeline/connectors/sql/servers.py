@@ -49,7 +49,7 @@ class Server:
         raise NotImplementedError
 
     def connect(self, operator: str) -> Any:
-        """A connection. Raises RidgelineError for what no attempt can mend, errors of the library."""
+        """A connection. Raises RidgelineError for what no attempt can fix, errors of the library."""
         raise NotImplementedError
 
     def disconnect(self, connection: Any) -> None:
@@ -162,7 +162,7 @@ class ServerSink(DatabaseSink):
         self.connection = self._server.connect(self.context.operator)
 
     def explained(self, error: Exception, batches: Sequence[Batch]) -> Exception:
-        """What the server refuses for reasons that no row has, the user has to mend."""
+        """What the server refuses for reasons that no row has, the user has to fix."""
         return self.refused(self._server.reason(error)) if self._server.refuses(error) else error
 
     def is_unavailable(self, error: Exception) -> bool:

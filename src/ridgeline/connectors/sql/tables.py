@@ -130,7 +130,7 @@ class TableSink(Sink):
 
     def refused(self, why: str) -> RidgelineError:
         """The error for a statement that is refused for reasons that no row has."""
-        msg = f"`{self.context.operator}` cannot write to {self.place()}: {why}; mend that, then start it "
+        msg = f"`{self.context.operator}` cannot write to {self.place()}: {why}; fix that, then start it "
         return RidgelineError(msg + "again: nothing that was committed is lost")
 
     def refuse_missing(self) -> None:
@@ -189,8 +189,8 @@ class TableSink(Sink):
         text = capped(row, 300)
         if not self.context.skips:
             place = f"table {self.target.name}" if self.target.name else "the table"
-            mend = f"mend it upstream or in {place}, or set `on_error` to `SKIP`{remedy}"
-            raise UnwritableError(self.context.operator, batch.window, text, why, mend) from cause
+            fix = f"fix it upstream or in {place}, or set `on_error` to `SKIP`{remedy}"
+            raise UnwritableError(self.context.operator, batch.window, text, why, fix) from cause
         self.context.refused(batch, text, why)
 
     def close(self) -> None:
@@ -243,7 +243,7 @@ class DatabaseSink(TableSink):
         return cursor
 
     def explained(self, error: Exception, batches: Sequence[Batch]) -> Exception:
-        """What an error means: itself, or what the user has to mend."""
+        """What an error means: itself, or what the user has to fix."""
         return error
 
     def columns(self) -> Mapping[str, Any]:

@@ -509,6 +509,6 @@ def explain(uri: str, error: OSError) -> str:
     elif isinstance(error, UnavailableError):
         what, remedy = str(error), "see that this host reaches it"
     else:
-        what, remedy = f"{type(error).__name__}: {error}", "mend it"
+        what, remedy = f"{type(error).__name__}: {error}", "fix it"
     again = "run again with the same `--checkpoint`; it goes on from the last committed window"
     return f"checkpoint folder `{mask_text(uri)}`: {what}; {remedy} and {again}"

@@ -33,7 +33,7 @@ _QUICK = {
 }
 """Of S3A, unless the user sets them: it fails soon, since `PatientStorage` tries again, and says so.
 
-By its own settings it would wait minutes after a cut network is mended.
+By its own settings it would wait minutes after a cut network is fixed.
 """
 _filesystems: dict[tuple[str, str], Any] = {}
 """Those with these settings, by Spark's application and by bucket."""

@@ -12,7 +12,7 @@ from ridgeline.measure.answers.regions import InRegionAnswer, QueueAnswer
 class InfiniteAnswer(TypedDict):
     """Marks a number without an end, which JSON has no word for."""
 
-    infinite: Annotated[NotRequired[bool], "True if there is no end; the number itself is null then."]
+    infinite: Annotated[NotRequired[bool], "True if it is unbounded; the number itself is null then."]
 
 
 class EstimateAnswer(InfiniteAnswer):
@@ -84,7 +84,7 @@ class SourceAnswer(InfiniteAnswer, InRegionAnswer):
     drainPerSecond: Annotated[float | None, "Units consumed per second."]
     arrivalPerSecond: Annotated[float | None, "Units that arrive per second."]
     basis: Annotated[str, "What the backlog is based on."]
-    caughtUpAt: Annotated[float | None, "When the backlog will be worked off; null unless it catches up."]
+    caughtUpAt: Annotated[float | None, "When the backlog will be processed; null unless it catches up."]
     oldest: Annotated[EstimateAnswer, "Age of the oldest record that waits, in seconds."]
     asOf: Annotated[float | None, "When the source last reported."]
     problem: Annotated[str | None, "Why the source could not be asked; null if it answers."]
@@ -115,7 +115,7 @@ class BacklogAnswer(InfiniteAnswer):
     backlogRecords: Annotated[float | None, "Records that wait, over all sources."]
     backlogSeconds: Annotated[float | None, "The longest time that a source's backlog takes."]
     basis: Annotated[str, "What `backlogSeconds` is based on; `schedule`: on how late windows are."]
-    caughtUpAt: Annotated[float | None, "When all backlogs will be worked off."]
+    caughtUpAt: Annotated[float | None, "When all backlogs will be processed."]
     oldest: Annotated[
         EstimateAnswer, "Age of the oldest record that waits; by the schedule, how late windows are."
     ]
@@ -169,7 +169,7 @@ class SourcePartitionAnswer(InfiniteAnswer, InRegionAnswer, TypedDict):
     id: Annotated[int, "Id of the physical operator."]
     operator: Annotated[str, "Its title."]
     consumed: Annotated[float | None, "Units consumed since the start; null if unknown."]
-    remaining: Annotated[float | None, "Units that wait; null if unknown or without an end."]
+    remaining: Annotated[float | None, "Units that wait; null if unknown or unbounded."]
     remainingBytes: Annotated[float | None, "Bytes that wait; null if unknown."]
     windowId: Annotated[int, "The last committed window of which it has said so."]
 

@@ -55,7 +55,7 @@ class BacklogState:
 
 
 class Arrivals:
-    """When how much had arrived: since when the oldest record waits, if they are worked off in order.
+    """When how much had arrived: since when the oldest record waits, if they are processed in order.
 
     `kept_seconds`: moments are kept at least so long, for the rate.
     """

@@ -583,7 +583,7 @@ class ProgressFold:
                 starts=self._schedule.in_first_window,
                 silent=windows.oldest is None or not windows.oldest.heartbeats,
                 behind=self._is_behind(schedule),
-                flows=state.verdict in {Verdict.HOLDING, Verdict.KEEPING_UP}
+                flows=state.verdict in {Verdict.NOT_CATCHING_UP, Verdict.KEEPING_UP}
                 and not (source.late or late > 0.5 * width)
                 and ahead > 0
                 and (waits or 0.0) - ahead <= usual,

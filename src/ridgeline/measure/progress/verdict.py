@@ -4,8 +4,8 @@
 evidence gives the same verdict, and a question changes nothing. `in_application` looks at the schedule of the
 windows beside it, where the samples say nothing or are old.
 
-The growth counts as 0 (`holding`) as soon as it is within 5 % of the drain rate. It also does within 1.5
-times its own standard error, which follows from the scatter of its samples. `holding` ends when it is beyond
+The growth counts as 0 (`not catching up`) as soon as it is within 5 % of the drain rate. It also does within
+1.5 times its own standard error, which follows from the scatter of its samples. That ends when it is beyond
 7.5 % and beyond 4 standard errors. A direct change from falling to catching up takes 2 standard errors.
 Likewise `keeping up` begins when what is left is at most what two windows drain, and ends at four. While
 windows are late it begins at one, if what is left does not grow, and ends at two.
@@ -33,18 +33,18 @@ class Verdict(StrEnum):
     """Whether an application keeps up with what arrives, the best first.
 
     `keeping up`: nothing is left, or what two windows drain. `paced`: the rest is not due yet. `catching up`:
-    the backlog falls. `holding`: it neither falls nor grows. `settling`: the run or its plan has just begun.
-    `falling behind`: it grows. `stuck`: there is a backlog and nothing has been taken or consumed for three
-    windows, at least 5 seconds. (If the samples' distance is longer than a window, three of these count.) Or
-    windows are under way, and nothing was committed or has moved for two windows, at least 5 seconds.
-    `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or was not seen for
-    long enough.
+    the backlog falls. `not catching up`: it neither falls nor grows. `settling`: the run or its plan has just
+    begun. `falling behind`: it grows. `stuck`: there is a backlog and nothing has been taken or consumed for
+    three windows, at least 5 seconds. (If the samples' distance is longer than a window, three of these
+    count.) Or windows are under way, and nothing was committed or has moved for two windows, at least 5
+    seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or was not
+    seen for long enough.
     """
 
     KEEPING_UP = "keeping up"
     PACED = "paced"
     CATCHING_UP = "catching up"
-    HOLDING = "holding"
+    NOT_CATCHING_UP = "not catching up"
     SETTLING = "settling"
     FALLING_BEHIND = "falling behind"
     STUCK = "stuck"
@@ -52,10 +52,10 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-BEHIND = frozenset({Verdict.CATCHING_UP, Verdict.HOLDING, Verdict.FALLING_BEHIND, Verdict.STUCK})
+BEHIND = frozenset({Verdict.CATCHING_UP, Verdict.NOT_CATCHING_UP, Verdict.FALLING_BEHIND, Verdict.STUCK})
 """The verdicts of an application that has a backlog."""
 _MOVING = frozenset({Verdict.FALLING_BEHIND, Verdict.CATCHING_UP})
-_EARLY = frozenset({Verdict.CATCHING_UP, Verdict.HOLDING, Verdict.FALLING_BEHIND, Verdict.UNKNOWN})
+_EARLY = frozenset({Verdict.CATCHING_UP, Verdict.NOT_CATCHING_UP, Verdict.FALLING_BEHIND, Verdict.UNKNOWN})
 """What needs to see the application work for a while."""
 
 
@@ -118,7 +118,7 @@ class Evidence:
     @property
     def holds(self) -> bool:
         """The growth counts as 0."""
-        if self.before is Verdict.HOLDING:
+        if self.before is Verdict.NOT_CATCHING_UP:
             return not self._beyond(_LEAVES, _LEAVES_ERRORS)
         turns = self.before in _MOVING and self.before is not self.direction
         return not self._beyond(_HOLDS, _TURNS_ERRORS if turns else _HOLDS_ERRORS)
@@ -193,7 +193,7 @@ SAMPLES: tuple[Rule, ...] = (
     (lambda one: one.unclear and one.late and one.before is Verdict.KEEPING_UP, Verdict.UNKNOWN),
     (lambda one: one.unclear, _as_before),
     (lambda one: one.rates_differ and one.by_rates is one.before, _as_before),
-    (lambda one: one.holds, Verdict.HOLDING),
+    (lambda one: one.holds, Verdict.NOT_CATCHING_UP),
     (
         lambda one: one.before is Verdict.KEEPING_UP and one.by_rates not in {None, one.direction},
         Verdict.KEEPING_UP,

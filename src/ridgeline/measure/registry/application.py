@@ -72,7 +72,7 @@ APPLICATION = (
     ),
     Metric(
         "backlog_seconds",
-        "How long the sources' backlog would take to be worked off, were nothing to arrive.",
+        "How long the sources' backlog would take to be processed, were nothing to arrive.",
         "If it grows, the application is too slow for its input.",
         aliases=("Dataflow `backlog_seconds`",),
         read=one(lambda scrape: _backlog(scrape)["backlogSeconds"]),

@@ -99,7 +99,7 @@ SOURCES = (
     ),
     _of_source(
         "source_catch_up_seconds",
-        "Time until a source's backlog is worked off: backlog / (drain - arrival). Absent while it does "
+        "Time until a source's backlog is processed: backlog / (drain - arrival). Absent while it does "
         "not fall.",
         "Absent with a backlog: it never catches up; add partitions or cores.",
         read=_catch_up,
@@ -170,7 +170,7 @@ HOSTS = (
     Metric(
         "clock_skew_seconds",
         "How far a host's clock is behind STRAM's, as estimated; figures are corrected by it.",
-        "Above 1 s, mend the host's NTP: timestamps that it gives to records are off by as much.",
+        "Above 1 s, fix the host's NTP: timestamps that it gives to records are off by as much.",
         labels=("host",),
         read=_clock_skew,
     ),
@@ -278,7 +278,7 @@ RECORDS = (
     Metric(
         "record_latency_negative_records",
         "Records of the last minute whose age was negative.",
-        "Mend the clocks of the hosts that write the timestamps; see `clock_skew_seconds`.",
+        "Fix the clocks of the hosts that write the timestamps; see `clock_skew_seconds`.",
         labels=_STAGE,
         read=lambda scrape: [(labels, row["negative"]) for labels, row in _last_minute(scrape)],
     ),

@@ -40,7 +40,7 @@ _STATES = {
     "unknown": "ok",
     "settling": "starting",
     "catching up": "behind",
-    "holding": "behind",
+    "not catching up": "behind",
     "falling behind": "behind",
     "stuck": "stuck",
     "unreachable": "stuck",

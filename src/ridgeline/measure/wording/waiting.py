@@ -94,7 +94,7 @@ def backlog_phrase(
     """`12,300 records wait at ticks, the oldest for 31 s, caught up in 40 s`; nothing if nothing waits.
 
     `at`: STRAM's clock, None if it is not known. `late`: as `windows_late`. `paused`: nothing is taken, so
-    it has no end and no trend.
+    there is no end and no trend.
     """
     application, because = progress["application"], progress.get("because")
     verdict = application["verdict"]
@@ -109,7 +109,7 @@ def backlog_phrase(
     if verdict == "catching up" and (end := application["caughtUpAt"]) is not None:
         when = f"at {time_of_day(end)}" if at is None else f"in {soon(end - at)}"
         phrases.append(["caught up ", shown(when, "sources")])
-    if phrases and verdict in {"holding", "falling behind"}:
+    if phrases and verdict in {"not catching up", "falling behind"}:
         phrases += _rates(progress, verdict)
     elif verdict == "falling behind" and not because:
         phrases = [["nothing waits at the sources, but ", *(late[0] if late else ["windows begin late"])]]
@@ -117,12 +117,12 @@ def backlog_phrase(
 
 
 def bottleneck_phrase(progress: ProgressAnswer) -> list[Phrase]:
-    """`slow is full: it does 460 of 800 tuples/s, 3 partitions would keep up`; nothing if no operator is."""
+    """`slow is saturated: it does 460 of 800 tuples/s, 3 partitions would keep up`; nothing if none is."""
     found = progress["application"].get("bottleneck")
     if found is None:
         return []
     name, wanted, enough = found["operator"], found["wantedPerSecond"], found["enough"]
-    full = "is full" if found["busy"] >= FULL else f"has {found['busy']:.0%} of a slot that is full"
+    full = "is saturated" if found["busy"] >= FULL else f"has {found['busy']:.0%} of a saturated slot"
     arrives = wanted is not None and wanted > found["perSecond"] * _MORE
     of = f" of {rate(wanted)}" if arrives else ""
     does = shown(f"{rate(found['perSecond'])}{of} tuples/s", "graph", operator=name)
@@ -196,7 +196,7 @@ def _oldest(application: BacklogAnswer) -> list[Phrase]:
 
 
 def _rates(progress: ProgressAnswer, verdict: str) -> list[Phrase]:
-    """How much arrives and is worked off at the source that is the furthest behind."""
+    """How much arrives and is processed at the source that is the furthest behind."""
     worst = max((row for row in progress["sources"] if row["verdict"] == verdict), key=_longest, default=None)
     if worst is None or worst["arrivalPerSecond"] is None or worst["drainPerSecond"] is None:
         return []
@@ -204,7 +204,7 @@ def _rates(progress: ProgressAnswer, verdict: str) -> list[Phrase]:
     arriving, drain = (
         shown(text, "sources", source=worst["operator"]) for text in (arrives, rate(worst["drainPerSecond"]))
     )
-    return [[arriving, " arrive and ", drain, " are worked off"]]
+    return [[arriving, " arrive and ", drain, " are processed"]]
 
 
 def stuck_phrases(overview: OverviewAnswer) -> list[Phrase]:

@@ -82,7 +82,7 @@ class TypedReader:
 
     def _corrupt(self, error: Exception) -> RidgelineError:
         msg = f"file `{self.file.path}` is no {self.what} file or corrupt, after row {self.place}: {error}; "
-        return RidgelineError(msg + "mend or remove it, or set `format`")
+        return RidgelineError(msg + "fix or remove it, or set `format`")
 
 
 class ParquetReader(TypedReader):
@@ -281,7 +281,7 @@ class TypedChunk:
                 text = str(one.to_pylist()[0])
             except (ArithmeticError, ValueError):  # a time that Python does not have
                 text = str([column[0] for column in one.columns])
-            return text, str(error).partition("; change `schema`")[0].removesuffix(", or mend the file")
+            return text, str(error).partition("; change `schema`")[0].removesuffix(", or fix the file")
 
         def refused(_text: str, _reason: str, error: Exception) -> Exception:
             return RidgelineError(str(error))
@@ -311,7 +311,7 @@ class TypedChunk:
         except MisplacedNullError as error:
             raise RidgelineError(
                 f"row {first + step * error.row} of file `{self._path}` is not a {self._schema.describe()}: "
-                f"{error}, or mend the file"
+                f"{error}, or fix the file"
             ) from error
         return batch
 

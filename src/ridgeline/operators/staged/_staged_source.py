@@ -342,7 +342,7 @@ class StagedSource(Source):
             return self._encode(items)
         except SchemaError as error:
             raise SchemaError(
-                f"`{self._context.operator}`: an item does not fit: {error}; mend it, or give `schema`"
+                f"`{self._context.operator}`: an item does not fit: {error}; fix it, or give `schema`"
             ) from error
 
     def _take(self) -> None:

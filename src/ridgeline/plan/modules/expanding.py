@@ -247,7 +247,7 @@ class _Expander:
             module.populate(view)
         except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of the module
             what = f"`{part.kind}.populate` raised {described(error)}{_place(error)}"
-            self.faults.add(part.name, what, "mend it, or give the module other properties")
+            self.faults.add(part.name, what, "fix it, or give the module other properties")
             return False
         finally:
             outside = [len(added) for added in lists] != [len(one) for one in before]

@@ -41,14 +41,14 @@ def read_yaml(text: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else None
-        raise FormError(f"this is no YAML: {error.problem}", "mend the line", line) from None
+        raise FormError(f"this is no YAML: {error.problem}", "fix the line", line) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         code = f"\\u{ord(str(error.character)[:1] or chr(0)):04x}"
         what = f"this is no YAML: {error.reason} (`{code}`)"
         raise FormError(what, "remove the character", line) from None
     except yaml.YAMLError as error:
-        raise FormError(f"this is no YAML: {error}", "mend the file") from None
+        raise FormError(f"this is no YAML: {error}", "fix the file") from None
 
 
 class _Reader:
@@ -240,7 +240,7 @@ def _read_json(text: str) -> object:
         return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except json.JSONDecodeError as error:
         what = f"this is no JSON: {error.msg[0].lower()}{error.msg[1:]}, column {error.colno}"
-        raise FormError(what, "mend the line", error.lineno) from None
+        raise FormError(what, "fix the line", error.lineno) from None
     except RecursionError:
         raise too_deep() from None
     except ValueError as error:  # a number with more digits than Python reads
@@ -265,11 +265,11 @@ def _read_toml(text: str) -> object:
         what, _, place = str(error).partition(" (at ")
         number = re.match(r"line (\d+)", place)
         at = int(number[1]) if number is not None else None
-        raise FormError(f"this is no TOML: {what[0].lower()}{what[1:]}", "mend the line", at) from None
+        raise FormError(f"this is no TOML: {what[0].lower()}{what[1:]}", "fix the line", at) from None
     except RecursionError:
         raise too_deep() from None
     except ValueError as error:  # a date that is none, a number with too many digits
-        raise FormError(f"this is no TOML: {error}", "mend the value") from None
+        raise FormError(f"this is no TOML: {error}", "fix the value") from None
 
 
 def _read_properties(text: str) -> object:

@@ -111,7 +111,7 @@ def _module(name: str, path: str) -> ModuleType:
         raise ImportPathError(what, f"install what has `{error.name}`") from None
     except (Exception, SystemExit) as error:
         what = f"the module `{name}` fails when it is imported: {type(error).__name__}: {error}"
-        raise ImportPathError(what, "mend the module") from error
+        raise ImportPathError(what, "fix the module") from error
 
 
 def _near(name: str) -> str:
@@ -164,7 +164,7 @@ def read_value(value: object, environment: Mapping[str, str]) -> Any:
     try:
         return json.loads(name)
     except (ValueError, RecursionError) as error:
-        raise ValueFaultError(f"the text of `{JSON}` is no JSON: {error}", "mend it") from None
+        raise ValueFaultError(f"the text of `{JSON}` is no JSON: {error}", "fix it") from None
 
 
 def write_value(name: str, value: object, kind: Any) -> object:

@@ -118,7 +118,7 @@ def _matched(draft: Draft, faults: Faults, where: str, prefix: str, rule: Affini
     try:
         pattern = Pattern(str(rule.pattern))
     except ValueError as error:
-        faults.add(where, f"`pattern`: {error}", "mend it, or list the operators")
+        faults.add(where, f"`pattern`: {error}", "fix it, or list the operators")
         return []
     names = [name for name in draft.owners if name.startswith(prefix)]
     return [name for name in names if pattern.matches(name.removeprefix(prefix))]

@@ -118,7 +118,7 @@ def test_threads_that_ask_at_once_run_one_command(tmp_path, script):
         ("print('{secret}'); print('{secret}')", "printed 2 lines, and a secret is one"),
         ("", "printed nothing"),
         ("while True: print('{secret}' * 1000)", "printed more than 65,536 bytes"),
-        ("import time; print('{secret}', flush=True); time.sleep(600)", r"printed no end within 0.5 s"),
+        ("import time; print('{secret}', flush=True); time.sleep(600)", r"did not end within 0.5 s"),
     ],
 )
 def test_commands_that_fail_are_named_and_what_they_print_is_not(script, monkeypatch, text, fault):

@@ -180,7 +180,7 @@ def test_purge_after_a_restart_knows_what_the_old_windows_need(storage):
         (errno.EDQUOT, "no space is left; free some room"),
         (errno.EACCES, "it cannot be written; give this user the right to write there"),
         (errno.EROFS, "it cannot be written; give this user the right to write there"),
-        (errno.EIO, "OSError: [Errno 5] bad; mend it"),
+        (errno.EIO, "OSError: [Errno 5] bad; fix it"),
     ],
 )
 def test_what_the_disk_says_is_explained_and_nothing_is_lost(storage, monkeypatch, number, text):

@@ -279,7 +279,7 @@ def test_a_disk_that_takes_no_more_loses_nothing_and_the_same_command_continues(
     (tmp_path / "rows").mkdir()
     assert "export again" in limited("export-state", tmp_path / "state", "--out", tmp_path / "rows")
     assert not list((tmp_path / "rows").iterdir())
-    assert "File too large; mend that, and give the same command again" in limited(
+    assert "File too large; fix that, and give the same command again" in limited(
         "copy", tmp_path / "state", tmp_path / "there"
     )
     assert not verify(runs_of(str(tmp_path / "state"))[0]).faults

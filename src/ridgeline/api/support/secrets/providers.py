@@ -282,7 +282,7 @@ def _of_command(words: str, what: str) -> str:
         process.wait()
         process.stdout.close()
     if late:
-        fault = f"printed no end within {COMMAND_SECONDS:g} s"
+        fault = f"did not end within {COMMAND_SECONDS:g} s"
     lines = output.decode(errors="replace").strip("\r\n").splitlines()
     if not fault and (len(lines) != 1 or not lines[0]):
         fault = "printed nothing" if not lines else f"printed {len(lines)} lines, and a secret is one"

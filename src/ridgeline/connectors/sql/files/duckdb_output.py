@@ -154,7 +154,7 @@ class DuckDbSink(FileSink):
             self.close()  # a transaction that was not committed is gone with it
 
     def explained(self, error: Exception, batches: Sequence[Batch]) -> Exception:
-        """What the table refuses the user has to mend, unless another driver has written it."""
+        """What the table refuses the user has to fix, unless another driver has written it."""
         library = duckdb()
         if not isinstance(error, (library.DataError, library.IntegrityError, library.ProgrammingError)):
             return error
@@ -164,9 +164,7 @@ class DuckDbSink(FileSink):
         if (found := self.mark()) is not None and found.window >= batches[0].window:
             return SinkUnavailableError(f"another driver has written window {found.window} meanwhile")
         windows = f"windows {batches[0].window} to {batches[-1].window}"
-        msg = (
-            f"`{self.context.operator}` cannot write {windows} to {self.place()}: {error}; mend it upstream "
-        )
+        msg = f"`{self.context.operator}` cannot write {windows} to {self.place()}: {error}; fix it upstream "
         msg += "or in the table, then start it again: nothing that was committed is lost"
         return RidgelineError(msg)
 

@@ -202,7 +202,7 @@ class QueryTrigger:
             if not isinstance(error, _StopQueryError):
                 raise error
         if failure is not None:
-            remedy = "mend the source and run again with the same `--checkpoint`"
+            remedy = "fix the source and run again with the same `--checkpoint`"
             raise RidgelineError(
                 f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
             )

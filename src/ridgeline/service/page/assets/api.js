@@ -45,7 +45,7 @@ async function ask(url, options) {
     response = await fetch(url, { ...options, headers: { ...options.headers, ...keyHeaders() } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw { status: 0, error: "the application does not answer", hint: "it may have ended, or the line is cut" };
+    throw { status: 0, error: "the application does not answer", hint: "it may have ended, or the connection is lost" };
   }
   if (!response.ok) throw await failure(response);
   return response.text().then(exact).catch(() => ({}));

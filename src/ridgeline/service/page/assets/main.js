@@ -5,7 +5,10 @@ import { soon, timeOfDay } from "./format.js";
 import { href, isCode, useRoute } from "./router.js";
 import { begin, reconnect, store, useReadOnly, useStore } from "./store.js";
 import { views } from "./views/index.js";
+import { useAsked } from "./parts/asked.js";
+import { Copy } from "./parts/copy.js";
 import { Keys, onKey } from "./parts/keys.js";
+import { Words } from "./parts/marks.js";
 import { Empty, Notice } from "./parts/notice.js";
 import { Search } from "./parts/search.js";
 import { SignIn } from "./parts/sign_in.js";
@@ -27,7 +30,7 @@ function Frame() {
     return () => forget.forEach((one) => one());
   }, []);
   return html`<div class="frame">
-    <a class="frame-skip" href="#main" onClick=${skip}>To the view</a>
+    <a class="frame-skip" href="#main" onClick=${skip}>Skip to the view</a>
     <header class="frame-head">
       <div class="frame-line">
         <${Mark} />
@@ -42,6 +45,7 @@ function Frame() {
         </div>
       </div>
       <${Sentence} />
+      <${Remedy} />
     </header>
     <nav class="frame-nav" aria-label="Views">
       <ul>
@@ -101,6 +105,21 @@ function Sentence() {
   return html`<${Said} ...${{ sentence, plain, link }} />`;
 }
 
+// What would help an application that is behind, with its command, as below the sentence of `ridgeline status`.
+function Remedy() {
+  const behind = useStore(({ sentence, connection }) => connection.live && !connection.ended && sentence?.state === "behind");
+  return behind && html`<${Advice} />`;
+}
+
+function Advice() {
+  const { answer } = useAsked("/advice", {}, { every: 5000 });
+  const first = answer?.advice[0];
+  return first && html`<section class="frame-remedy" aria-label="What helps">
+    <p><span class="muted">What helps</span> <${Words} text=${`${first.what}: ${first.why}`} /></p>
+    ${first.command && html`<${Copy} text=${first.command} />`}
+  </section>`;
+}
+
 function Connection() {
   const { live, since, begun, ended, refused } = useStore((state) => state.connection);
   const at = useStore((state) => (state.overview ? timeOfDay(state.overview.at) : ""));
@@ -121,7 +140,7 @@ function Stale() {
   if (live || ended || refused || again == null) return null;
   const wait = again - Date.now() / 1000;
   return html`<${Notice} problem=${problem}>
-    ${begun ? html`<p>The line is cut: figures are stale since ${timeOfDay(since)}.</p>` : !problem && html`<p>The application does not answer.</p>`}
+    ${begun ? html`<p>Connection lost: figures are stale since ${timeOfDay(since)}.</p>` : !problem && html`<p>The application does not answer.</p>`}
     <p>${wait > 0 ? `Trying again in ${soon(wait)}.` : "Trying again."}</p>
   </>`;
 }

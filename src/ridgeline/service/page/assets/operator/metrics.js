@@ -11,7 +11,7 @@ export function Metrics({name}) {
   const {answer, problem} = useAnswer("/metrics", {operator: name}, 2_000);
   if (problem?.status === 404) return html`<p class="operator-empty" role="status">It declares no metrics of its own.</p>`;
   if (problem && !answer) return html`<${Notice} problem=${problem} />`;
-  if (!answer) return html`<p class="operator-empty" role="status">Asking for its metrics.</p>`;
+  if (!answer) return html`<p class="operator-empty" role="status">Loading its metrics.</p>`;
   return html`${answer.metrics.map((one) => html`<section key=${one.metric} class="operator-port">
     <h3>${one.metric} <span>${one.kind}${one.unit ? `, ${one.unit}` : ""}</span></h3>
     <p class="operator-rates">${shown(one.value)} in the last window${one.kind === "counter" ? ` · ${shown(one.total)} in all` : ""}${

@@ -65,7 +65,7 @@ function Keys({name}) {
         <td class="operator-number">${percent(key.share)}</td>
         <td><span class="operator-small-bar"><span class="bar-compute" style=${{width: `${(key.share / (most || 1)) * 100}%`}}></span></span></td>
         <td>${key.partitions.join(", ")}</td></tr>`)}</tbody></table>
-    ${found.fixed && html`<p class="muted">It cannot be divided otherwise: ${found.fixed}</p>`}`;
+    ${found.fixed && html`<p class="muted">Its keys cannot be distributed differently: ${found.fixed}</p>`}`;
 }
 
 function Repartition({name, now}) {

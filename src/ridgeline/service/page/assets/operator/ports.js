@@ -21,7 +21,7 @@ export function Ports({name, rows}) {
     const all = partitions.flatMap((row) => row.ports ?? []).filter((one) => one.name === port.name && one.type === port.type);
     return {rate: all.reduce((sum, one) => sum + (one.tuplesPSMA ?? 0), 0), total: all.reduce((sum, one) => sum + (one.totalTuples ?? 0), 0)};
   };
-  if (!answer) return html`<p class="operator-empty" role="status">Asking for its ports.</p>`;
+  if (!answer) return html`<p class="operator-empty" role="status">Loading its ports.</p>`;
   return html`${answer.ports.map((port) => html`<${Port} key=${`${port.type} ${port.name}`} ...${{name, port}} figures=${figures(port)} />`)}`;
 }
 
@@ -75,7 +75,7 @@ async function recorded(id, port, over) {
 }
 
 function Tail({tuples, id}) {
-  if (!tuples.length) return html`<p class="operator-empty" role="status">No tuple came by in ${WINDOWS} windows.</p>`;
+  if (!tuples.length) return html`<p class="operator-empty" role="status">No tuple was emitted in ${WINDOWS} windows.</p>`;
   const names = Object.keys(tuples[0]).sort((one, other) => OWN.includes(one) - OWN.includes(other));
   return html`<div class="operator-scroll"><table class="operator-table operator-tuples"><caption>The last ${tuples.length} tuples, recording ${id}</caption>
     <thead><tr>${names.map((one) => html`<th key=${one} scope="col" class=${OWN.includes(one) ? "muted" : ""}>${one}</th>`)}</tr></thead>

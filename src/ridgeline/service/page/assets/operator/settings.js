@@ -66,7 +66,7 @@ function Values({title, values, said, none, onChange}) {
   const [editing, setEditing] = useState(null);
   const [text, setText] = useState("");
   const readOnly = useReadOnly();
-  if (!values) return html`<p class="operator-empty" role="status">Asking for its ${title.toLowerCase()}.</p>`;
+  if (!values) return html`<p class="operator-empty" role="status">Loading its ${title.toLowerCase()}.</p>`;
   const names = Object.keys(values);
   if (!names.length) return html`<h3 class="operator-title">${title}</h3><p class="operator-empty">${none}</p>`;
   return html`<table class="operator-table operator-values"><caption>${title}</caption>

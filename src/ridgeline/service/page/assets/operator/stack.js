@@ -34,7 +34,7 @@ function Process({row, titles}) {
     ${!readOnly && html`<button type="button" class="button" onClick=${again}>Look again</button>`}
     ${problem && html`<${Notice} problem=${problem} />`}
     ${answer && (stack ? html`<pre class="operator-stack" tabindex="0" aria-label="Stack">${threads(stack)}</pre>`
-      : html`<p class="operator-empty" role="status">Its process says no stack: it waits for a window.</p>`)}
+      : html`<p class="operator-empty" role="status">No stack: its process waits for a window.</p>`)}
     ${answer?.lastHeartbeat != null && html`<p class="muted">Last heartbeat ${timeOfDay(answer.lastHeartbeat)}.</p>`}</section>`;
 }
 

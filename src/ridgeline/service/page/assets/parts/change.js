@@ -78,7 +78,7 @@ export function Change({ title, edits, action, says, command, onClose }) {
     ${writes && says && html`<p>${says}</p>`}
     ${writes && edits && !problem && (difference
       ? html`<div><p class="muted">${version === first.current || row || busy ? "" : "The plan has changed meanwhile. "}This is the difference:</p><pre class="change-lines" tabindex="0">${difference.lines.join("\n") || "It would change nothing."}</pre></div>`
-      : html`<p class="muted">Asking what it would do.</p>`)}
+      : html`<p class="muted">Working out what it would change.</p>`)}
     <${Notice} problem=${refusal ?? problem} />
     ${row && html`<p role="status">${row.what}: ${row.state === "QUEUED" ? "waits for its window" : row.state.toLowerCase()}${row.reason ? `, ${row.reason}` : ""}.</p>`}
     ${writes && !row && html`<label>Note <input class="field" value=${note} onInput=${(event) => setNote(event.target.value)} /></label>`}

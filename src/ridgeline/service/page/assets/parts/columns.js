@@ -17,9 +17,9 @@ const FORMS = {
   due: (row, at) => (row.caughtUpAt == null ? UNKNOWN : `in ${soon(row.caughtUpAt - at)} (${timeOfDay(row.caughtUpAt, at)})`),
   oldest: (row) => oldest(row) ?? UNKNOWN,
   room: (row) => (row.full ? "full" : row.fullInSeconds == null ? UNKNOWN : soon(row.fullInSeconds)),
-  work: (row) => (row.infinite ? "no end" : duration(row.backlogSeconds)),
+  work: (row) => (row.infinite ? "unbounded" : duration(row.backlogSeconds)),
   backlog({ backlog: { value, basis, infinite }, unit }) {
-    if (infinite) return "no end";
+    if (infinite) return "unbounded";
     return value == null ? UNKNOWN : `${BASES[basis] ?? ""}${unit === "bytes" ? bytes(value) : `${rate(value)} ${unit ?? ""}`}`;
   },
 };

@@ -10,14 +10,14 @@ const ACTS = {
     title: "Pause the application",
     action: "/pause",
     command: "pause",
-    says: "No further window begins; those under way are committed. Sources keep what arrives: a backlog grows until it goes on.",
+    says: "No further window begins; those under way are committed. Sources keep what arrives: the backlog grows until it is resumed.",
   },
   resume: {
-    word: "Go on",
-    title: "Let the application go on",
+    word: "Resume",
+    title: "Resume the application",
     action: "/resume",
     command: "resume",
-    says: "Windows begin again. What waits at the sources is worked off.",
+    says: "Windows begin again, and the backlog at the sources is processed.",
   },
   stop: {
     word: "Stop",

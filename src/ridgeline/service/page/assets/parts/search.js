@@ -63,7 +63,7 @@ export function Search({ onClose }) {
         <span>${one.name}</span><span class="muted">${one.kind}</span>
       </li>`)}
     </ul>
-    ${found.length === 0 && html`<p class="muted">Nothing has these letters.</p>`}
+    ${found.length === 0 && html`<p class="muted">Nothing matches.</p>`}
   </>`;
 }
 

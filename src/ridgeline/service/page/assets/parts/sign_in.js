@@ -27,6 +27,6 @@ export function SignIn({ why, role = "operate", hint = PRINTED, problem: first, 
     <p class="muted">${hint}</p>
     <${Notice} problem=${problem} />
     <label>Token <input class="field" name="token" type="password" autocomplete="off" required aria-describedby=${needs ? "sign-in-needs" : undefined} /></label>
-    <div><button class="button first" type="submit">Go on</button></div>
+    <div><button class="button first" type="submit">Sign in</button></div>
   </form>`;
 }

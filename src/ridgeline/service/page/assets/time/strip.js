@@ -115,7 +115,7 @@ export function Strip({ windows, marks, chosen, onChoose, label = "Window" }) {
       <span>${milliseconds(scale.edges[0])}</span>
       <span class="strip-scale">${scale.edges.slice(0, STEPS).map((edge, index) => html`<i style=${{ background: `var(--strip-${index})` }} title=${`from ${milliseconds(edge)} on`}></i>`)}</span>
       <span>${milliseconds(scale.edges[STEPS])}</span>
-      <span class="strip-failed">made again</span>
+      <span class="strip-failed">retried</span>
     </div>
   </div>`;
 }

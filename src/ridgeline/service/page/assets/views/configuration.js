@@ -23,16 +23,16 @@ function View() {
       <input id="configuration-find" class="field" type="search" placeholder="Find a key or value" value=${found} onInput=${(event) => go({ find: event.target.value, replace: true })} />
       <fieldset class="configuration-only">
         <legend class="hidden">Which values</legend>
-        ${[["set", "said outside of the code"], ["code", "all but defaults"], ["all", "all"]].map(([name, text]) => html`<label key=${name}>
+        ${[["set", "set by options, files or variables"], ["code", "all but defaults"], ["all", "all"]].map(([name, text]) => html`<label key=${name}>
           <input type="radio" name="only" checked=${only === name} onChange=${() => go({ only: name, replace: true })} /> ${text}
         </label>`)}
       </fieldset>
       <span class="muted">${count(rows.length)} of ${count(answer.values.length)}</span>
     </form>
-    ${!answer.known && html`<${Notice} kind="behind"><p>Where values were said is not known of this application: it was not started by <code>ridgeline run</code> or <code>app.start()</code>.</p></>`}
+    ${!answer.known && html`<${Notice} kind="behind"><p>Where values were set is not known for this application: it was not started by <code>ridgeline run</code> or <code>app.start()</code>.</p></>`}
     ${rows.length
       ? html`<${Table} label="Configuration" columns=${COLUMNS} rows=${rows} id=${(row) => row.key} />`
-      : html`<${Empty}>${only === "set" && !found ? html`Nothing was said outside of the code. <button type="button" class="button" onClick=${() => go({ only: "all", replace: true })}>Show all values</button>` : "Nothing is found."}</>`}
+      : html`<${Empty}>${only === "set" && !found ? html`No option, file or variable sets a value. <button type="button" class="button" onClick=${() => go({ only: "all", replace: true })}>Show all values</button>` : "Nothing is found."}</>`}
   </div>`;
 }
 

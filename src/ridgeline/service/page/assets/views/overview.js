@@ -100,9 +100,9 @@ function Backlog() {
   const { backlogRecords, backlogSeconds, infinite, caughtUpAt, verdict, windowsBehind, unreachable } = application;
   const age = oldest(application);
   const size = backlogRecords == null ? "" : plural(Math.round(backlogRecords), "record");
-  const time = infinite ? "without an end" : backlogSeconds == null ? "" : duration(backlogSeconds);
+  const time = infinite ? "unbounded" : backlogSeconds == null ? "" : duration(backlogSeconds);
   return html`<${Card} title="Backlog" figure=${verdict ?? "unknown"} kind=${levelOf("sources", "verdict", verdict)}>
-    <p>${[size, time && `${time} of work`, age && `the oldest waits for ${age}`].filter(Boolean).join(", ") || html`<span class="muted">No source says what waits.</span>`}</p>
+    <p>${[size, infinite ? time : time && `${time} of work`, age && `the oldest waits for ${age}`].filter(Boolean).join(", ") || html`<span class="muted">No source says what waits.</span>`}</p>
     <p class="muted">
       ${[
         windowsBehind ? `${plural(windowsBehind, "window")} behind the schedule` : "",

@@ -55,10 +55,10 @@ function makeColumns(at) {
     { name: "promise", title: "Promise", value: (row) => row.promise },
     { name: "state", title: "State", value: (row) => (row.kept === false ? 0 : row.kept == null ? 1 : 2), cell: word },
     { name: "since", title: "Since", value: (row) => row.since, cell: (row) => `${timeOfDay(row.since, at)}, ${duration(Math.max(0, at - row.since))} ago` },
-    { name: "figure", title: "Then measured", number: true, value: (row) => row.figure, cell: (row) => amount(row.figure, row.unit) },
+    { name: "figure", title: "Measured then", number: true, value: (row) => row.figure, cell: (row) => amount(row.figure, row.unit) },
     { name: "limit", title: "Promised", number: true, value: (row) => row.limit, cell: (row) => `${AT_LEAST.has(row.kind) ? "≥" : "≤"} ${amount(row.limit, row.unit)}` },
-    { name: "used", title: "Of the limit", number: true, value: used, cell: (row) => (used(row) == null ? "-" : percent(used(row))) },
-    { name: "seconds", title: "Broken in sum", number: true, extra: true, value: (row) => row.brokenSeconds, cell: (row) => (row.brokenSeconds ? duration(row.brokenSeconds) : "-") },
+    { name: "used", title: "Share of the limit", number: true, value: used, cell: (row) => (used(row) == null ? "-" : percent(used(row))) },
+    { name: "seconds", title: "Broken in all", number: true, extra: true, value: (row) => row.brokenSeconds, cell: (row) => (row.brokenSeconds ? duration(row.brokenSeconds) : "-") },
     { name: "times", title: "Times", number: true, extra: true, value: (row) => row.timesBroken, cell: (row) => count(row.timesBroken) },
   ];
 }

@@ -38,9 +38,9 @@ function catchText(row, at) {
       return row.caughtUpAt == null
         ? html`${name} catches up.`
         : html`${name} will have caught up in <b>${soon(row.caughtUpAt - at)}</b>, at ${timeOfDay(row.caughtUpAt, at)}.`;
-    case "holding":
+    case "not catching up":
     case "falling behind": // of rates that are not known nothing is said, as in the sentence above
-      return html`${name} will not catch up at this pace${row.arrivalPerSecond == null || row.drainPerSecond == null ? "" : `: ${rate(row.arrivalPerSecond)} arrive and ${rate(row.drainPerSecond)} are worked off a second`}.`;
+      return html`${name} will not catch up at this pace${row.arrivalPerSecond == null || row.drainPerSecond == null ? "" : `: ${rate(row.arrivalPerSecond)} arrive and ${rate(row.drainPerSecond)} are processed a second`}.`;
     case "stuck":
       return html`${name} is stuck: records wait, and none is taken.`;
     case "unreachable":
@@ -73,7 +73,7 @@ function Source({ row, columns, overview }) {
       columns=${[
         { name: "partition", title: "Partition", value: (one) => one.operator },
         { name: "read", title: "Read", number: true, value: (one) => found.get(one.id)?.consumed, cell: (one) => count(found.get(one.id)?.consumed) },
-        { name: "left", title: "Waits", number: true, value: (one) => found.get(one.id)?.remaining, cell: (one) => (found.get(one.id)?.infinite ? "no end" : count(found.get(one.id)?.remaining)) },
+        { name: "left", title: "Waits", number: true, value: (one) => found.get(one.id)?.remaining, cell: (one) => (found.get(one.id)?.infinite ? "unbounded" : count(found.get(one.id)?.remaining)) },
         { name: "out", title: "Out per s", number: true, value: (one) => one.tuplesEmittedPSMA, cell: (one) => rate(one.tuplesEmittedPSMA) },
         { name: "mark", title: "Watermark", number: true, value: (one) => marks.get(one.id)?.lagSeconds, cell: (one) => watermark(marks.get(one.id)) },
       ]}

@@ -104,7 +104,7 @@ function Sum({ windows }) {
     <span>last <b class="number">${milliseconds(latencies.at(-1))}</b></span>
     <span>p50 <b class="number">${milliseconds(quantile(latencies, 0.5))}</b></span>
     <span>p99 <b class="number">${milliseconds(quantile(latencies, 0.99))}</b></span>
-    ${again > 0 && html`<span class="bad">${count(again)} made again</span>`}
+    ${again > 0 && html`<span class="bad">${count(again)} retried</span>`}
   </p>`;
 }
 
@@ -195,7 +195,7 @@ function Then({ window, windows, marks }) {
   const failed = near.filter((mark) => mark.kind === "failure" && mark.windowId === window.windowId);
   return html`<div class="card">
     <h2>What happened then</h2>
-    ${window.attempts > 1 && !failed.length && html`<p class="bad">It was made ${window.attempts} times; the reason is not kept any more.</p>`}
+    ${window.attempts > 1 && !failed.length && html`<p class="bad">It took ${window.attempts} attempts; the reason is no longer kept.</p>`}
     ${near.length ? html`<${MarkList} marks=${near} label="What happened then" limit=${8} />` : html`<p class="muted">Nothing within ${NEAR} windows of it.</p>`}
   </div>`;
 }
