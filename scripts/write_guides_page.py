@@ -1,4 +1,4 @@
-"""Write docs/guides.md from docs/guides.toml: `python scripts/write_guides_page.py`."""
+"""Write `docs/maintainers/guides.md` from `guides.toml` beside it: `python scripts/write_guides_page.py`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "guides.md"
-HEADINGS = ROOT / "docs" / "guides.toml"
+PAGE = ROOT / "docs" / "maintainers" / "guides.md"
+HEADINGS = ROOT / "docs" / "maintainers" / "guides.toml"
 GUIDES = {"application": "Application developer guide", "operator": "Operator development guide"}
 HEAD = """# The guides of Apex, heading by heading
 
 Ridgeline does what two guides of Apache Apex describe, in Python, on Spark. Each heading of theirs has a row:
 what works here. **Instead** says what stands in the place of something that belongs to Hadoop or Java. Tests
-that show it have the mark `guide`, with the heading. The page is made from `docs/guides.toml` by
-`python scripts/write_guides_page.py`.
+that show it have the mark `guide`, with the heading. The page is made from
+`docs/maintainers/guides.toml` by `python scripts/write_guides_page.py`.
 """
 KINDS = {"here": "", "instead": "**Instead:** "}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "threats.md"
+PAGE = ROOT / "docs" / "maintainers" / "threats.md"
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
