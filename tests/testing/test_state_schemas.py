@@ -282,6 +282,13 @@ def test_values_of_another_class_with_the_same_fields_are_refused(modules: Any) 
     goes_on(modules("old_app"), storage)
 
 
+def test_a_refused_start_has_not_rewound_the_run(modules: Any) -> None:
+    storage = first(modules("old_app"))
+    other = modules("old_app", states="acc = KeyedState(int, key=int)")
+    assert "is no `int`" in refused(other, storage, from_window=FIRST - 5)
+    goes_on(modules("old_app"), storage)
+
+
 ODD = """class Odd:
     def __init__(self, n): self.n = n
     def __reduce__(self): return Odd, (self.n,)

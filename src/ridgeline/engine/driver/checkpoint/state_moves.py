@@ -98,11 +98,15 @@ def check_states(
 ) -> None:
     """Refuse a start that would lose a state or read it as another one, before Spark is started.
 
-    `window`: that to which the run is about to be rewound; None: the last one. Raises CheckpointError.
+    `window`: that to which the run is about to be rewound, whose states are tried; None: the last one. Raises
+    CheckpointError or StateError.
     """
     last = window or checkpoint.last()
     if last is not None:
-        _accepted(plan, checkpoint, last, _asked(planner, None if window else last))
+        fate = _accepted(plan, checkpoint, last, _asked(planner, None if window else last))
+        if window is not None:  # a value that does not fit refuses the start before the run is rewound
+            trial = _Trial(checkpoint.storage, checkpoint.run_id, checkpoint.epoch)
+            moved(plan, trial, window, fate.found, fate.comparison)
 
 
 def _asked(planner: Planner | None, last: Manifest | None) -> Asked:
