@@ -9,7 +9,6 @@ from ridgeline.cli.views.lists import (
     average_phases,
     blame_table,
     info_lines,
-    operators_list,
     regions_parts,
     watermarks_table,
     window_time_table,
@@ -34,6 +33,7 @@ from ridgeline.cli.views.screen import bar, rows_of, screen, sink_ages, sink_lin
 from ridgeline.measure.changes import row_of
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.service.columns import words
+from ridgeline.service.tables import TABLES
 from support.cli import overviews
 from support.cli.overviews import AT, PATH, UNKNOWN, drawn
 from support.measure import changing
@@ -111,16 +111,16 @@ def test_the_progress_of_sources():
 
 def test_what_sliders_hold_is_a_column_where_any_holds_something():
     rows = measured(*windows(3)).operators(3.0)
-    assert "held" not in drawn(operators_list(rows, 160), width=160)[0].split()
+    assert "held" not in drawn(tables.drawn(TABLES["operators"], rows, 160), width=160)[0].split()
     rows[1]["heldBytes"] = 4_000_000
     rows[1]["lastStateWritten"], rows[1]["lastStateSeconds"] = 7.0, 0.75
-    lines = drawn(operators_list(rows, 160), width=160)
+    lines = drawn(tables.drawn(TABLES["operators"], rows, 160), width=160)
     assert lines[0].split()[-1] == "held"
     assert "errors" in lines[0].split()
     assert [line.split("  ")[-1].strip() for line in lines[1:]] == ["0 B", "3.8 MiB", "0 B"]
     assert "state written" in lines[0]
     assert "750 ms" in lines[2]
-    assert "held" not in drawn(operators_list(rows, 60), width=60)[0].split()
+    assert "held" not in drawn(tables.drawn(TABLES["operators"], rows, 60), width=60)[0].split()
 
 
 def test_windows_name_their_plan_where_it_has_changed():

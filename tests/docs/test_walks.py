@@ -40,7 +40,7 @@ MAIN = {
 ELSEWHERE = {
     *("engine/driver/run/triggers.py", "engine/driver/slots/executor.py"),
     *("engine/slot/task.py", "engine/slot/slot.py"),
-    *("service/http/endpoints.py", "cli/remote/commands.py", "cli/views/lists.py"),
+    *("service/http/endpoints.py", "cli/remote/commands.py", "service/tables.py"),
 }
 """Steps that a run in process does not take."""
 CALLED_ALL_ALONG = {"stram/master.py", "plan/protocol.py", "measure/events.py", "measure/answers/windows.py"}

@@ -27,10 +27,11 @@ def operators(remote: Nearest, pattern: str | None = None, *, containers: bool =
         containers: List the containers instead: host, heartbeat, operators.
     """
     from ridgeline.cli.errors import CommandError
-    from ridgeline.cli.views.lists import containers_table, operators_list
+    from ridgeline.cli.tables import drawn
+    from ridgeline.service.tables import TABLES
 
     if containers:
-        remote.ask("/physicalPlan/containers", containers_table, rows="containers")
+        remote.ask("/physicalPlan/containers", "containers", rows="containers")
         return
     answer = remote.connect().get("/physicalPlan/operators")
     if pattern is not None:
@@ -43,7 +44,7 @@ def operators(remote: Nearest, pattern: str | None = None, *, containers: bool =
             titles = ", ".join(f"`{operator['operator']}`" for operator in answer["operators"][:20])
             raise CommandError(f"no operator matches `{pattern}`; there are {titles}")
         answer = {**answer, "operators": rows}
-    remote.show(answer, lambda width: [operators_list(answer["operators"], width)])
+    remote.show(answer, lambda width: [drawn(TABLES["operators"], answer["operators"], width)])
 
 
 def critical_path(remote: Nearest) -> None:
@@ -65,9 +66,7 @@ def latency(remote: Nearest) -> None:
 
     Example: `ridgeline latency quotes`
     """
-    from ridgeline.cli.views.lists import latency_table
-
-    remote.ask("/latency", latency_table, rows="operators", none="no window is committed yet")
+    remote.ask("/latency", "latency", rows="operators", none="no window is committed yet")
 
 
 def record_age(remote: Nearest, *, watermarks: bool = False) -> None:

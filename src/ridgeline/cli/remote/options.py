@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from ridgeline.cli import completing
 from ridgeline.cli.grouping import argument, option
@@ -33,6 +34,10 @@ Store = Annotated[
 AsJson = Annotated[bool, option("Print JSON, as the web service answers it.", "--json")]
 
 
+Draw: TypeAlias = Callable[[Any, int], Any]
+"""Makes of an answer what rich prints, for a width."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Nearest:
     """A running application by its name, id or URL, or the only one; and how the answer is printed.
@@ -54,18 +59,21 @@ class Nearest:
 
         return shared.connect(self.app, self.token, store=self.store)
 
-    def ask(
-        self, path: str, draw: Callable[[Any, int], Any], *, rows: str = "", none: str = "", **query: Any
-    ) -> None:
+    def ask(self, path: str, draw: str | Draw, *, rows: str = "", none: str = "", **query: Any) -> None:
         """Ask a question, and print its answer: as JSON, or as `draw` makes it for a width.
 
-        `rows`: the member of the answer that `draw` gets; `none`: said where it is empty.
+        `draw`: or the name of a table in `service/tables.py`. `rows`: the member of the answer that is drawn;
+        `none`: said where it is empty.
         """
         from rich.text import Text
 
+        from ridgeline.cli.tables import drawn
+        from ridgeline.service.tables import TABLES
+
         answer = self.connect().get(path, **query)
         shown = answer[rows] if rows else answer
-        self.show(answer, lambda width: [Text(none)] if none and not shown else draw(shown, width))
+        make: Draw = partial(drawn, TABLES[draw]) if isinstance(draw, str) else draw
+        self.show(answer, lambda width: [Text(none)] if none and not shown else make(shown, width))
 
     def show(self, answer: object, draw: Callable[[int], Iterable[RenderableType]]) -> None:
         """Print an answer: as JSON, as it came, or drawn for the width of the console."""

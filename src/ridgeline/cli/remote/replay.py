@@ -14,7 +14,7 @@ from ridgeline.cli.grouping import option
 from ridgeline.cli.remote.shared import make_console as make_output
 from ridgeline.cli.remote.shared import print_json
 from ridgeline.cli.running.summary import WIDEST, print_metrics, read_report, say
-from ridgeline.cli.views.lists import latency_table
+from ridgeline.cli.tables import drawn
 from ridgeline.cli.views.path import critical_path_parts
 from ridgeline.engine.files.rotation import earlier
 from ridgeline.measure.answers.windows import CriticalPathAnswer, WindowAnswer
@@ -24,6 +24,7 @@ from ridgeline.observe.watch import Watch
 from ridgeline.service.event_log import event_logs
 from ridgeline.service.history.tail import NoRunError
 from ridgeline.service.history.tail import replay as replayed
+from ridgeline.service.tables import TABLES
 
 
 def replay(
@@ -113,7 +114,7 @@ def _print_window(window: WindowAnswer, path: CriticalPathAnswer) -> None:
     parts: list[RenderableType] = [
         *critical_path_parts(path, width),
         Text(),
-        latency_table(window["operators"], width),
+        drawn(TABLES["latency"], window["operators"], width),
     ]
     say(console, Text(f"{when}; {tuples}{attempts}"))
     for part in parts:

@@ -33,7 +33,7 @@ from ridgeline.service.http.answers import (
     LogicalPortRefAnswer,
     PhysicalPlanAnswer,
 )
-from ridgeline.service.tables import STATES, TABLES, warned
+from ridgeline.service.tables import STATES, warned
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -74,25 +74,10 @@ _WINDOWS = (
 )
 
 
-def operators_list(operators: Rows, width: int) -> Table:
-    """Physical operators: where they run and what they do."""
-    return drawn(TABLES["operators"], operators, width)
-
-
-def containers_table(containers: Rows, width: int) -> Table:
-    """Containers: where they run, and which operators."""
-    return drawn(TABLES["containers"], containers, width)
-
-
 def windows_table(windows: Rows, width: int) -> Table:
     """Committed windows, the newest last."""
     several = len({window.get("planVersion") for window in windows}) > 1
     return drawn((*_WINDOWS, Column("plan", "planVersion")) if several else _WINDOWS, windows, width)
-
-
-def latency_table(operators: Rows, width: int) -> Table:
-    """Latencies of all physical operators in a window, and over all windows."""
-    return drawn(TABLES["latency"], operators, width)
 
 
 def _ports(operator: LogicalPlanOperatorAnswer, kind: str) -> str:
