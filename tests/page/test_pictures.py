@@ -58,7 +58,7 @@ def shows(page, view, *places):
 
 
 def row(page, name):
-    return page.get_by_role("row", name=re.compile(name)).first
+    return page.get_by_role("row", name=re.compile(name, re.IGNORECASE)).first
 
 
 def test_views_of_an_application_that_keeps_up(application, open_page, taken):
@@ -125,7 +125,7 @@ def test_views_in_dark_colours_and_the_list_of_runs(behind, open_page, taken):
         page = open_page(f"http://{runs.host}:{runs.port}/")
         page.get_by_text("3 runs").wait_for()
         page.get_by_text("the disk is full").wait_for()
-        expect(page.get_by_text("is not read yet")).to_have_count(0)
+        expect(page.get_by_text("is not read yet")).to_have_count(0, timeout=PATIENCE_MS)
         taken(page, "history")
 
 
