@@ -15,6 +15,7 @@ export function Figures({name, rows, overview, shown, part}) {
   const times = (part === null ? latency.logical?.[name] : latency.operators?.[part]) ?? {};
   const partitions = own.filter((row) => part !== null || !row.unifierClass);
   const sum = (field) => partitions.reduce((total, row) => total + (row[field] ?? 0), 0);
+  const some = (field) => (sum(field) ? count(sum(field)) : null);
   const containers = new Set(own.map((row) => row.container));
   const siblings = Object.values(overview.operators)
     .filter((row) => containers.has(row.container) && row.logicalName !== name)
@@ -30,9 +31,7 @@ export function Figures({name, rows, overview, shown, part}) {
     ["average", milliseconds(times.averageMs ?? null)], ["p50", percentile(times.p50Ms ?? null)],
     ["p99", percentile(times.p99Ms ?? null)], ["queue", count(sum("queueSizeMA"))],
     ["state written", bytes(sum("stateBytes"))], ["held", sum("heldBytes") ? bytes(sum("heldBytes")) : null],
-    ["errors", sum("errors") ? count(sum("errors")) : null], ["late records", sum("lateRecords") ? count(sum("lateRecords")) : null],
-    ["failures", sum("failureCount") ? count(sum("failureCount")) : null],
-    ["windows lost", sum("droppedWindows") ? count(sum("droppedWindows")) : null],
+    ["errors", some("errors")], ["late records", some("lateRecords")], ["failures", some("failureCount")], ["windows lost", some("droppedWindows")],
   ].filter(([, value]) => value !== null);
   return html`
     ${part !== null && html`<p class="muted">Only ${own[0]?.operator ?? "this partition"}.</p>`}

@@ -5,7 +5,7 @@ import { html } from "../vendor/preact.js";
 
 const BASES = { estimated: "about ", schedule: "about ", "lower bound": "at least " };
 
-// How values are written, by the names of the functions that do so in Python; those below the line write a whole row.
+// How values are written, by the names of the functions that do so in Python; the last five write a whole row.
 const FORMS = {
   count, rate, duration, milliseconds, percentile,
   str: (value) => value,
@@ -13,7 +13,6 @@ const FORMS = {
   time_of_day: (value) => timeOfDay(value),
   size: bytes,
   percent: (value) => percent(value / 100),
-  // ---
   due: (row, at) => (row.caughtUpAt == null ? UNKNOWN : `in ${soon(row.caughtUpAt - at)} (${timeOfDay(row.caughtUpAt, at)})`),
   oldest: (row) => oldest(row) ?? UNKNOWN,
   room: (row) => (row.full ? "full" : row.fullInSeconds == null ? UNKNOWN : soon(row.fullInSeconds)),

@@ -9,22 +9,18 @@ const MOST_ROWS = 24;
 
 // Steps with their begin, in rows: one for each operator, and one for each kind of work that is nobody's.
 export function rowsOf(blame) {
-  const whole = blame.reduce((sum, step) => sum + step.ms, 0);
-  const rows = new Map();
-  const chain = [];
+  const whole = timeOf(blame);
   let at = 0;
-  for (const step of blame) {
-    const from = at;
-    at += step.ms;
-    if (step.ms < SMALL * whole) continue;
-    const name = step.operator || word(step.what);
-    if (!rows.has(name)) rows.set(name, { name, operator: step.operator, steps: [], total: 0 });
-    const row = rows.get(name);
-    row.steps.push({ ...step, from, row: name });
-    row.total += step.ms;
-    chain.push(row.steps.at(-1));
-  }
-  return { rows: [...rows.values()], chain, whole };
+  const chain = blame
+    .map((step) => ({ ...step, from: (at += step.ms) - step.ms, row: step.operator || word(step.what) }))
+    .filter((step) => step.ms >= SMALL * whole);
+  const rows = [...Map.groupBy(chain, (step) => step.row)]
+    .map(([name, steps]) => ({ name, operator: steps[0].operator, steps, total: timeOf(steps) }));
+  return { rows, chain, whole };
+}
+
+function timeOf(steps) {
+  return steps.reduce((sum, step) => sum + step.ms, 0);
 }
 
 export function Gantt({ blame }) {
@@ -73,16 +69,11 @@ function link(from, to, place, share) {
 // The same as text: the steps, the longest first.
 export function Steps({ blame, usual }) {
   const rows = useMemo(() => {
-    const found = new Map();
-    for (const step of blame) {
-      const key = `${step.what} ${step.operator}`;
-      const row = found.get(key) ?? { what: step.what, operator: step.operator, ms: 0 };
-      row.ms += step.ms;
-      found.set(key, row);
-    }
-    return [...found.values()].sort((first, second) => second.ms - first.ms).slice(0, 12);
+    const found = Map.groupBy(blame, (step) => `${step.what} ${step.operator}`);
+    const sums = [...found.values()].map((steps) => ({ ...steps[0], ms: timeOf(steps) }));
+    return sums.sort((first, second) => second.ms - first.ms).slice(0, 12);
   }, [blame]);
-  const whole = blame.reduce((sum, step) => sum + step.ms, 0) || 1;
+  const whole = timeOf(blame) || 1;
   return html`<div class="table-wrap"><table class="table" aria-label="What the window waited for">
     <thead><tr><th scope="col">What</th><th scope="col">Operator</th><th scope="col" class="number">Time</th><th scope="col" class="number">Share</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${`${row.what} ${row.operator}`}>

@@ -27,13 +27,7 @@ export function Hours({ marks, chosen }) {
 
 // The steps of each region; of an application without regions all are of "".
 export function groups(rows) {
-  const found = new Map();
-  for (const row of rows) {
-    const region = row.region ?? "";
-    if (!found.has(region)) found.set(region, []);
-    found.get(region).push(row);
-  }
-  return [...found];
+  return [...Map.groupBy(rows, (row) => row.region ?? "")];
 }
 
 function Region({ region, rows, from, to, step, marks, chosen }) {

@@ -19,15 +19,11 @@ export const WORDS = {
   other: "unexplained",
 };
 
-const COMPUTE = new Set(["compute"]);
-const TRANSFER = new Set(["transfer", "restore", "state", "results"]);
-const FAULT = new Set(["retries"]);
+const SORTS = { compute: "compute", transfer: "transfer", restore: "transfer", state: "transfer", results: "transfer", retries: "fault" };
 
 // The class of a step: compute, transfer, fault, or wait for all else.
 export function sortOf(what) {
-  if (COMPUTE.has(what)) return "compute";
-  if (TRANSFER.has(what)) return "transfer";
-  return FAULT.has(what) ? "fault" : "wait";
+  return SORTS[what] ?? "wait";
 }
 
 export function word(what) {

@@ -36,26 +36,22 @@ function sum(stats, rows) {
 
 // The containers by the process that runs them.
 function slots(containers, operators, skews) {
-  const found = new Map();
-  for (const one of containers) {
-    const key = one.pid == null ? "pending" : `${one.pid}@${one.host}`;
-    if (!found.has(key)) found.set(key, { key, host: one.host, pid: one.pid, containers: [] });
-    found.get(key).containers.push(one);
-  }
-  return [...found.values()].map((slot) => {
-    const own = slot.containers.flatMap((one) => Object.keys(one.operators)).map((id) => operators[id]).filter(Boolean);
+  const found = Map.groupBy(containers, (one) => (one.pid == null ? "pending" : `${one.pid}@${one.host}`));
+  return [...found].map(([key, containers]) => {
+    const { host, pid } = containers[0];
+    const own = containers.flatMap((one) => Object.keys(one.operators)).map((id) => operators[id]).filter(Boolean);
     const add = (name) => (own.some((one) => one[name] != null) ? own.reduce((total, one) => total + (one[name] ?? 0), 0) : null);
-    const beats = slot.containers.map((one) => one.heartbeatAgeSeconds).filter((age) => age != null);
-    const newest = (name) => slot.containers.map((one) => one[name]).find((value) => value != null) ?? null;
+    const beats = containers.map((one) => one.heartbeatAgeSeconds).filter((age) => age != null);
+    const newest = (name) => containers.map((one) => one[name]).find((value) => value != null) ?? null;
     return {
-      ...slot,
-      state: worst(slot.containers, columnsOf("containers", []), "state").state,
+      key, host, pid, containers,
+      state: worst(containers, columnsOf("containers", []), "state").state,
       operators: own,
       cpuPercentageMA: add("cpuPercentageMA"),
       stateBytes: add("stateBytes"),
-      bytesOut: slot.containers.reduce((total, one) => total + one.bytesOut, 0),
+      bytesOut: containers.reduce((total, one) => total + one.bytesOut, 0),
       heartbeatAgeSeconds: beats.length ? Math.min(...beats) : null,
-      skew: slot.host == null ? null : (skews[slot.host] ?? null),
+      skew: host == null ? null : (skews[host] ?? null),
       memoryBytes: newest("memoryBytes"),
       garbage: newest("garbageCollections"),
       process: newest("processCpuSeconds"),
