@@ -118,7 +118,8 @@ pages: $(VENV)/.dev ## Write the pages that are made from the code
 	for script in scripts/write_*.py; do $(BIN)/python $$script || exit 1; done
 
 pictures: $(VENV)/.dev ## Take the pictures of the page in docs/images anew (needs Chromium)
-	RIDGELINE_SCREENSHOTS=docs/images $(RUN) -q tests/page/test_pictures.py tests/page/test_time.py -k "views or readme"
+	RIDGELINE_SCREENSHOTS=docs/images \
+	    $(RUN) -q tests/page/test_pictures.py tests/page/test_time.py -k "views or readme"
 
 audit: $(VENV)/.audit ## Look for weaknesses: in the code (bandit), and known ones of dependencies (pip-audit)
 	$(AUDIT)/bandit --quiet --recursive src scripts -c .ci/bandit.toml --severity-level medium

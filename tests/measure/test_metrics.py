@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from ridgeline.cli.views import lists
 from ridgeline.measure.answers import operators
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
+from ridgeline.service.tables import TABLES
 
 pytestmark = pytest.mark.lint
 
@@ -87,7 +87,7 @@ def test_each_is_read_in_one_way_and_shown_where_it_says() -> None:
         if row.metric is not None:
             assert row.metric in METRICS
         if row.column is not None:
-            assert lists._of_metric(row.name, row.column) in lists._OPERATORS
+            assert row.name in [column.read for column in TABLES["operators"]]
         if row.graph is not None:
             assert row.metric is not None, "a line of the dashboard needs a metric"
 
