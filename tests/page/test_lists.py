@@ -69,7 +69,7 @@ def test_it_is_paused_and_goes_on_by_clicks(page, application):
     confirm(dialog)
     assert application.run.paused
     page.get_by_text("Run", exact=True).click()
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Confirm").click()
     page.get_by_role("status").get_by_text("applied").wait_for()
     committed(application, application.watch.run()["windows"] + 2)
