@@ -25,7 +25,7 @@ class Order(NamedTuple):
         ("s3a://sales/orders/day=1", ("s3://sales", "orders/day=1")),
         ("gs://sales/orders", ("gs://sales", "orders")),
         ("hdfs://names:8020/orders", ("hdfs://names:8020", "/orders")),
-        ("sftp://ann:hunter2@host/orders", ("sftp://host", "/orders")),
+        ("hdfs://ann:hunter2@host/orders", ("hdfs://host", "/orders")),
     ],
 )
 def test_files(path, dataset):

@@ -1,4 +1,4 @@
-"""File systems by path or URI: local disk, `file:`, `s3:`/`s3a:`, `hdfs:`, `gs:`, `abfs:`, `sftp:`."""
+"""File systems by path or URI: local disk, `file:`, `s3:`/`s3a:`, `hdfs:`, `gs:`, `abfs:`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pyarrow.fs
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
-from ridgeline.api.support.sftp import sftp
 from ridgeline.api.support.stores.azure import SCHEMES as AZURE_SCHEMES
 from ridgeline.api.support.stores.azure import azure
 from ridgeline.api.support.stores.hdfs import SCHEMES as HDFS_SCHEMES
@@ -128,8 +127,6 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if is_local(uri):
         return pyarrow.fs.LocalFileSystem(), local_path(uri)
     scheme = urlsplit(uri).scheme
-    if scheme == "sftp":
-        return sftp(uri)
     try:
         if not has_query(uri):
             if _ALIASES.get(scheme, scheme) == "s3" and "@" not in uri:
