@@ -143,7 +143,8 @@ def read(folder: QueueFolder, first: int = 0) -> list[int]:
     """The rows of a queue from an entry on."""
     entries, segments = LogReader(folder, first).read(), folder.segment_reader()
     parts = [part for entry in entries for part in entry.parts]
-    return [number for _, batch in segments.read_all(parts) for number in batch["n"].to_pylist()]
+    batches = (batch for part in parts for batch in segments.read(part))
+    return [number for batch in batches for number in batch["n"].to_pylist()]
 
 
 def away(steps: Steps, numbers: set[int], error: OSError) -> None:

@@ -25,6 +25,7 @@ first start of a run and stay. Where they are missing, the folder is not the one
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -117,14 +118,15 @@ def _is_hidden(name: str) -> bool:
 
 def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:
     """Write the first rows of a file into another one."""
-    data = files.read(source)
     with files.writing(target) as out:
         if source.endswith(".parquet"):
-            found = _cut_parquet(data, out, rows)
+            found = _cut_parquet(files.read(source), out, rows)
         else:
-            *lines, _ = data.to_pybytes().split(b"\n", rows)
-            found = len(lines)
-            out.write(b"".join(line + b"\n" for line in lines))
+            found = 0
+            with io.BufferedReader(files.reading(source)) as lines:
+                for line in itertools.islice(lines, rows):
+                    out.write(line)
+                    found += line.endswith(b"\n")  # else the file was cut in the middle of a row
     if found < rows:
         raise RidgelineError(
             f"`{source}` has {found} rows of windows up to that to which the run was rewound, it was "

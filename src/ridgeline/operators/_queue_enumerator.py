@@ -310,7 +310,7 @@ class QueueEnumerator(Enumerator):
         """Entries that were dropped. Those that are there stay from now on, as the registration says."""
         if offset is None:
             return ""
-        reader, place = Offset(**offset).reader, Offset(**offset).next
+        reader, place = offset["reader"], offset["next"]
         folder = folder_of(self._settings.path)
         first = min(folder.logs(), default=0)
         if place >= first:
@@ -323,7 +323,7 @@ class QueueEnumerator(Enumerator):
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
         if offset is not None:
-            self._committed = Offset(**offset).next
+            self._committed = offset["next"]
 
     def close(self) -> None:
         """Register the position, and stop looking."""

@@ -449,14 +449,19 @@ class SegmentReader:
         self._folder = folder
         self._files: dict[str, pa.MemoryMappedFile] = {}
 
-    def read_all(self, parts: Sequence[Part]) -> Iterator[tuple[Part, pa.RecordBatch]]:
-        """The batches of some parts, in order, as `read`."""
-        for part in parts:
-            for batch in self.read(part):
-                yield part, batch
+    def expect(self, parts: Sequence[Part]) -> None:
+        """These are read next, in this order."""
 
-    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The batches of a part, mapped from the file. Raises RidgelineError if it is damaged, OSError."""
+    def read(self, part: Part) -> list[pa.RecordBatch]:
+        """The batches of a part. Raises RidgelineError if it is damaged, OSError."""
+        data = self._data(part)
+        if zlib.crc32(data) != part.crc32:
+            what = f"the checksum of {part.size} bytes at {part.offset} is another one"
+            raise damaged(self._folder.name(f"segments/{part.segment}"), what)
+        return list(pa.ipc.open_stream(data))
+
+    def _data(self, part: Part) -> Any:
+        """The bytes of a part, mapped from the file. Raises as `read`."""
         path = self._folder.segments / part.segment
         file = self._files.pop(part.segment, None)
         if file is None or file.size() < part.offset + part.size:
@@ -470,10 +475,7 @@ class SegmentReader:
         while len(self._files) > self._MOST:
             self._files.pop(next(iter(self._files))).close()
         file.seek(part.offset)
-        data = file.read_buffer(part.size)
-        if zlib.crc32(data) != part.crc32:
-            raise damaged(path, f"the checksum of {part.size} bytes at {part.offset} is another one")
-        yield from pa.ipc.open_stream(data)
+        return file.read_buffer(part.size)
 
     def close(self) -> None:
         """Close all files."""

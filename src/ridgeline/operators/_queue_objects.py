@@ -10,9 +10,10 @@ import threading
 import uuid
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector
@@ -200,19 +201,22 @@ class ObjectSegmentReader(SegmentReader):
     def __init__(self, folder: ObjectFolder) -> None:
         super().__init__(folder)
         self._objects = folder
+        self._coming: dict[Part, Future[bytes | None]] = {}
 
-    def read_all(self, parts: Sequence[Part]) -> Iterator[tuple[Part, pa.RecordBatch]]:
-        """The batches of some parts, in order. Raises RidgelineError if one is damaged, OSError."""
-        names = [f"segments/{part.segment}" for part in parts]
-        for part, data in zip(parts, self._objects.pool.map(self._objects.get, names), strict=True):
-            name = self._objects.name(f"segments/{part.segment}")
-            if data is None or len(data) != part.size:
-                found = "it is missing" if data is None else f"it has {len(data)} bytes"
-                raise damaged(name, f"{found}, {part.size} are named")
-            if zlib.crc32(data) != part.crc32:
-                raise damaged(name, f"the checksum of {part.size} bytes is another one")
-            for batch in pa.ipc.open_stream(data):
-                yield part, batch
+    def expect(self, parts: Sequence[Part]) -> None:
+        """Begin to get them all."""
+        get, pool = self._objects.get, self._objects.pool
+        self._coming = {part: pool.submit(get, f"segments/{part.segment}") for part in parts}
+
+    def _data(self, part: Part) -> Any:
+        """The bytes of a part; one that could not be got is asked for again. Raises as `read`."""
+        name = f"segments/{part.segment}"
+        coming = self._coming.pop(part, None)
+        data = self._objects.get(name) if coming is None else coming.result()
+        if data is None or len(data) != part.size:
+            found = "it is missing" if data is None else f"it has {len(data)} bytes"
+            raise damaged(self._objects.name(name), f"{found}, {part.size} are named")
+        return data
 
 
 class ReadAhead:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -186,7 +187,7 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
         end, start = Offset(**offsets.end), offsets.start
         if self.lateness is None:
             self.context.engine.marks_read = [*end.marks[self.context.partition :: self.context.partitions]]
-        if start is not None and (end.next, end.rest) == (Offset(**start).next, Offset(**start).rest):
+        if start is not None and (end.next, end.rest) == (start["next"], start["rest"]):
             return
         entries = self._waiting(lambda: self._place.entries(end.first, end.next + (end.rest > 0)))
         controls, wanted = [], {}
@@ -198,14 +199,13 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
                 if part.rows and part.partition % self.context.partitions == self.context.partition:
                     wanted[part] = part.rows * begin // entry.rows, part.rows * stop // entry.rows
         self._pass_on_controls(controls)
-        at, before = 0, None
         parts = [part for part, (begin, stop) in wanted.items() if begin < stop]
-        for part, batch in self._waiting(lambda: list(self._place.segments.read_all(parts))):
-            at = at if part == before else 0
-            begin, stop = (min(max(0, number - at), batch.num_rows) for number in wanted[part])
-            at, before = at + batch.num_rows, part
-            if begin < stop:
-                self._emit(batch.slice(begin, stop - begin), part)
+        self._place.segments.expect(parts)
+        for part in parts:
+            batches = self._waiting(partial(self._place.segments.read, part))
+            begin, stop = wanted[part]
+            for batch in pa.Table.from_batches(batches).slice(begin, stop - begin).to_batches():
+                self._emit(batch, part)
         if end.ended:
             self.finish()
 
