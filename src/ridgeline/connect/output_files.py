@@ -7,7 +7,7 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.fs
@@ -111,7 +111,7 @@ class OutputFiles:
         file = open(path, "ab") if self._local else self._files.open_output_stream(path)  # noqa: PTH123, SIM115
         file.close()
 
-    def reading(self, path: str) -> IO[bytes]:
+    def reading(self, path: str) -> pa.NativeFile:
         """Open a file to read it sequentially."""
         return self._files.open_input_stream(path)
 
