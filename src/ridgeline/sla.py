@@ -12,14 +12,12 @@ from ridgeline.api.policy import (
     uptime,
     window_latency,
 )
-from ridgeline.policies.alerts import alert_rules
 from ridgeline.policies.keeping import Keeping, Observation
 
 __all__ = [
     "Keeping",
     "Observation",
     "Promise",
-    "alert_rules",
     "caught_up_within",
     "error_share",
     "late_share",

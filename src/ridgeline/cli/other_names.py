@@ -16,7 +16,6 @@ _WORDS = {
     "get-stack": "lines --stack",
     "watermarks": "record-age --watermarks",
     "decisions": "changes --decisions",
-    "alert-rules": "promises --alert-rules",
     "begin-logical-plan-change": "change",
     "start-recording": "record start",
     "stop-recording": "record stop",

@@ -128,7 +128,7 @@ APPLICATION = (
         "promise_kept",
         "1 while a promise of the application is kept, 0 while it is broken. Absent while it cannot "
         "be judged.",
-        "At 0: see `ridgeline promises`; `ridgeline promises --alert-rules` writes alert rules for it.",
+        "At 0: see `ridgeline promises`. The alert `RidgelinePromiseBroken` looks at it.",
         labels=("promise",),
         read=_kept,
     ),
