@@ -24,7 +24,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.regional import QueueEnds, RegionPlans
 from ridgeline.plan.validation import find_faults, validate
-from ridgeline.policies import Schedule
+from ridgeline.policies import Bounds
 from ridgeline.testing import CollectorSink, ListInput
 from support.rows import in_a_row
 
@@ -220,7 +220,7 @@ def test_promises_and_policies_are_of_the_region_of_their_operator() -> None:
     app.promise(
         sla.latency("slow", p99="2s"), sla.throughput("fast", at_least=1), sla.window_latency(p90="1s")
     )
-    app.add_policy(Schedule(operator="slow", partitions={"08:00": 2}))
+    app.add_policy(Bounds(operator="slow", figure="backlog", at_most=5))
     found = {name: plan.logical for name, plan in plans(app).items()}
     promised = {name: [one.operator for one in plan.promises] for name, plan in found.items()}
     assert promised == {"source": ["fast", ""], "slow": ["slow", ""]}

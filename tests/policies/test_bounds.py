@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, stable_hash
-from ridgeline.policies import Bounds, Schedule, SkewPolicy
+from ridgeline.policies import Bounds, SkewPolicy
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.policies.model_application import Model, Step
 
@@ -39,20 +39,11 @@ def test_backlog_gives_more_until_it_gets_fewer() -> None:
     assert Model(_chain(), lambda _: 2500).run(bounds, 600).backlog < 5000
 
 
-def test_schedule_goes_by_the_hour_and_leaves_what_others_change_between() -> None:
-    model = Model(_chain(), lambda _: 10).run(
-        Schedule(operator="work", partitions={"00:10": 3, "00:20": 1}), 1500
-    )
-    assert [at for at, _ in model.log] == [600, 1200]
-
-
-def test_bounds_that_cross_and_unknown_zones_are_refused() -> None:
+def test_bounds_that_cross_are_refused() -> None:
     with pytest.raises(ValidationError, match="give a smaller `at_least`"):
         Bounds(operator="work", figure="backlog", at_most=1, at_least=2)
     with pytest.raises(ValidationError, match="did you mean `backlog`"):
         Bounds(operator="work", figure="backlogs", at_most=1)
-    with pytest.raises(ValidationError, match="no time zone `Nowhere`"):
-        Schedule(operator="work", partitions={"08:00": 1}, timezone="Nowhere")
 
 
 # SkewPolicy: keys move away from a partition that has too many, once that matters, and not to and fro -------

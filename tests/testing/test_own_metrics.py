@@ -181,21 +181,8 @@ def test_what_a_tuple_that_is_skipped_did_to_a_metric_is_taken_back() -> None:
     assert values(run, "greatest") == [2, 4]
 
 
-def test_values_over_minutes_and_hours() -> None:
-    app = application([[number] for number in range(300)])
-    run = run_local(app)  # windows of half a second, by a stepping clock
-    minutes = run.metric_history("step", "greatest", "minutes").to_pylist()
-    assert sum(row["windows"] for row in minutes) == 300
-    assert len(minutes) >= 2
-    for row in minutes:
-        assert (row["min"], row["max"]) == (row["first"], row["last"])
-        assert row["sum"] == sum(range(int(row["first"]), int(row["last"]) + 1))
-        assert row["mean"] == row["sum"] / row["windows"]
-        assert row["start"].second == 0
-    (hour,) = run.metric_history("step", "greatest", "hours").to_pylist()
-    assert (hour["windows"], hour["first"], hour["last"]) == (300, 0, 299)
-    with pytest.raises(ValueError, match="give `windows`, `minutes` or `hours`"):
-        run.metric_history("step", "greatest", "days")
+def test_an_unknown_metric_is_named() -> None:
+    run = run_local(application([[1]]))
     with pytest.raises(KeyError, match=r"did you mean `step\.greatest`"):
         run.metric_history("step", "greates")
     with pytest.raises(KeyError, match="declares no metrics"):

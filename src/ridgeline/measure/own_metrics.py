@@ -8,17 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.measure.answers.operators import (
-    MetricAnswer,
-    MetricHistoryAnswer,
-    MetricPeriodAnswer,
-    MetricWindowAnswer,
-)
+from ridgeline.measure.answers.operators import MetricAnswer, MetricHistoryAnswer, MetricWindowAnswer
 from ridgeline.measure.events import OperatorMetrics
 from ridgeline.measure.topology import MetricNode, Topology
 
-_MINUTE, _HOUR = 60, 3600
-_MINUTES_KEPT, _HOURS_KEPT = 180, 72
 _WINDOWS_KEPT = 1_000
 _VALUES_KEPT = 200_000
 """Of all metrics: where an application declares many, fewer windows of each are kept."""
@@ -67,36 +60,13 @@ class OwnMetrics:
         return [kept.answer() for (name, _), kept in self._kept.items() if operator in {None, name}]
 
     def history(self, operator: str, name: str, limit: int | None = None) -> MetricHistoryAnswer:
-        """A metric over the last windows, minutes and hours. Raises KeyError naming those there are."""
+        """A metric over the last windows. Raises KeyError naming those there are."""
         kept = self._kept.get((operator, name))
         if kept is None:
             known = [f"{own}.{metric}" for own, metric in self._kept]
             hint = did_you_mean(f"{operator}.{name}", known) if known else "no operator declares metrics"
             raise KeyError(f"there is no metric `{operator}.{name}`; {hint}")
         return kept.history(limit)
-
-
-def _period(start: int, value: float) -> MetricPeriodAnswer:
-    """A metric over a minute or an hour that began then (seconds since 1970), with its first value."""
-    return {
-        "start": start,
-        "windows": 1,
-        "sum": _finite(value),
-        "min": value,
-        "max": value,
-        "mean": _finite(value),
-        "first": value,
-        "last": value,
-    }
-
-
-def _add(period: MetricPeriodAnswer, value: float) -> None:
-    """Add a value; a sum that is no finite number stays none."""
-    period["windows"] += 1
-    period["sum"] = total = None if period["sum"] is None else _finite(period["sum"] + value)
-    period["min"], period["max"] = min(period["min"], value), max(period["max"], value)
-    period["mean"] = None if total is None else total / period["windows"]
-    period["last"] = value
 
 
 @dataclass(slots=True)
@@ -117,8 +87,6 @@ class _Kept:
     totals: list[float] = field(default_factory=list)
     fault: str = ""
     windows: deque[tuple[int, float, float]] = field(default_factory=deque)
-    minutes: deque[MetricPeriodAnswer] = field(default_factory=lambda: deque(maxlen=_MINUTES_KEPT))
-    hours: deque[MetricPeriodAnswer] = field(default_factory=lambda: deque(maxlen=_HOURS_KEPT))
 
     def planned(self, node: MetricNode, partitions: int) -> None:
         """The plan is made or has changed: how many partitions the operator has.
@@ -147,12 +115,6 @@ class _Kept:
         self.windows.append((event.window_id, event.at, self.value))
         if len(self.windows) > self.windows_kept:
             self.windows.popleft()
-        for periods, seconds in ((self.minutes, _MINUTE), (self.hours, _HOUR)):
-            start = math.floor(event.at / seconds) * seconds
-            if periods and periods[-1]["start"] >= start:  # a clock that is set back begins no period again
-                _add(periods[-1], self.value)
-            else:
-                periods.append(_period(start, self.value))
 
     def _add_totals(self) -> None:
         self.totals += [0] * (len(self.partitions) - len(self.totals))
@@ -186,23 +148,13 @@ class _Kept:
         return [*map(_finite, self.totals[:partitions]), *unknown]
 
     def history(self, limit: int | None) -> MetricHistoryAnswer:
-        """The metric over time, the last `limit` of each."""
+        """The metric over time: the last `limit` windows."""
         windows = list(self.windows)
         rows: list[MetricWindowAnswer] = [
             {"windowId": window, "at": at, "value": value}
             for window, at, value in (windows if limit is None else windows[-limit:])
         ]
-        return {
-            **self.answer(),
-            "windows": rows,
-            "minutes": _last(self.minutes, limit),
-            "hours": _last(self.hours, limit),
-        }
-
-
-def _last(periods: Iterable[MetricPeriodAnswer], limit: int | None) -> list[MetricPeriodAnswer]:
-    found = [period.copy() for period in periods]
-    return found if limit is None else found[-limit:]
+        return {**self.answer(), "windows": rows}
 
 
 def _finite(value: float) -> float | None:

@@ -17,17 +17,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pyarrow as pa
 from typing_extensions import is_typeddict
 
-from ridgeline.api.errors import shorten
 from ridgeline.measure.answers.history import (
     ApplicationHistoryAnswer,
     ApplicationStepAnswer,
     OperatorHistoryAnswer,
     OperatorStepAnswer,
-)
-from ridgeline.measure.answers.operators import (
-    MetricHistoryAnswer,
-    MetricPeriodAnswer,
-    MetricWindowAnswer,
 )
 from ridgeline.measure.answers.progress import (
     EstimateAnswer,
@@ -123,15 +117,6 @@ def progress_table(answer: ProgressAnswer) -> pa.Table:
     rows = ({**sources.get(row["operator"], {}), **row} for row in answer["operators"])
     columns = (*_ID, *_columns(OperatorProgressAnswer), *_columns(SourceAnswer, _OF_SOURCES))
     return _table(rows, columns, windowId=answer["windowId"])
-
-
-def metric_history_table(answer: MetricHistoryAnswer, by: str) -> pa.Table:
-    """A metric over time, a row for each of its `windows`, `minutes` or `hours`. Raises ValueError."""
-    if by == "windows":
-        return table_of(MetricWindowAnswer, answer["windows"])
-    if by in {"minutes", "hours"}:
-        return table_of(MetricPeriodAnswer, answer["minutes"] if by == "minutes" else answer["hours"])
-    raise ValueError(f"`by` is a unit of time; got `{shorten(by)}`; give `windows`, `minutes` or `hours`")
 
 
 def history_table(answer: OperatorHistoryAnswer | ApplicationHistoryAnswer) -> pa.Table:

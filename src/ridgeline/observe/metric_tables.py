@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ridgeline.measure import tables
 from ridgeline.measure.answers.changes import DecisionAnswer, PromiseAnswer
-from ridgeline.measure.answers.operators import MetricAnswer, RecordAgeAnswer
+from ridgeline.measure.answers.operators import MetricAnswer, MetricWindowAnswer, RecordAgeAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.observe.watch import Watch
 
@@ -64,13 +64,12 @@ class MetricTables(ABC):
         """
         return tables.table_of(MetricAnswer, self.watch.own_metrics(operator)["metrics"])
 
-    def metric_history(self, operator: str, metric: str, by: str = "windows") -> pa.Table:
-        """A metric that an operator declares, over time: a row a window, minute or hour, the newest last.
+    def metric_history(self, operator: str, metric: str) -> pa.Table:
+        """A metric that an operator declares, over time: a row a window, the newest last.
 
-        `by`: `windows`, `minutes` or `hours`. Raises KeyError if there is no such metric, ValueError for
-        another `by`.
+        Raises KeyError if there is no such metric.
         """
-        return tables.metric_history_table(self.watch.metric_history(operator, metric), by)
+        return tables.table_of(MetricWindowAnswer, self.watch.metric_history(operator, metric)["windows"])
 
     def history(
         self, operator: str | None = None, seconds: float = 900, step: float | None = None

@@ -251,7 +251,7 @@ class Watch:
             return {"metrics": figures.own_metrics.all(operator)}
 
     def metric_history(self, operator: str, metric: str, limit: int | None = None) -> MetricHistoryAnswer:
-        """A metric that an operator declares, over the last windows, minutes and hours."""
+        """A metric that an operator declares, over the last windows."""
         with self._settled() as figures:
             return figures.own_metrics.history(operator, metric, limit)
 

@@ -11,7 +11,7 @@ from ridgeline.measure.deciding.figures import (
 )
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.policies.answers import Answer, Decision, Expectation, Repartition, SetAttribute, SetProperty
-from ridgeline.policies.bounds import Bounds, Schedule
+from ridgeline.policies.bounds import Bounds
 from ridgeline.policies.critical_path import CriticalPathPolicy
 from ridgeline.policies.skew import SkewPolicy
 
@@ -29,7 +29,6 @@ __all__ = [
     "Policy",
     "PromiseState",
     "Repartition",
-    "Schedule",
     "SetAttribute",
     "SetProperty",
     "SkewPolicy",

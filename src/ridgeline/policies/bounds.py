@@ -1,25 +1,22 @@
-"""A policy that keeps a figure between two bounds, and one that goes by the time of day."""
+"""A policy that keeps a figure between two bounds."""
 
 from __future__ import annotations
 
-from datetime import datetime, time
-from zoneinfo import ZoneInfo
-
-from pydantic import Field, field_validator, model_validator
+from pydantic import model_validator
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.deciding.capacity import arriving_load, busy_share, partitions_enough, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.policies.answers import FIGURES, Decision, shown
 from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency
-from ridgeline.policies.steering import OneOperatorPolicy, Seconds
+from ridgeline.policies.steering import Seconds, SteeringPolicy
 
 _LEAST = 1e-9
 _HELPS, _ROOMY = 0.9, 0.75
 """What a partition more leaves of a figure, at most; how near one fewer may bring it to the upper bound."""
 
 
-class Bounds(OneOperatorPolicy):
+class Bounds(SteeringPolicy):
     """Keeps a figure between two bounds by the number of partitions of an operator.
 
     `figure`: one of `FIGURES`, such as `tuples_per_partition`, `latency_p99_seconds`, `backlog`. Above
@@ -29,6 +26,7 @@ class Bounds(OneOperatorPolicy):
     figure is to stay below three quarters of `at_most`, nothing waits, and the operator has room.
     """
 
+    operator: str
     figure: str
     at_most: Seconds
     at_least: Seconds = 0.0
@@ -47,7 +45,13 @@ class Bounds(OneOperatorPolicy):
         """Its upper bound, if it is of a latency."""
         return float(self.at_most) if self.figure.startswith("latency") else None
 
-    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        """Judge by the figures since the last change; nothing while it is too early for that."""
+        settled = self.ready(figures)
+        operator = settled.operators.get(self.operator) if settled is not None else None
+        return None if settled is None or operator is None else self._judged(settled, operator)
+
+    def _judged(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
         """Another number of partitions, or nothing."""
         found = FIGURES[self.figure](figures, self.operator)
         if found is None:
@@ -56,11 +60,19 @@ class Bounds(OneOperatorPolicy):
         if found > self.at_most:
             wanted = self._more(figures, operator, found)
             why += f", at most {shown(self.figure, self.at_most)} is wanted"
-            return self.step(figures, wanted, why) if self._left(operator, wanted) <= _HELPS else None
+            return self._step(figures, wanted, why) if self._left(operator, wanted) <= _HELPS else None
         if now == 1 or found > self.at_least or behind(figures) or predicted_busy(operator, now - 1) >= ROOM:
             return None
         stays = found * (self._left(operator, now - 1) if self._divides else 1.0) < _ROOMY * self.at_most
-        return self.step(figures, now - 1, f"{why} only") if stays else None
+        return self._step(figures, now - 1, f"{why} only") if stays else None
+
+    def _step(self, figures: ApplicationFigures, wanted: int, why: str) -> Decision | None:
+        """To `wanted` partitions, if more are wanted within limits."""
+        now = figures.operators[self.operator].partitions
+        if wanted > now:
+            wanted = max(min(wanted, self.limit(figures, self.operator)), now)
+        note = f"{self.operator}: {now} -> {wanted} partitions; {why}"
+        return self.repartition(figures, {self.operator: wanted}, note)
 
     @property
     def _divides(self) -> bool:
@@ -88,49 +100,3 @@ class Bounds(OneOperatorPolicy):
             after = predicted_latency(operator, wanted)
             return 1.0 if after is None else after / max(operator.latency.p50_seconds, _LEAST)
         return predicted_busy(operator, wanted) / max(busy_share(operator), _LEAST)
-
-
-class Schedule(OneOperatorPolicy):
-    """Gives an operator numbers of partitions by the time of day, such as `{"08:00": 4, "20:00": 1}`.
-
-    `timezone`: whose clock it goes by. Changes by others stay until the next hour of the schedule.
-    """
-
-    partitions: dict[str, int] = Field(min_length=1)
-    timezone: str = "UTC"
-    _last: tuple[str, str] | None = None
-
-    @field_validator("partitions")
-    @classmethod
-    def _hours(cls, value: dict[str, int]) -> dict[str, int]:
-        for hour, number in value.items():
-            time.fromisoformat(hour)
-            if number < 1:
-                raise ValueError(f"{number} partitions at {hour}: give one or more")
-        return value
-
-    @field_validator("timezone")
-    @classmethod
-    def _zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"no time zone `{value}`; give one such as `Europe/Berlin`") from error
-        return value
-
-    def decide(self, figures: ApplicationFigures) -> Decision | None:
-        """The change that is due since an hour of the schedule has begun."""
-        if figures.changing or self.operator not in figures.operators:
-            return None
-        now = datetime.fromtimestamp(figures.at, ZoneInfo(self.timezone))
-        by_time = sorted(self.partitions, key=time.fromisoformat)
-        begun = [hour for hour in by_time if time.fromisoformat(hour) <= now.time()]
-        hour = begun[-1] if begun else by_time[-1]
-        day = str(now.date()) if begun else "before"
-        if self._last == (day, hour):
-            return None
-        already = self._last is not None and not begun and self._last[1] == hour
-        self._last = (day, hour)
-        if already:
-            return None
-        return self.step(figures, self.partitions[hour], f"it is {hour} in {self.timezone}")

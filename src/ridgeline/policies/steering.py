@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from ridgeline.api.policy import Policy
 from ridgeline.api.support.duration import parse_duration
-from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
+from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.answers import Decision, Expectation
 from ridgeline.policies.model import behind
@@ -88,28 +88,3 @@ class SteeringPolicy(Policy):
         self._changed_at = figures.at
         soon = tuple(replace(one, seconds=min(one.seconds, max(self.cooldown, _SOONEST))) for one in expects)
         return Decision(edits, note, soon)
-
-
-class OneOperatorPolicy(SteeringPolicy):
-    """Looks at one operator, and gives it a partition more, or takes one back."""
-
-    operator: str
-
-    def decide(self, figures: ApplicationFigures) -> Decision | None:
-        """Judge the operator by the figures since the last change; nothing while it is too early for that."""
-        settled = self.ready(figures)
-        operator = settled.operators.get(self.operator) if settled is not None else None
-        return None if settled is None or operator is None else self.judge(settled, operator)
-
-    def judge(self, figures: ApplicationFigures, operator: OperatorFigures) -> Decision | None:
-        """Another number of partitions, or nothing."""
-        raise NotImplementedError
-
-    def step(self, figures: ApplicationFigures, wanted: int, why: str) -> Decision | None:
-        """To `wanted` partitions, within limits."""
-        operator = figures.operators[self.operator]
-        wanted = max(wanted, 1)
-        if wanted > operator.partitions:
-            wanted = max(min(wanted, self.limit(figures, self.operator)), operator.partitions)
-        note = f"{self.operator}: {operator.partitions} -> {wanted} partitions; {why}"
-        return self.repartition(figures, {self.operator: wanted}, note)

@@ -10,7 +10,7 @@ from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import read_specification
-from ridgeline.policies import CriticalPathPolicy, Schedule, SkewPolicy, StatsListener
+from ridgeline.policies import Bounds, CriticalPathPolicy, SkewPolicy, StatsListener
 from ridgeline.sla import (
     caught_up_within,
     error_share,
@@ -43,7 +43,7 @@ def application():
     )
     app.add_policy(SkewPolicy())
     app.add_policy(CriticalPathPolicy(max_slots=8, cooldown="30s", max_partitions={"sink": 2}))
-    app.add_policy(Schedule(operator="sink", partitions={"08:00": 2}, timezone="Europe/Berlin"))
+    app.add_policy(Bounds(operator="sink", figure="latency_p99_seconds", at_most="2s"))
     app.promise(
         latency("sink", p99="2s"),
         window_latency(p50=0.5, over="5m"),
@@ -63,7 +63,7 @@ def test_what_is_written_is_read_again(form):
     app = application()
     again = read_specification(read_document(write_specification(app, form), form), "decided")
     assert again.promises == app.promises
-    assert [type(one) for one in again.policies] == [SkewPolicy, CriticalPathPolicy, Schedule]
+    assert [type(one) for one in again.policies] == [SkewPolicy, CriticalPathPolicy, Bounds]
     assert [one.model_dump() for one in again.policies] == [one.model_dump() for one in app.policies]
     (listener,) = again.operators[1].listeners
     assert (type(listener), listener.seconds) == (MoreWhenLate, 3)

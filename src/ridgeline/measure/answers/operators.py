@@ -362,22 +362,7 @@ class MetricWindowAnswer(TypedDict):
     value: Annotated[float, "The value over all partitions."]
 
 
-class MetricPeriodAnswer(TypedDict):
-    """A metric over the windows of a minute or an hour."""
-
-    start: Annotated[int, "When the minute or hour began, seconds since 1970."]
-    windows: Annotated[int, "How many application windows with a value were reported in it."]
-    sum: Annotated[float | None, "Sum of the windows' values; null if it is no finite number."]
-    min: Annotated[float, "The least."]
-    max: Annotated[float, "The greatest."]
-    mean: Annotated[float | None, "The mean."]
-    first: Annotated[float, "The first."]
-    last: Annotated[float, "The last."]
-
-
 class MetricHistoryAnswer(MetricAnswer):
-    """A metric over time. Periods without a window are missing."""
+    """A metric over time."""
 
     windows: Annotated[list[MetricWindowAnswer], "The last windows, at most 1,000, the newest last."]
-    minutes: Annotated[list[MetricPeriodAnswer], "The last minutes, at most 180, the newest last."]
-    hours: Annotated[list[MetricPeriodAnswer], "The last hours, at most 72, the newest last."]

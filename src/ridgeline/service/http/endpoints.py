@@ -420,13 +420,13 @@ def _decisions(call: Call, limit: Last = None) -> DecisionsAnswer:
 
 @FIGURES.question("/metrics/{name}/{metric}")
 def _metric(call: Call, name: str, metric: str, limit: Last = None) -> MetricHistoryAnswer:
-    """A metric that an operator declares, over the last windows, minutes and hours.
+    """A metric that an operator declares, over the last windows.
 
     Args:
         call: The question.
         name: the name of a logical operator
         metric: the name of the metric
-        limit: how many windows, minutes and hours; default: all
+        limit: how many windows; default: all
     """
     return found(partial(call.watch.metric_history, name, metric), limit)
 
