@@ -148,17 +148,13 @@ def test_what_waits_is_published_where_it_belongs_when_path_and_format_change(tm
 
 
 @pytest.mark.guide("004", "Output Adapters")
-def test_modes(tmp_path: Path) -> None:
+def test_files_of_others_stay(tmp_path: Path) -> None:
     (tmp_path / "before.parquet").write_bytes(b"")
-    (tmp_path / "before.jsonl").write_text("")
     (tmp_path / "_notes.txt").write_text("")
-    with pytest.raises(RidgelineError, match=r"is not empty; it holds `_notes.txt`; empty it, .*set `mode`"):
-        Published(FileOutput(path=tmp_path, mode="error"), tmp_path)
-    Published(FileOutput(path=tmp_path, mode="append"), tmp_path)
-    assert len(names(tmp_path)) == 3
-    output = FileOutput(path=tmp_path, mode="overwrite", roll_seconds=0)
+    output = FileOutput(path=tmp_path, roll_seconds=0)
     driver = Published(output, tmp_path)
-    assert names(tmp_path) == ["_notes.txt"]
+    assert names(tmp_path) == ["_notes.txt", "before.parquet"]
+    (tmp_path / "before.parquet").unlink()
     driver.commit(0, Driven(output).window(batch(n=[1]))[1])
     driver.crash()
     assert visible(tmp_path) == [1]

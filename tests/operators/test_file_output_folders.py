@@ -65,18 +65,12 @@ def test_each_row_once_with_kills(seed: int, format: str, tmp_path: Path) -> Non
     assert sorted(rows, key=repr) == expected()
 
 
-@pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
-def test_what_is_there_already(mode: str, tmp_path: Path) -> None:
+def test_what_is_there_already_stays(tmp_path: Path) -> None:
     folder = tmp_path / "day=2026-01-01"
     folder.mkdir()
     (folder / "old.parquet").write_bytes(b"old")
-    app = application(tmp_path, partition_by=["day"], mode=mode)
-    if mode == "error":
-        with pytest.raises(RidgelineError, match=r"is not empty; it holds `day=2026-01-01/old.parquet`"):
-            run_local(app)
-        return
-    run_local(app)
-    assert (folder / "old.parquet").exists() == (mode == "append")
+    run_local(application(tmp_path, partition_by=["day"]))
+    assert (folder / "old.parquet").exists()
 
 
 def test_columns_that_make_no_folders(tmp_path: Path) -> None:

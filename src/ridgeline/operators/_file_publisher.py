@@ -28,7 +28,7 @@ import contextlib
 import io
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -37,12 +37,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import OutputFiles, SummedStream
-from ridgeline.connect.window_output import GONE, explaining, other_copy, publish_failure, safe_name
-from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows, merge
+from ridgeline.connect.window_output import GONE, explaining, other_copy, safe_name
+from ridgeline.operators._segments import DamagedError, Segment, SegmentPublisher, check, merge
 
 
 class Published(NamedTuple):
@@ -155,8 +155,6 @@ HIDDEN = ".ridgeline"
 Readers of data sets pass over names with a dot in front.
 """
 
-_ENDINGS = (".parquet", ".jsonl")
-
 
 class Settings(NamedTuple):
     """The properties of a `FileOutput`. `divided`: rows go to folders."""
@@ -165,11 +163,10 @@ class Settings(NamedTuple):
     format: str
     roll_seconds: float
     roll_bytes: int
-    mode: str
     divided: bool = False
 
 
-class FilePublisher(Publisher):
+class FilePublisher(SegmentPublisher):
     """Turns the segments of committed windows into published files. Runs on the driver."""
 
     groups_windows = True
@@ -188,30 +185,23 @@ class FilePublisher(Publisher):
     def open(self, context: PublisherContext, state: Any) -> None:
         """Load the list of unpublished segments, and delete what a crash left.
 
-        Raises RidgelineError if the folder cannot be reached, or is not the one of the checkpoint's run. So
-        it does with `mode="error"` if the folder is not empty at the first start.
+        Raises RidgelineError if the folder cannot be reached, or is not the one of the checkpoint's run.
         """
-        self._context = context
-        self._files = OutputFiles(self._settings.path)
-        self._root = self._files.root
         self._prefix = f"{safe_name(context.operator)}-{context.run_id}"
-        self._folder = f"{self._root}/{HIDDEN}/{self._prefix}"
+        self._enter(context, self._settings.path, f"{HIDDEN}/{self._prefix}", "published", state)
+        self._root = self._files.root
         self._merged = f"{self._folder}/merged-e{context.epoch}.tmp"
-        self._window = state["window"] if state else context.committed
-        self._marker = Marker(self._files, self._folder, "published")
-        self._synced: int | None = None
-        """Where the marker was when its folder was last synced; None: it is not known."""
-        self._rolls = False
+        self._intended = False
+        """Whether the manifest, or a file `rolling-<window>`, says that all that waits is published."""
         self._renamed: set[str] = set()
         """The published files that have their names, and whose segments are there still."""
         self._last = -1
         """The last window of any published file, if some folders lack theirs: a driver died in between."""
-        self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
         with explaining(self._failure):
             if state is None:
-                self._begin()
+                self._make_folder()
             elif self._is_here(state):
                 self._resume(state)
             else:
@@ -234,22 +224,15 @@ class FilePublisher(Publisher):
         Returns the state that the manifest keeps. Raises RidgelineError if partitions wrote different
         columns, if a segment is missing, or if the file system refuses.
         """
-        staged = [Segment(window_id, *value) for value in values]
+        staged = self._staged(window_id, values)
         if len({segment.schema for segment in staged}) > 1:
             raise RidgelineError(
                 f"`{self._context.operator}`: its partitions wrote different columns in window {window_id}; "
                 "give its input one schema"
             )
-        with explaining(self._failure):
-            for segment in staged:
-                if not self._files.holds(f"{self._folder}/{segment.name}", segment.bytes):
-                    raise FileNotFoundError(f"{self._folder}/{segment.name}")
-            if staged or self._marker.window != self._synced:  # the record must not outlive what it names
-                self._files.sync(self._folder)
-                self._synced = self._marker.window
         self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
-        self._rolls = bool(self._pending) and self._is_due()
-        return self._state(window_id, self._pending, rolls=self._rolls)
+        self._intended = bool(self._pending) and self._is_due()
+        return self._state(window_id, self._pending, rolls=self._intended)
 
     def _state(self, window_id: int, pending: Sequence[Segment], *, rolls: bool = False, **more: Any) -> Any:
         """The state after a window in which these segments waited."""
@@ -271,15 +254,12 @@ class FilePublisher(Publisher):
         Raises RidgelineError if the file system refuses or a segment is damaged.
         """
         self._window = window_id
-        if self._rolls:
-            self._roll()
-        else:
-            self.idle()
+        self.idle()
 
     def idle(self) -> None:
         """Publish the segments if they are due. Called between windows."""
-        if self._pending and self._is_due():
-            self._roll_between_windows()
+        if self._pending and (self._intended or self._is_due()):
+            self._roll()
 
     @property
     def visible(self) -> int | None:
@@ -289,7 +269,7 @@ class FilePublisher(Publisher):
     def close(self) -> None:
         """Publish all segments."""
         if self._pending:
-            self._roll_between_windows()
+            self._roll()
         with contextlib.suppress(OSError):
             self._clear()
 
@@ -324,37 +304,16 @@ class FilePublisher(Publisher):
 
     # A fresh run, and a continued one -----------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Prepare the folder at the first start on this checkpoint: files in it belong to others."""
-        mode, ours = self._settings.mode, f"-{self._context.run_id}-"
-        names: list[str] = []
-        if mode != "append":
-            names = _shown(self._files) if self._settings.divided else self._files.names(self._root)
-        others = [name for name in names if ours not in name and not _is_hidden(name)]
-        if mode == "error" and others:
-            raise RidgelineError(
-                f"`{self._context.operator}`: folder `{self._settings.path}` is not empty; "
-                f"it holds `{others[0]}`; "
-                "empty it, give another `path`, or set `mode` to `append` or `overwrite`"
-            )
-        if mode == "overwrite":
-            for name in others:
-                if name.endswith(_ENDINGS) and self._files.is_file(f"{self._root}/{name}"):
-                    self._files.delete(f"{self._root}/{name}")
-        self._make_folder()
-
     def _make_folder(self) -> None:
         """Create the hidden folder and its marker; windows committed before count as published."""
-        self._marker.find(self._hidden())
+        self._marker.find(self._files.names(self._folder))
         self._check_not_beyond(self._marker.window)
         self._marker.make(self._window)
 
     def _finish_before(self, state: Any) -> None:
         """After a change of path, format or name: publish the segments as it would have been done before."""
         if state["pending"] or state["path"] == self._settings.path or "rewound" in state:
-            before = FilePublisher(
-                self._settings._replace(path=state["path"], format=state["format"], mode="append")
-            )
+            before = FilePublisher(self._settings._replace(path=state["path"], format=state["format"]))
             before.open(replace(self._context, operator=state["name"]), state)
             before.close()
 
@@ -364,7 +323,8 @@ class FilePublisher(Publisher):
         Raises RidgelineError if the folder is missing, older or newer than the checkpoint, or if a segment is
         lost.
         """
-        hidden = self._hidden()  # before the published files: a segment missing here is in one of them
+        # before the published files: a segment that is missing here is in one of them
+        hidden = self._files.sizes(self._folder)
         marked = self._marker.find(hidden)
         self._pending = [Segment(*entry) for entry in state["pending"]]
         if marked is None:
@@ -393,7 +353,7 @@ class FilePublisher(Publisher):
                     self._files.sync(self._place(folder))
             self._marker.move(min([most, *(one.window - 1 for one in self._pending[:1])]))
         self._waits_since = state["waits_since"] if self._pending else None
-        self._rolls = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)
+        self._intended = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)
 
     def _check_not_beyond(self, published: int) -> None:
         """Raise RidgelineError if a window was published that this checkpoint has not committed."""
@@ -412,19 +372,20 @@ class FilePublisher(Publisher):
 
     # Publishing --------------------------------------------------------------------------------------------
 
-    def _roll_between_windows(self) -> None:
-        """Write the decision to disk, then publish: a driver that takes over makes the same file."""
-        with explaining(self._failure):
-            self._files.touch(f"{self._folder}/rolling-{self._window}")
-        self._roll()
-
     def _roll(self) -> None:
-        """Publish all segments: as one file for each folder, and each schema if it changed meanwhile."""
+        """Publish all segments: as one file for each folder, and each schema if it changed meanwhile.
+
+        That is decided on the disk before: a driver that takes over makes the same files.
+        """
         parts = sorted(self._pending, key=lambda segment: segment.folder)
         try:
+            if not self._intended:
+                self._files.touch(f"{self._folder}/rolling-{self._window}")
+                self._intended = True
             for _, group in itertools.groupby(parts, key=lambda one: (one.folder, one.schema)):
                 self._publish_file(list(group))
-            self._settle()
+            self._let_go(max(self._last, self._pending[-1].window))
+            self._renamed.clear()
         except DamagedError as error:
             raise self._lost(error.segment, str(error)) from error
         except OSError as error:
@@ -432,7 +393,7 @@ class FilePublisher(Publisher):
         finally:
             with contextlib.suppress(OSError):  # half a file on a full disk
                 self._files.delete(self._merged)
-        self._rolls = False  # not after an error: the call may be made again
+        self._intended = False  # not after an error: the call may be made again
         self._since, self._waits_since = None, None
         with contextlib.suppress(OSError):  # segments of attempts that failed: they go with the next file
             self._clear()
@@ -467,42 +428,14 @@ class FilePublisher(Publisher):
             self._renamed.add(target)
         self._files.sync(place)
 
-    def _settle(self) -> None:
-        """All segments are in sight: move the marker, and delete them. Raises OSError."""
-        done, self._pending = self._pending, []
-        if done:
-            self._marker.move(max(self._last, done[-1].window))
-        self._renamed.clear()
-        for segment in done:
-            self._files.delete(f"{self._folder}/{segment.name}")
-
-    # The hidden folder -------------------------------------------------------------------------------------
-
-    def _hidden(self) -> Mapping[str, int]:
-        """The files in the hidden folder with their sizes."""
-        return self._files.sizes(self._folder)
-
-    def _clear(self) -> None:
-        """Delete segments of failed attempts up to the last committed window, and files of earlier drivers.
-
-        Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
-        """
-        clear(self._files, self._folder, self._pending, self._is_left_over, self._context)
-
     def _is_left_over(self, name: str) -> bool:
-        """True if a file of the hidden folder is needed no more, by its name; unknown names stay."""
-        marker = self._marker.window_of(name)
-        if marker is not None:
-            return marker < self._marker.window
-        found = re.fullmatch(r"w(\d+)-.*\.segment|rolling-(\d+)|merged-e(\d+)\.tmp", name)
-        segment, rolling, epoch = (
-            (int(text) if text else None for text in found.groups()) if found else (None, None, None)
-        )
-        if epoch is not None:
-            return epoch < self._context.epoch
-        if rolling is not None:
-            return rolling < self._window or not self._pending
-        return segment is not None and segment <= self._window
+        """Also files of earlier drivers, and decisions that are carried out."""
+        found = re.fullmatch(r"rolling-(\d+)|merged-e(\d+)\.tmp", name)
+        if found is None:
+            return super()._is_left_over(name)
+        if found[2]:
+            return int(found[2]) < self._context.epoch
+        return int(found[1]) < self._window or not self._pending
 
     # Errors -----------------------------------------------------------------------------------------------
 
@@ -523,9 +456,7 @@ class FilePublisher(Publisher):
 
     def _lost(self, segment: Segment, what: str) -> RidgelineError:
         """The error if an unpublished segment is missing or damaged."""
-        remedy = f"{self._waiting()}; restore the file from a copy and start again"
-        marker = self._marker.path(self._window)
-        return lost_rows(self._context.operator, self._folder, segment, what, remedy, marker)
+        return super()._lost(segment, f"{what}; {self._waiting()}")
 
     def _waiting(self) -> str:
         """Which committed windows are not published, for error texts."""
@@ -537,14 +468,11 @@ class FilePublisher(Publisher):
         return f"as of the last commit rows of {which} were not published"
 
     def _failure(self, error: OSError) -> RidgelineError:
-        """The error for an error of the file system.
-
-        Raises FencedError if another driver has taken over: then its work is the cause.
-        """
-        self._context.check_owner()
+        """As of the base; StoreAwayError if the folder was there before."""
+        failure = super()._failure(error)
         if isinstance(error, FileNotFoundError) and not self._files.is_file(
             self._marker.path(self._marker.window)
         ):
             gone, path = self._gone(), mask_text(self._settings.path)
             return StoreAwayError(str(gone), path, GONE) if self._found else gone
-        return publish_failure(self._context.operator, self._settings.path, error)
+        return failure

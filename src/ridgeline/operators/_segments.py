@@ -1,19 +1,23 @@
-"""Segments: the rows of a window and partition as a hidden file; the marker of what readers can see."""
+"""Segments: the rows of a window and partition as a hidden file; the marker of what readers can see.
+
+`SegmentPublisher` is what the publishers of files and of Spark share.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.publisher import PublisherContext
+from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.connect.output_files import OutputFiles, SummedStream
+from ridgeline.connect.window_output import explaining, publish_failure
 
 _ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 2**20
@@ -43,37 +47,6 @@ class DamagedError(Exception):
             f"it was written with {segment.crc32:08x}"
         )
         self.segment = segment
-
-
-def clear(
-    files: OutputFiles,
-    folder: str,
-    segments: Sequence[Segment],
-    is_left_over: Callable[[str], bool],
-    context: PublisherContext,
-) -> None:
-    """Delete the files that are left over in a publisher's folder, if this driver still owns the checkpoint.
-
-    Not those of `segments`, which are still to be published. Raises FencedError, OSError.
-    """
-    kept = {segment.name for segment in segments}
-    names = [name for name in files.sizes(folder) if name not in kept and is_left_over(name)]
-    if names:
-        context.check_owner()
-    for name in names:
-        files.delete(f"{folder}/{name}")
-
-
-def lost_rows(
-    operator: str, folder: str, segment: Segment, what: str, remedy: str, marker: str
-) -> RidgelineError:
-    """The error of a publisher for a missing or damaged segment.
-
-    `marker`: the empty file that makes the publisher skip these rows.
-    """
-    rows = f"`{folder}/{segment.name}`, committed rows of window {segment.window}"
-    give_up = f"to give these rows up, create the empty file `{marker}`"
-    return RidgelineError(f"`{operator}`: {rows}, is damaged: {what}; {remedy}; {give_up}")
 
 
 def merge(
@@ -169,3 +142,86 @@ class Marker:
             if not self._files.is_file(self.path(window)):
                 raise
         self.window = window
+
+
+class SegmentPublisher(Publisher):
+    """The base of publishers whose rows wait as segments in a folder, until a marker says that they are out.
+
+    A segment is staged once the manifest of its window names it. Once its rows are out the marker moves to
+    its window, then it is deleted. So after a crash the marker says which segments of a manifest still wait.
+    """
+
+    restored = "restore the file from a copy and start again"
+    """What is to be done about a segment that is lost."""
+
+    def _enter(self, context: PublisherContext, uri: str, folder: str, marker: str, state: Any) -> None:
+        """Find the folder, within `uri`, and begin with no segment. Called by `open`."""
+        self._context, self._uri = context, uri
+        self._files = OutputFiles(uri)
+        self._folder = f"{self._files.root}/{folder}"
+        self._marker = Marker(self._files, self._folder, marker)
+        self._window: int = state["window"] if state else context.committed
+        """The last window that is committed, or staged."""
+        self._pending: list[Segment] = []
+        """The segments that wait, by window."""
+        self._synced: int | None = None
+        """Where the marker was when its folder was last synced; None: it is not known."""
+
+    def _staged(self, window_id: int, values: Sequence[Any]) -> list[Segment]:
+        """The segments that partitions have handed over; their names outlive a power cut.
+
+        Raises RidgelineError if one is missing, or the file system refuses.
+        """
+        staged = [Segment(window_id, *value) for value in values]
+        with explaining(self._failure):
+            for segment in staged:
+                if not self._files.holds(f"{self._folder}/{segment.name}", segment.bytes):
+                    raise FileNotFoundError(f"{self._folder}/{segment.name}")
+            if staged or self._marker.window != self._synced:  # the record must not outlive what it names
+                self._files.sync(self._folder)
+                self._synced = self._marker.window
+        return staged
+
+    def _let_go(self, window: int) -> None:
+        """The rows of all segments are out, up to a window: move the marker, delete them. Raises OSError."""
+        if self._pending:
+            self._marker.move(window)
+        done, self._pending = self._pending, []
+        for segment in done:
+            self._files.delete(f"{self._folder}/{segment.name}")
+
+    def _clear(self) -> None:
+        """Delete segments of failed attempts up to the last committed window, and what else is left over.
+
+        Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
+        Raises FencedError, OSError.
+        """
+        kept = {segment.name for segment in self._pending}
+        names = [name for name in self._files.sizes(self._folder) if name not in kept]
+        names = [name for name in names if self._is_left_over(name)]
+        if names:
+            self._context.check_owner()
+        for name in names:
+            self._files.delete(f"{self._folder}/{name}")
+
+    def _is_left_over(self, name: str) -> bool:
+        """True if a file of the folder is needed no more, by its name; unknown names stay."""
+        if (marker := self._marker.window_of(name)) is not None:
+            return marker < self._marker.window
+        segment = re.fullmatch(r"w(\d+)-.*\.(?:segment|parquet)", name)
+        return segment is not None and int(segment[1]) <= self._window
+
+    def _lost(self, segment: Segment, what: str) -> RidgelineError:
+        """The error for a committed segment that is missing or damaged."""
+        rows = f"`{self._folder}/{segment.name}`, committed rows of window {segment.window}"
+        give_up = f"to give these rows up, create the empty file `{self._marker.path(self._window)}`"
+        operator = self._context.operator
+        return RidgelineError(f"`{operator}`: {rows}, is damaged: {what}; {self.restored}; {give_up}")
+
+    def _failure(self, error: OSError) -> RidgelineError:
+        """The error for one of the file system.
+
+        Raises FencedError if another driver has taken over: then its work is the cause.
+        """
+        self._context.check_owner()
+        return publish_failure(self._context.operator, self._uri, error)

@@ -117,9 +117,7 @@ class FileOutput(AtPath, WindowOutput):
     `country=__HIVE_DEFAULT_PARTITION__`. A row with this text, or one that makes a name of more than 255
     bytes, is an error, or a dead letter with `on_error=SKIP`.
 
-    `mode` says what a run on a fresh checkpoint does if the folder is not empty. `append` leaves the files
-    that are there. `overwrite` removes the `.parquet` and `.jsonl` files directly in it. `error` refuses. A
-    run that continues from its checkpoint always appends.
+    A run on a fresh checkpoint leaves the files of others in the folder.
 
     Example:
         >>> import tempfile
@@ -148,7 +146,6 @@ class FileOutput(AtPath, WindowOutput):
     format: Literal["parquet", "jsonl"] = "parquet"
     roll_seconds: float = Field(default=10.0, ge=0)
     roll_bytes: int = Field(default=128 * 2**20, gt=0)
-    mode: Literal["append", "overwrite", "error"] = "append"
     partition_by: list[str] | str | None = None
 
     def setup(self, context: OperatorContext) -> None:
@@ -200,8 +197,7 @@ class FileOutput(AtPath, WindowOutput):
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""
         rolls = self.roll_seconds, self.roll_bytes
-        divided = bool(self.partition_by)
-        return FilePublisher(Settings(str(self.path), self.format, *rolls, self.mode, divided))
+        return FilePublisher(Settings(str(self.path), self.format, *rolls, bool(self.partition_by)))
 
 
 def _columns(names: list[str] | str | None) -> list[str]:

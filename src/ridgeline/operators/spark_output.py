@@ -15,7 +15,7 @@ from pydantic import Field
 from ridgeline.api.columns.casting import cast_exactly, with_microseconds
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.support.files import (
     StoreAwayError,
     is_local,
@@ -25,8 +25,8 @@ from ridgeline.api.support.files import (
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.connect.output_files import OutputFiles
-from ridgeline.connect.window_output import WindowOutput, explaining, other_copy, publish_failure, safe_name
-from ridgeline.operators._segments import DamagedError, Marker, Segment, check, clear, lost_rows
+from ridgeline.connect.window_output import WindowOutput, explaining, other_copy, safe_name
+from ridgeline.operators._segments import DamagedError, Segment, SegmentPublisher, check
 from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
 from ridgeline.operators.spark_input import FILE_FORMATS
 
@@ -137,19 +137,20 @@ class SparkOutput(WindowOutput):
         return SparkPublisher(self.format, dict(self.options), self.mode, self.transform)
 
 
-class SparkPublisher(Publisher):
+class SparkPublisher(SegmentPublisher):
     """Let Spark write the staged rows after the window's commit. Its state: the files of the last window.
 
     After Spark has written a window, the marker `written-<window>` in the staging folder is renamed, then the
     files are deleted. The marker is created at the first start and stays.
     """
 
+    restored = "restore the checkpoint's `staging` folder from a copy and start again"
+
     def __init__(
         self, format: str, options: Mapping[str, Option], mode: str, transform: Transform | None
     ) -> None:
         self._format, self._options, self._mode, self._transform = format, options, mode, transform
-        self._staged: list[Segment] = []
-        self._window = self._written = -1
+        self._written = -1
         self._is_new = True
         """Nothing was committed before this run: folders of another one are replaced or left."""
         self._cleared = False
@@ -168,18 +169,14 @@ class SparkPublisher(Publisher):
 
         Raises RidgelineError if rows that are not yet written are missing.
         """
-        self._context = context
-        self._files = OutputFiles(context.staging)
-        self._folder = f"{self._files.root}/{safe_name(context.operator)}"
-        self._marker = Marker(self._files, self._folder, "written")
+        self._enter(context, context.staging, safe_name(context.operator), "written", state)
         self._is_new, self._compared = not state and context.committed < 0, False
-        self._window = state["window"] if state else context.committed
-        self._staged = [Segment(*entry) for entry in state["files"]] if state else []
+        self._pending = [Segment(*entry) for entry in state["files"]] if state else []
         if state and (name := state["name"]) != context.operator:
             before = SparkPublisher(self._format, self._options, self._mode, self._transform)
             before.open(replace(context, operator=name), state)  # as it would have been done before
             before.publish(self._window)
-            self._staged = []
+            self._pending = []
         with explaining(self._failure):
             self._take_up(self._files.sizes(self._folder))
             self._clear()
@@ -190,15 +187,15 @@ class SparkPublisher(Publisher):
         Called by `open`. Raises RidgelineError if the checkpoint is older than what was written, or if a
         staged file or the marker is missing.
         """
-        if self._marker.find(found) is None and not self._staged:
+        if self._marker.find(found) is None and not self._pending:
             self._marker.make(self._window)
         if self._marker.window > self._window:
             what = "the checkpoint is an older copy, and windows would be written twice; window "
             what += f"{self._marker.window} is written, window {self._window} is committed"
             raise other_copy(self._context.operator, what, "checkpoint", "")
         if self._marker.window == self._window:
-            self._staged = []
-        for segment in self._staged:
+            self._pending = []
+        for segment in self._pending:
             if (
                 self._marker.path(self._marker.window).rpartition("/")[2] not in found
                 or segment.name not in found
@@ -207,11 +204,8 @@ class SparkPublisher(Publisher):
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Return the window's files as the state that the manifest keeps."""
-        self._window, self._staged = window_id, [Segment(window_id, *value) for value in values]
-        files = [list(segment) for segment in self._staged]
-        if files:  # the record that names them must not outlive their names
-            with explaining(self._failure):
-                self._files.sync(self._folder)
+        self._window, self._pending = window_id, self._staged(window_id, values)
+        files = [list(segment) for segment in self._pending]
         return {"window": window_id, "name": self._context.operator, "files": files}
 
     def publish(self, window_id: int) -> None:
@@ -219,20 +213,17 @@ class SparkPublisher(Publisher):
 
         Raises RidgelineError if Spark cannot write, or if the files are damaged.
         """
-        if not self._staged or window_id != self._window:
+        if not self._pending or window_id != self._window:
             return
         if self._written != window_id:  # else Spark has written it, and the store went away after that
             self._write(window_id)
             self._written = window_id
         with explaining(self._failure):
-            self._marker.move(window_id)
-            for segment in self._staged:
-                self._files.delete(f"{self._folder}/{segment.name}")
-            self._staged = []
+            self._let_go(window_id)
 
     def _write(self, window_id: int) -> None:
         """Check the staged files, and let Spark write their rows. Raises RidgelineError."""
-        for segment in self._staged:
+        for segment in self._pending:
             try:
                 check(self._files, self._folder, segment)
             except (DamagedError, OSError) as error:
@@ -244,7 +235,7 @@ class SparkPublisher(Publisher):
         try:
             spark = self._context.spark()
             self._compare(spark, window_id)
-            frame = spark.read.parquet(*[f"{self._uri()}/{segment.name}" for segment in self._staged])
+            frame = spark.read.parquet(*[f"{self._staged_uri()}/{segment.name}" for segment in self._pending])
             if self._transform is not None:
                 frame = self._transform(frame, window_id)
             self._save(spark, frame, window_id)
@@ -333,30 +324,6 @@ class SparkPublisher(Publisher):
             )
         return {"window": at, "name": self._context.operator, "files": []}
 
-    def _clear(self) -> None:
-        """Delete the files of written windows and of failed attempts.
-
-        Files of later windows stay: another driver may be about to commit them.
-        """
-        clear(self._files, self._folder, self._staged, self._is_left_over, self._context)
-
-    def _is_left_over(self, name: str) -> bool:
-        marker = self._marker.window_of(name)
-        found = re.match(r"w(\d+)-", name)
-        if marker is not None:
-            return marker < self._marker.window
-        return found is not None and int(found[1]) <= self._window
-
-    def _failure(self, error: OSError) -> RidgelineError:
-        """The error for one of the file system. Raises FencedError if another driver has taken over."""
-        self._context.check_owner()
-        return publish_failure(self._context.operator, self._context.staging, error)
-
-    def _lost(self, segment: Segment, what: str) -> RidgelineError:
-        remedy = "restore the checkpoint's `staging` folder from a copy and start again"
-        marker = self._marker.path(segment.window)
-        return lost_rows(self._context.operator, self._folder, segment, what, remedy, marker)
-
     def options(self, window_id: int) -> dict[str, Option]:
         """The writer's options for a window: `{window_id}` replaced, Delta's transaction added."""
         context = self._context
@@ -370,7 +337,7 @@ class SparkPublisher(Publisher):
             options[name] = value.replace("{window_id}", str(window_id)) if isinstance(value, str) else value
         return options
 
-    def _uri(self) -> str:
+    def _staged_uri(self) -> str:
         """The folder of staged files in the form that Spark takes."""
         staging = self._context.staging
         root = Path(local_path(staging)).as_uri() if is_local(staging) else staging
