@@ -104,7 +104,9 @@ def check_states(
     last = window or checkpoint.last()
     if last is not None:
         fate = _accepted(plan, checkpoint, last, _asked(planner, None if window else last))
-        if window is not None:  # a value that does not fit refuses the start before the run is rewound
+        # A value that does not fit its new schema refuses the start before the run is rewound. Only what is
+        # converted can fail so: states that are only moved would be read and written twice for nothing.
+        if window is not None and any(fate.comparison.by_base.values()):
             trial = _Trial(checkpoint.storage, checkpoint.run_id, checkpoint.epoch)
             moved(plan, trial, window, fate.found, fate.comparison)
 

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from ridgeline.api.clock import Clock
 from ridgeline.api.errors import ChangeError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -198,7 +199,7 @@ class Changes(Requests):
 
     def __init__(
         self,
-        now: Callable[[], float],
+        clock: Clock,
         first_id: int,
         report: Callable[[Asked], None],
         planner: Planner | None,
@@ -206,7 +207,8 @@ class Changes(Requests):
         check: Callable[[Transition], None],
     ) -> None:
         """`check`: raises for a change that cannot use the states that there are; any thread."""
-        super().__init__(now, first_id, report)
+        super().__init__(clock.wall, first_id, report)
+        self._monotonic = clock.monotonic
         self._planner = planner
         self._executor = executor
         self._check = check
@@ -214,8 +216,8 @@ class Changes(Requests):
         """The changes of the plan that were taken and are not planned yet."""
         self._coming: Coming | None = None
         self._thread = ThreadPoolExecutor(1, "ridgeline-changes")
-        self._leaving: dict[str, Asked] = {}
-        """The outputs that were asked to leave the plan."""
+        self._leaving: dict[str, tuple[Asked, float]] = {}
+        """The outputs that were asked to leave the plan, and when (monotonic)."""
         self.awaited_until = 0.0
         """Until then no window begins where a change comes: the last one took as long (monotonic)."""
 
@@ -225,11 +227,14 @@ class Changes(Requests):
 
     def ask_to_leave(self, over: Mapping[str, str]) -> None:
         """Ask for the removal of outputs that are done, each with why; later again if it was refused."""
-        self._leaving = {name: asked for name, asked in self._leaving.items() if name in over}
+        self._leaving = {name: found for name, found in self._leaving.items() if name in over}
+        now = self._monotonic() if over else 0.0
         for name, why in over.items():
-            asked = self._leaving.get(name)
-            if asked is None or (asked.done.is_set() and self._now() - asked.at >= _ASK_AGAIN_SECONDS):
-                self._leaving[name] = self.ask(EditPlan((RemoveOperator(name),), why), "ridgeline")
+            if name in self._leaving:
+                asked, at = self._leaving[name]
+                if not asked.done.is_set() or now - at < _ASK_AGAIN_SECONDS:
+                    continue
+            self._leaving[name] = self.ask(EditPlan((RemoveOperator(name),), why), "ridgeline"), now
 
     def turn(self, plan: Plan, *, wait: bool = False) -> None:
         """Take in what was planned, and begin to plan the next one. Costs nothing if there is none.

@@ -196,7 +196,7 @@ class ApplicationRun:
         """The change of the plan whose first window is not committed."""
         self._open = self._opened(plan)
         self.changes = Changes(
-            clock.wall, plan.logical.first_id, reporter.change, planner, executor, self._check_states
+            clock, plan.logical.first_id, reporter.change, planner, executor, self._check_states
         )
         """Requests of users; any thread may add to them."""
         self.changes.is_secret = lambda name, value: holds_secret(self.plan.logical, name, value)
