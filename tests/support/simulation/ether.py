@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.exchange import dialing, listening, sockets
+from ridgeline.engine.exchange import dialing, sockets
 from ridgeline.engine.exchange.address import Target
-from ridgeline.engine.exchange.connection import Connection
 from ridgeline.engine.exchange.listening import Listen, Listener
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.poller import READ, WRITE
@@ -266,12 +265,12 @@ class Endpoint(sockets.Sockets):
         """True if `poll` has something to do."""
         if self._events or self._unread or self._noted or self.poller.found():
             return True
-        waits = bool(self._unopened) or self._reception.paused
-        return waits and self._clock.monotonic() > self._time._looked + 1.0
+        waits = bool(self._strangers or self._called) or self._paused_until is not None
+        return waits and self._clock.monotonic() > self._looked + 1.0
 
     def _streams(self) -> Iterator[tuple[Peer, Socket]]:
         for peer, entry in self._peers.items():
-            if isinstance(entry, Connection) and not entry.stream._socket.closed:
+            if entry.dialing is None and not entry.stream._socket.closed:
                 yield peer, entry.stream._socket
 
     @property
@@ -340,7 +339,7 @@ class Ether:
     def cut(self, endpoint: Endpoint, peer: Peer, *, lost: int) -> None:
         """Break a connection: each end learns of it after what still arrives; `lost` last pieces do not."""
         entry = endpoint._peers.get(peer)
-        if isinstance(entry, Connection):
+        if entry is not None and entry.dialing is None:
             self._break(entry.stream._socket, lost)
 
     def _break(self, one: Socket, lost: int) -> None:
@@ -379,7 +378,6 @@ def patches() -> Iterator[tuple[Any, str, object]]:
     no = lambda *_: None  # noqa: E731
     no_tls = lambda _certificate: SimpleNamespace(listens=None, connects=None)  # noqa: E731
     yield sockets, "tls", SimpleNamespace(contexts=no_tls)
-    yield listening, "contexts", no_tls
     yield dialing, "prepare", no
     yield dialing, "ways_of", lambda address: [address]
     yield dialing, "targets", lambda way: [Target(socket.AF_UNIX, way)]

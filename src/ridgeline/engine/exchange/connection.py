@@ -1,13 +1,15 @@
-"""One connection: TLS, hellos, then frames, from its first byte to its last."""
+"""One connection: a call, TLS, hellos, then frames, from its first byte to its last."""
 
 from __future__ import annotations
 
 import errno
+import socket
 import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
 
+from ridgeline.engine.exchange.dialing import Dialing
 from ridgeline.engine.exchange.frames import Frame, FrameDecoder
 from ridgeline.engine.exchange.network import (
     BROKEN,
@@ -15,6 +17,7 @@ from ridgeline.engine.exchange.network import (
     CUT,
     MALFORMED,
     UNAUTHENTICATED,
+    EndedError,
     Peer,
     RefusedError,
 )
@@ -136,15 +139,6 @@ _BYTES_AT_ONCE = 1 << 20
 """How much is read before other connections are."""
 
 
-class EndedError(Exception):
-    """The connection has ended; `reason` as in `Lost`."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        self.reason = reason
-        self.detail = detail
-        super().__init__(reason, detail)
-
-
 _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
 
 
@@ -154,31 +148,34 @@ def ended(error: OSError) -> EndedError:
 
 
 class Connection:
-    """One connection, of one thread but for its `outbox`.
+    """One connection from the call, or from who is taken in, to its end. Of one thread, but for its `outbox`.
 
-    `expected`: who should be there, if this end has called; None for a stranger. `known`: who is, once both
-    have said hello. `where`: the other end's address, for people. `since`: when it began. `more`: there may
-    be more to read, of which the operating system says nothing.
+    `expected`: who should be there, if this end calls; None for a stranger. `dialing`: finds the socket of
+    such a call. `known`: who is there, once both have said hello. `where`: the other end's address, for
+    people. `since`: when its present step began. `interest`: the events that the poller waits for. `more`:
+    there may be more to read, of which the operating system says nothing. `over`: it has ended.
     """
+
+    stream: Stream
+    """Its bytes, from `begin` on."""
 
     def __init__(
         self,
-        stream: Stream,
         me: Peer,
-        *,
         expected: Peer | None,
-        outbox: Outbox,
-        where: str,
-        since: float,
         maximum_bytes: int,
+        *,
+        where: str = "",
+        dialing: Dialing | None = None,
     ) -> None:
-        self.stream = stream
         self.expected = expected
+        self.dialing = dialing
         self.known: Peer | None = None
-        self.outbox = outbox
+        self.outbox = Outbox()
         self.where = where
-        self.since = since
-        self.more = False
+        self.since = 0.0
+        self.interest = 0
+        self.more = self.over = False
         self._secured = False
         """TLS is there, or is not wanted."""
         self._me = me
@@ -193,6 +190,24 @@ class Connection:
         """Who is there, or should be; None for a stranger."""
         return self.known or self.expected
 
+    @property
+    def file(self) -> socket.socket | Stream | None:
+        """What the poller waits for: the socket that is being connected, then the stream."""
+        return self.stream if self.dialing is None else self.dialing.socket
+
+    def begin(self, stream: Stream) -> None:
+        """Its socket is connected."""
+        if self.dialing is not None:
+            self.where, self.dialing = self.dialing.where, None
+        self.stream = stream
+
+    def close(self) -> None:
+        """End it, whatever is under way."""
+        self.over = True
+        self.outbox.drop()
+        if (file := self.file) is not None:
+            file.close()
+
     def wants_to_write(self) -> bool:
         """True if it could send more if more were taken."""
         waits = self._secured and self._greeting if self.known is None else self.outbox.queued_bytes
@@ -202,25 +217,25 @@ class Connection:
         """Write what waits, as far as it is taken. Raises RefusedError and EndedError."""
         if self.known is not None:
             self.outbox.flush()
-        elif self._is_secured():
-            self._greet()
+        else:
+            self._shake_hands()
 
     def read(self, scratch: memoryview, frames: list[Frame]) -> None:
         """Append the frames that have come. Returns after the hellos, even if there is more.
 
         Raises RefusedError and EndedError; what has come before is in `frames` then.
         """
+        self.more = False
+        if self.known is None:
+            self._shake_hands()
+            return
         try:
-            self._read(scratch, frames)
+            self._read_frames(scratch, frames)
         except OSError as error:
             raise ended(error) from error
 
-    def _read(self, scratch: memoryview, frames: list[Frame]) -> None:
+    def _read_frames(self, scratch: memoryview, frames: list[Frame]) -> None:
         """As `read`; raises OSError too."""
-        self.more = False
-        if self.known is None:
-            self._read_hello(scratch)
-            return
         budget = _BYTES_AT_ONCE
         while budget > 0:
             room = self._decoder.room()
@@ -230,7 +245,12 @@ class Connection:
             except BlockingIOError:
                 return
             if not count:
-                raise self._end()
+                within = self._decoder.in_frame
+                raise (
+                    EndedError(BROKEN, "the connection ended within a frame")
+                    if within
+                    else EndedError(CLOSED)
+                )
             if into is scratch:
                 frames.extend(self._decoder.feed(scratch[:count]))
             elif (frame := self._decoder.filled(count)) is not None:
@@ -241,63 +261,51 @@ class Connection:
             budget -= count
         self.more = True
 
-    def _end(self) -> EndedError:
-        """The error that the end of the bytes means here."""
-        if self._decoder.in_frame:
-            return EndedError(BROKEN, "the connection ended within a frame")
-        return EndedError(CLOSED)
-
     # Before it is open ------------------------------------------------------------------------------------
 
-    def _is_secured(self) -> bool:
-        """True once TLS is there or is not wanted. Raises RefusedError for who is not of the application."""
-        if not self._secured:
-            try:
-                self._secured = self.stream.ready()
-            except OSError as error:
-                raise RefusedError(
-                    UNAUTHENTICATED, f"no TLS with the application's certificate: {error}"
-                ) from error
-        return self._secured
+    def _shake_hands(self) -> None:
+        """Continue TLS, then the hellos; once both have said theirs the other is known.
 
-    def _greet(self) -> None:
-        """Write what is left of the own hello; once both have said theirs the other is known."""
-        if self._greeting:
-            try:
-                count = self.stream.send([memoryview(self._greeting)])
-            except BlockingIOError:
-                return
-            except OSError as error:
-                raise self._hung_up() from error
-            self._greeting = self._greeting[count:]
-        if self._greeting or (found := read_hello(self._heard)) is None:
+        Takes no byte of what comes after them. Raises RefusedError and EndedError.
+        """
+        try:
+            self._secured = self._secured or self.stream.ready()
+        except OSError as error:
+            raise RefusedError(
+                UNAUTHENTICATED, f"no TLS with the application's certificate: {error}"
+            ) from error
+        if not self._secured:
             return
-        other, called = found
+        try:
+            other, called = self._exchange_hellos()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise self._hung_up() from error
         if self.expected not in {None, other}:
             raise RefusedError(UNAUTHENTICATED, f"{other} is at the address of {self.expected}")
         if called != self._me:
             raise RefusedError(UNAUTHENTICATED, f"{other} calls {called}; this is {self._me}")
         self.known, self.more = other, True
 
-    def _read_hello(self, scratch: memoryview) -> None:
-        """Continue the hellos, and take no byte of what comes after them."""
-        if not self._is_secured():
-            return
-        self._greet()
-        while left := _HELLO.size - len(self._heard):
-            try:
-                count = self.stream.receive(scratch[:left])
-            except BlockingIOError:
-                return
-            except OSError:
-                count = 0
+    def _exchange_hellos(self) -> tuple[Peer, Peer]:
+        """Who is there, and whom it calls, once both hellos are through. Raises OSError."""
+        self._say_hello()
+        while (found := read_hello(self._heard)) is None:
+            room = memoryview(bytearray(_HELLO.size - len(self._heard)))
+            count = self.stream.receive(room)
             if not count:
                 raise self._hung_up()
-            self._heard += bytes(scratch[:count])
-            found = read_hello(self._heard)
-            if found is not None and self.expected is None:
-                self._greeting = hello(self._me, found[0])
-        self._greet()
+            self._heard += bytes(room[:count])
+            if self.expected is None and (said := read_hello(self._heard)) is not None:
+                self._greeting = hello(self._me, said[0])
+        self._say_hello()
+        return found
+
+    def _say_hello(self) -> None:
+        """Write what is left of the own hello. Raises OSError; BlockingIOError if not all of it is taken."""
+        while self._greeting:
+            self._greeting = self._greeting[self.stream.send([memoryview(self._greeting)]) :]
 
     def _hung_up(self) -> Exception:
         if self.expected is not None:

@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.exchange.address import TlsWay, UnixWay, Way
-from ridgeline.engine.exchange.limits import PAUSE_SECONDS
-from ridgeline.engine.exchange.poller import READ, Poller
-from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream
-from ridgeline.engine.exchange.tls import Certificate, contexts
+from ridgeline.engine.exchange.tls import Certificate
 
 _BACKLOG = 1024
 _PARENT_BYTES = 80
@@ -90,59 +86,6 @@ def _own(bound: socket.socket) -> str | None:
     host = str(bound.getsockname()[0])
     address = ip_address(host.partition("%")[0])
     return None if address.is_unspecified or address.is_loopback else host
-
-
-class Reception:
-    """All sockets of an end that listen. The poller watches them, but for short pauses."""
-
-    def __init__(
-        self, found: list[Listener], certificate: Certificate | None, poller: Poller, clock: Clock
-    ) -> None:
-        self._listeners = found
-        self._context = contexts(certificate).listens
-        self._poller = poller
-        self._clock = clock
-        self._paused_until: float | None = None
-        self._watch()
-
-    @property
-    def address(self) -> str:
-        """As `Network.address`."""
-        return ",".join(str(way) for listener in self._listeners for way in listener.ways)
-
-    @property
-    def paused(self) -> bool:
-        """True while no connection is taken in."""
-        return self._paused_until is not None
-
-    def stream(self, accepted: socket.socket) -> Stream:
-        """The stream of a connection that was taken in."""
-        if accepted.family == socket.AF_UNIX:
-            return PlainStream(accepted)
-        return TlsStream(accepted, self._context, listens=True)
-
-    def pause(self) -> None:
-        """Take no connection in for a moment; callers wait at the port."""
-        self._paused_until = self._clock.monotonic() + PAUSE_SECONDS
-        for listener in self._listeners:
-            self._poller.forget(listener.socket)
-
-    def resume(self) -> None:
-        """Take connections in again, once the pause is over."""
-        if self._paused_until is not None and self._clock.monotonic() >= self._paused_until:
-            self._paused_until = None
-            self._watch()
-
-    def close(self) -> None:
-        """Listen no more."""
-        self._paused_until = None
-        for listener in self._listeners:
-            self._poller.forget(listener.socket)
-            listener.close()
-
-    def _watch(self) -> None:
-        for listener in self._listeners:
-            self._poller.watch(listener.socket, READ, listener)
 
 
 def _unix(parent: str | None) -> Listener:

@@ -66,6 +66,14 @@ class RefusedError(RidgelineError):
         super().__init__(detail)
 
 
+class EndedError(Exception):
+    """The connection has ended; `reason` as in `Lost`, and the text is its detail."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        self.reason = reason
+        super().__init__(detail)
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Both ends have said who they are. Comes once for each connection, before its frames."""

@@ -19,16 +19,8 @@ from typing_extensions import Buffer
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange import tls
-from ridgeline.engine.exchange.connection import Connection, EndedError, Outbox, ended
-from ridgeline.engine.exchange.dialing import (
-    SILENCE_SECONDS,
-    TICK_SECONDS,
-    Dialing,
-    FarConnections,
-    PolledTime,
-    Unopened,
-    UnreachableError,
-)
+from ridgeline.engine.exchange.connection import Connection, ended
+from ridgeline.engine.exchange.dialing import Dialing
 from ridgeline.engine.exchange.frames import Frame, encode
 from ridgeline.engine.exchange.limits import (
     PAUSE_SECONDS,
@@ -37,15 +29,14 @@ from ridgeline.engine.exchange.limits import (
     descriptors_are_few,
     share_of_descriptors,
 )
-from ridgeline.engine.exchange.listening import Listen, Listener, Reception, listeners
+from ridgeline.engine.exchange.listening import Listen, Listener, listeners
 from ridgeline.engine.exchange.network import (
     CUT,
     LATE,
-    NO_LISTENER,
     REPLACED,
     TOO_MANY,
     UNAUTHENTICATED,
-    UNREACHABLE,
+    EndedError,
     Event,
     Lost,
     Opened,
@@ -54,13 +45,15 @@ from ridgeline.engine.exchange.network import (
     RefusedError,
 )
 from ridgeline.engine.exchange.poller import READ, WRITE, Poller
-from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, prepare
+from ridgeline.engine.exchange.streams import Stream, TlsStream, idle_seconds, prepare
 
 _SCRATCH_BYTES = 64 << 10
 _ACCEPTED_AT_ONCE = 16
 _LIMITS = Limits()
-
-
+_LOOK_SECONDS = 0.5
+"""How often connections are looked at that are not open yet, or whose hosts may be silent."""
+_ASKED_TWICE = 1.5
+"""An idle host that is silent for so many times the seconds until it is asked has not answered twice."""
 _networks: weakref.WeakSet[Sockets] = weakref.WeakSet()
 
 
@@ -83,27 +76,37 @@ class Sockets:
         self._me = me
         self._clock = clock
         self._limits = replace(limits, strangers=min(limits.strangers, share_of_descriptors(4)))
-        self._peers: dict[Peer, Connection | Dialing] = {}
-        self._connections: dict[Connection, int] = {}
-        """The events that the selector waits for, for each."""
-        self._unopened = Unopened()
-        self._far = FarConnections(clock, limits.silent_seconds)
-        self._time = PolledTime(clock)
-        self._events: list[Event] = []
+        self._listeners = listeners(listen)  # first: it may raise
+        self._contexts = tls.contexts(listen.certificate)
+        self._poller = Poller()
+        self._peers: dict[Peer, Connection] = {}
+        """By who is at the other end, or is called there."""
+        self._connected: dict[Connection, None] = {}
+        """Those that have a connected socket."""
+        self._strangers: dict[Connection, None] = {}
+        """Those that came in and have not said hello, oldest first."""
+        self._called: dict[Connection, None] = {}
+        """Those that this end makes, until the other end has said hello."""
+        self._far: dict[Connection, None] = {}
+        """Open ones to other hosts: the network between may be cut."""
         self._unread: dict[Connection, None] = {}
         """There is more of them to read, of which the operating system does not know."""
         self._noted: deque[Peer] = deque()
         """Something is left in their outboxes."""
+        self._events: list[Event] = []
         self._refusals = Refusals(clock)
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._thread = threading.get_ident()
         self._asked = False
         """`wake` was called."""
         self._closed = False
-        found = listeners(listen)  # first: it may raise
-        self._caller_context = tls.contexts(listen.certificate).connects
-        self._poller = Poller()
-        self._reception = Reception(found, listen.certificate, self._poller, clock)
+        self._paused_until: float | None = None
+        """Until then no connection is taken in: callers wait at the port."""
+        self._polled_seconds = 0.0
+        """How long this end has polled. While it does not, nothing is read, so nobody is late."""
+        self._looked = clock.monotonic()
+        self._look_at = 0.0
+        self._watch_listeners()
         _networks.add(self)
 
     @property
@@ -114,7 +117,7 @@ class Sockets:
     @property
     def address(self) -> str:
         """As `Network.address`."""
-        return self._reception.address
+        return ",".join(str(way) for listener in self._listeners for way in listener.ways)
 
     @property
     def refused(self) -> Mapping[str, int]:
@@ -125,10 +128,10 @@ class Sockets:
 
     def send(self, peer: Peer, kind: int, head: Buffer, buffers: Sequence[Buffer] = ()) -> bool:
         """As `Network.send`."""
-        entry = self._peers.get(peer)
-        if entry is None:
+        connection = self._peers.get(peer)
+        if connection is None:
             return False
-        outbox = entry.outbox
+        outbox = connection.outbox
         sent = outbox.put(encode(kind, head, buffers, self._limits.frame_bytes))
         if outbox.queued_bytes or outbox.error is not None:
             self._noted.append(peer)
@@ -138,8 +141,8 @@ class Sockets:
 
     def queued_bytes(self, peer: Peer) -> int:
         """As `Network.queued_bytes`."""
-        entry = self._peers.get(peer)
-        return 0 if entry is None else entry.outbox.queued_bytes
+        connection = self._peers.get(peer)
+        return 0 if connection is None else connection.outbox.queued_bytes
 
     def wake(self) -> None:
         """As `Network.wake`."""
@@ -151,9 +154,11 @@ class Sockets:
     def connect(self, peer: Peer, address: str) -> None:
         """As `Network.connect`."""
         if peer not in self._peers:
-            dialing = self._peers[peer] = Dialing(peer, address, self._limits.silent_seconds)
-            self._unopened.called[dialing] = None
-            self._dial(dialing)
+            dialing = Dialing(address, self._limits.silent_seconds)
+            connection = Connection(self._me, peer, self._limits.frame_bytes, dialing=dialing)
+            self._peers[peer] = connection
+            self._called[connection] = None
+            self._dial(connection, dialing)
 
     def poll(self, seconds: float) -> Sequence[Event]:
         """As `Network.poll`."""
@@ -168,11 +173,19 @@ class Sockets:
         events, self._events = self._events, []
         return events
 
+    def silent_seconds(self, peer: Peer) -> float:
+        """As `Network.silent_seconds`."""
+        connection = self._peers.get(peer)
+        if connection is None or connection not in self._far:
+            return 0.0
+        silent = connection.stream.silence().seconds
+        return silent if silent > _ASKED_TWICE * idle_seconds(self._limits.silent_seconds) else 0.0
+
     def hang_up(self, peer: Peer) -> None:
         """As `Network.hang_up`."""
-        entry = self._peers.get(peer)
-        if entry is not None:
-            self._remove(entry)
+        connection = self._peers.get(peer)
+        if connection is not None:
+            self._remove(connection)
         self._events = [event for event in self._events if event.peer != peer]
 
     def close(self, seconds: float = 1.0) -> None:
@@ -180,22 +193,25 @@ class Sockets:
         if self._closed:
             return
         self._closed = True
-        self._reception.close()
-        for entry in self._unopened.all():
-            self._remove(entry)
-        unfinished = set(self._connections)
+        self._paused_until = None
+        for listener in self._listeners:
+            self._poller.forget(listener.socket)
+            listener.close()
+        for connection in (*self._strangers, *self._called):
+            self._remove(connection)
+        unfinished = set(self._connected)
         for connection in unfinished:
             connection.outbox.end()
         deadline = self._clock.monotonic() + seconds
-        while self._connections and (left := deadline - self._clock.monotonic()) > 0:
-            for connection in unfinished & self._connections.keys():
+        while self._connected and (left := deadline - self._clock.monotonic()) > 0:
+            for connection in unfinished & self._connected.keys():
                 if not connection.outbox.queued_bytes:
                     unfinished.discard(connection)
                     with contextlib.suppress(OSError):
                         connection.stream.finish()
             self._turn(left)
             self._events.clear()
-        for connection in list(self._connections):
+        for connection in list(self._connected):
             self._remove(connection)
         self._events.clear()
         self._poller.close()
@@ -208,49 +224,42 @@ class Sockets:
 
     def _turn(self, seconds: float) -> None:
         """Wait at most so long for something to do, and do it."""
-        self._read_noted()
+        while self._noted:
+            # Something is left in its outbox, or that has failed: this shows when it is read.
+            noted = self._peers.get(self._noted.popleft())
+            if noted is not None and noted.known:
+                self._read(noted)
         if self._events or self._asked or self._unread:
             seconds = 0.0
-        elif self._reception.paused:
+        elif self._paused_until is not None:
             seconds = min(seconds, PAUSE_SECONDS)
-        elif self._unopened:
-            seconds = min(seconds, TICK_SECONDS)
-        elif self._far:
-            seconds = min(seconds, SILENCE_SECONDS)
+        elif self._looks:
+            seconds = min(seconds, _LOOK_SECONDS)
         unread, self._unread = self._unread, {}
         self._serve(seconds, unread)
         for connection in unread:
-            if connection in self._connections:
+            if not connection.over:
                 self._read(connection)
-        if self._unopened or self._reception.paused:
-            self._reception.resume()
-            self._end_late()
-        for connection, seconds in self._far.cut():
-            self._lose(connection, CUT, f"its host has acknowledged nothing for {seconds:.0f} s")
+        if self._paused_until is not None and self._clock.monotonic() >= self._paused_until:
+            self._paused_until = None
+            self._watch_listeners()
+        if self._looks:
+            self._look()
 
     def _serve(self, seconds: float, unread: dict[Connection, None]) -> None:
         """Wait at most so long for sockets; those that have something to read are added to `unread`."""
         for entry, ready in self._poller.ready(seconds):
             if isinstance(entry, Listener):
                 self._accept(entry)
-            elif isinstance(entry, Dialing):
-                self._dialed(entry)
-            elif entry in self._connections:
+            elif entry.over:
+                continue
+            elif entry.dialing is not None:
+                self._dialed(entry, entry.dialing)
+            else:
                 if ready & WRITE:
                     self._write(entry)
                 if ready & READ:
                     unread[entry] = None
-
-    def silent_seconds(self, peer: Peer) -> float:
-        """As `Network.silent_seconds`."""
-        return self._far.silent_seconds(self._peers.get(peer))
-
-    def _read_noted(self) -> None:
-        """Look after those whose outbox has something left, or has failed: that shows when they are read."""
-        while self._noted:
-            entry = self._peers.get(self._noted.popleft())
-            if isinstance(entry, Connection) and entry.known:
-                self._read(entry)
 
     def _read(self, connection: Connection) -> None:
         """Take what has come on a connection."""
@@ -285,17 +294,20 @@ class Sockets:
 
     def _open(self, connection: Connection, peer: Peer) -> None:
         """Both ends of a connection have said hello; reports it the first time."""
-        if self._unopened.discard(connection):
+        if connection in self._strangers or connection in self._called:
+            self._strangers.pop(connection, None)
+            self._called.pop(connection, None)
             before = self._peers.get(peer)
             if before is not None and before is not connection:
                 self._lose(before, REPLACED)
             self._peers[peer] = connection
-            self._far.add(connection)
+            if connection.stream.is_far:
+                self._far[connection] = None
             self._events.append(Opened(peer))
             connection.outbox.open(connection.stream)
 
     def _settle(self, connection: Connection) -> None:
-        """Have the selector wait for what the connection waits for."""
+        """Have the poller wait for what the connection waits for."""
         error = connection.outbox.error
         if connection.more:
             self._unread[connection] = None
@@ -303,51 +315,52 @@ class Sockets:
             self._end(connection, ended(error))
             return
         interest = READ | WRITE if connection.wants_to_write() else READ
-        if interest != self._connections[connection]:
-            self._connections[connection] = interest
+        if interest != connection.interest:
+            connection.interest = interest
             self._poller.watch(connection.stream, interest, connection)
 
     def _end(self, connection: Connection, error: RefusedError | EndedError) -> None:
         """A connection is over."""
+        reason, detail, sent = error.reason, str(error), connection.outbox.error
         if isinstance(error, RefusedError):
-            self._refusals.add(error.reason, connection.where, str(error))
-            self._lose(connection, error.reason, str(error))
-        else:
-            sent = connection.outbox.error
-            if sent is not None and ended(sent).reason == CUT:
-                error = ended(sent)
-            self._lose(connection, error.reason, error.detail)
+            self._refusals.add(reason, connection.where, detail)
+        elif sent is not None and (found := ended(sent)).reason == CUT:
+            reason, detail = CUT, str(found)
+        self._lose(connection, reason, detail)
 
-    def _lose(self, entry: Connection | Dialing, reason: str, detail: str = "") -> None:
+    def _lose(self, connection: Connection, reason: str, detail: str = "") -> None:
         """End a connection, and report it if anybody knows of it."""
-        self._remove(entry)
-        if entry.peer is not None:
-            self._events.append(Lost(entry.peer, reason, detail))
+        self._remove(connection)
+        if connection.peer is not None:
+            self._events.append(Lost(connection.peer, reason, detail))
 
-    def _remove(self, entry: Connection | Dialing) -> None:
-        """End a connection, or what would become one; it is known no more."""
-        self._unopened.discard(entry)
-        if entry.peer is not None and self._peers.get(entry.peer) is entry:
-            del self._peers[entry.peer]
-        entry.outbox.drop()
-        if isinstance(entry, Dialing):
-            self._poller.forget(entry.socket)
-            entry.close()
-            return
-        self._far.discard(entry)
-        self._unread.pop(entry, None)
-        if self._connections.pop(entry, None) is not None:
-            self._poller.forget(entry.stream)
-        entry.stream.close()
+    def _remove(self, connection: Connection) -> None:
+        """End a connection; it is known no more."""
+        for known in (self._connected, self._strangers, self._called, self._far, self._unread):
+            known.pop(connection, None)
+        if connection.peer is not None and self._peers.get(connection.peer) is connection:
+            del self._peers[connection.peer]
+        self._poller.forget(connection.file)
+        connection.close()
 
     # New connections ----------------------------------------------------------------------------------------
+
+    def _watch_listeners(self) -> None:
+        for listener in self._listeners:
+            self._poller.watch(listener.socket, READ, listener)
+
+    def _pause(self) -> None:
+        """Take no connection in for a moment."""
+        self._paused_until = self._clock.monotonic() + PAUSE_SECONDS
+        for listener in self._listeners:
+            self._poller.forget(listener.socket)
 
     def _accept(self, listener: Listener) -> None:
         """Take new connections. Where there are too many strangers, the oldest goes."""
         # A few at once, so that open connections are served in between.
         for _ in range(_ACCEPTED_AT_ONCE):
             if self._refusals.too_fast:
-                self._reception.pause()
+                self._pause()
                 return
             try:
                 accepted, address = listener.socket.accept()
@@ -355,12 +368,11 @@ class Sockets:
                 return
             except OSError as error:  # no descriptor is left, or the caller is gone: do not try again at once
                 self._refusals.add(TOO_MANY, str(listener.way), str(error))
-                self._reception.pause()
+                self._pause()
                 return
             few = descriptors_are_few(accepted.fileno())
-            strangers = self._unopened.strangers
-            if strangers and (few or len(strangers) >= self._limits.strangers):
-                self._end(next(iter(strangers)), RefusedError(TOO_MANY, "others have come since"))
+            if self._strangers and (few or len(self._strangers) >= self._limits.strangers):
+                self._end(next(iter(self._strangers)), RefusedError(TOO_MANY, "others have come since"))
             where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(listener.way)
             try:
                 prepare(accepted, self._limits.silent_seconds)
@@ -368,74 +380,77 @@ class Sockets:
                 accepted.close()
                 self._refusals.add(UNAUTHENTICATED, where, str(error))
                 continue
-            connection = self._begin(self._reception.stream(accepted), Outbox(), where)
-            self._unopened.strangers[connection] = None
-            self._write(connection)
+            connection = Connection(self._me, None, self._limits.frame_bytes, where=where)
+            self._strangers[connection] = None
+            self._begin(connection, accepted, listens=True)
 
-    def _dial(self, dialing: Dialing, failed: str = "") -> None:
-        """Connect to a peer by the next way that it has."""
+    def _dial(self, connection: Connection, dialing: Dialing, failed: str = "") -> None:
+        """Connect to a peer by the next way that it has. `failed`: why the one under way is given up."""
         self._poller.forget(dialing.socket)
+        if failed:
+            dialing.fail(failed)
+        if not dialing.waits:
+            connection.since = self._polled_seconds
         try:
-            connected = dialing.next(self._time.seconds, failed)
-        except UnreachableError as error:
-            self._lose(dialing, NO_LISTENER if error.refused else UNREACHABLE, str(error))
+            connected = dialing.next()
+        except EndedError as error:
+            self._end(connection, error)
             return
         if connected:
-            self._dialed(dialing)
+            self._dialed(connection, dialing)
         elif not dialing.waits and dialing.socket is not None:
-            self._poller.watch(dialing.socket, WRITE, dialing)
+            self._poller.watch(dialing.socket, WRITE, connection)
 
-    def _dialed(self, dialing: Dialing) -> None:
+    def _dialed(self, connection: Connection, dialing: Dialing) -> None:
         """The socket of a peer is connected, or it cannot be."""
-        if dialing not in self._unopened.called:
-            return
         self._poller.forget(dialing.socket)
-        try:
-            connected = dialing.connected()
-        except OSError as error:
-            self._dial(dialing, error.strerror or str(error))
-            return
-        self._unopened.discard(dialing)
-        stream: Stream = (
-            PlainStream(connected)
-            if connected.family == socket.AF_UNIX
-            else TlsStream(connected, self._caller_context, listens=False)
-        )
-        connection = self._begin(stream, dialing.outbox, dialing.where, dialing.peer)
-        self._peers[dialing.peer] = connection
-        self._unopened.called[connection] = None
+        connected = dialing.connected()
+        if connected is None:
+            self._dial(connection, dialing)
+        else:
+            self._begin(connection, connected, listens=False)
+
+    def _begin(self, connection: Connection, connected: socket.socket, *, listens: bool) -> None:
+        """A socket is connected. `listens`: this end was called."""
+        stream = Stream(connected)
+        if connected.family != socket.AF_UNIX:
+            stream = TlsStream(connected, self._contexts[not listens], listens=listens)
+        connection.begin(stream)
+        connection.since, connection.interest = self._polled_seconds, READ
+        self._connected[connection] = None
+        self._poller.watch(stream, READ, connection)
         self._write(connection)
 
-    def _begin(self, stream: Stream, outbox: Outbox, where: str, peer: Peer | None = None) -> Connection:
-        """A socket is connected. `peer`: who should be there, if this end has called."""
-        connection = Connection(
-            stream,
-            self._me,
-            expected=peer,
-            outbox=outbox,
-            where=where,
-            since=self._time.seconds,
-            maximum_bytes=self._limits.frame_bytes,
-        )
-        self._connections[connection] = READ
-        self._poller.watch(stream, READ, connection)
-        return connection
+    # Time-outs ----------------------------------------------------------------------------------------------
 
-    def _end_late(self) -> None:
-        """Twice a second: end what takes too long to open; try again what was not possible."""
-        if not self._time.due():
+    @property
+    def _looks(self) -> bool:
+        """True if there are connections that are to be looked at now and then."""
+        return bool(self._strangers or self._called or self._far)
+
+    def _look(self) -> None:
+        """Now and then: end what takes too long to open, or is cut; try again what was not possible."""
+        now = self._clock.monotonic()
+        self._polled_seconds += min(now - self._looked, 1.0)
+        self._looked = now
+        if self._polled_seconds < self._look_at:
             return
-        now, limits = self._time.seconds, self._limits
-        for stranger in list(self._unopened.strangers):
-            if now - stranger.since <= limits.hello_seconds:
+        self._look_at = self._polled_seconds + _LOOK_SECONDS
+        limits = self._limits
+        for stranger in list(self._strangers):
+            if self._polled_seconds - stranger.since <= limits.hello_seconds:
                 break
             self._end(stranger, RefusedError(LATE, f"no hello within {limits.hello_seconds:g} s"))
-        for entry in list(self._unopened.called):
-            passed = now - entry.since
-            if isinstance(entry, Connection):
+        for connection in list(self._called):
+            passed = self._polled_seconds - connection.since
+            if connection.dialing is None:
                 if passed > limits.answer_seconds:
-                    self._lose(entry, LATE, f"no hello within {limits.answer_seconds:g} s")
+                    self._lose(connection, LATE, f"no hello within {limits.answer_seconds:g} s")
             elif passed > limits.connect_seconds:
-                self._dial(entry, f"no answer within {limits.connect_seconds:g} s")
-            elif entry.waits:
-                self._dial(entry)
+                self._dial(connection, connection.dialing, f"no answer within {limits.connect_seconds:g} s")
+            elif connection.dialing.waits:
+                self._dial(connection, connection.dialing)
+        for connection in list(self._far):
+            silence = connection.stream.silence()
+            if silence.unanswered >= limits.silent_seconds:
+                self._lose(connection, CUT, f"its host has acknowledged nothing for {silence.seconds:.0f} s")

@@ -9,8 +9,9 @@ import ssl
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 _MOST_PIECES = 512
 """The operating system takes 1,024 at once."""
@@ -107,111 +108,75 @@ def prepare(connected: socket.socket, silent_seconds: float = SILENT_SECONDS) ->
             connected.setsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS, asking * 1000)
 
 
-class Stream(Protocol):
-    """The bytes of a connection in both directions; all methods raise OSError if it is broken.
+class Stream:
+    """The bytes of a connection in both directions, in the clear. All methods raise OSError if it is broken.
 
-    `receive` is of one thread, `send` of another, perhaps.
+    `receive` is of one thread, `send` of another, perhaps. `is_far`: by TCP, perhaps to another host.
     """
 
-    writes_first: bool
-    """Must write before anything else, whatever the caller wants."""
-    is_far: bool
-    """By TCP, perhaps to another host."""
-
-    def fileno(self) -> int:
-        """The socket's descriptor, for a selector."""
-
-    def ready(self) -> bool:
-        """Continue what comes before the first byte; True once that is over."""
-
-    def receive(self, room: memoryview) -> int:
-        """Read into `room`; 0 at the end. Raises BlockingIOError if there is nothing yet."""
-
-    def drained(self) -> bool:
-        """True, after `receive` gave less than it could, if the operating system says when there is more."""
-
-    def send(self, pieces: Iterable[memoryview]) -> int:
-        """Write what of the pieces is taken at once; how many bytes. Raises BlockingIOError for none."""
-
-    def finish(self) -> None:
-        """Say that nothing more is sent."""
-
-    def silence(self) -> Silence:
-        """For how long the other host has acknowledged nothing; see `silence_of`."""
-
-    def close(self) -> None:
-        """End it, whatever is under way."""
-
-
-class PlainStream:
-    """In the clear."""
-
     writes_first = False
+    """Must write before anything else, whatever the caller wants."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self.is_far = connected.family != socket.AF_UNIX
 
     def fileno(self) -> int:
-        """As `Stream`."""
+        """The socket's descriptor, for a selector."""
         return self._socket.fileno()
 
     def ready(self) -> bool:
-        """Nothing comes before."""
+        """Continue what comes before the first byte; True once that is over."""
         return True
 
     def receive(self, room: memoryview) -> int:
-        """As `Stream`."""
+        """Read into `room`; 0 at the end. Raises BlockingIOError if there is nothing yet."""
         return self._socket.recv_into(room)
 
     def drained(self) -> bool:
-        """As `Stream`."""
+        """True, after `receive` gave less than it could, if the operating system says when there is more."""
         return True
 
     def send(self, pieces: Iterable[memoryview]) -> int:
-        """As `Stream`."""
+        """Write what of the pieces is taken at once; how many bytes. Raises BlockingIOError for none."""
         return self._socket.sendmsg(islice(pieces, _MOST_PIECES))
 
     def finish(self) -> None:
-        """As `Stream`."""
+        """Say that nothing more is sent."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def silence(self) -> Silence:
-        """As `Stream`; the other end of a Unix socket is on this host."""
+        """See `silence_of`; the other end of a Unix socket is on this host."""
         return silence_of(self._socket) if self.is_far else Silence(0.0, 0.0)
 
     def close(self) -> None:
-        """As `Stream`."""
+        """End it, whatever is under way."""
         self._socket.close()
 
 
-class TlsStream:
-    """By TLS. `listens`: this end was called."""
+class TlsStream(Stream):
+    """The same by TLS. `listens`: this end was called."""
+
+    _socket: ssl.SSLSocket
+    """A plain one until `ready` is called: to begin with TLS may fail."""
 
     def __init__(self, connected: socket.socket, context: ssl.SSLContext, *, listens: bool) -> None:
-        self.writes_first = False
-        self.is_far = connected.family != socket.AF_UNIX
-        self._listens = listens
-        self._context = context
-        self._plain: socket.socket | None = connected
+        super().__init__(connected)
+        self._begin = partial(
+            context.wrap_socket,
+            connected,
+            server_side=listens,
+            do_handshake_on_connect=False,
+            suppress_ragged_eofs=False,
+        )
+        self._begun = False
         self._lock = threading.Lock()
         """The library's state is not for two threads at once."""
-        self._socket: ssl.SSLSocket
-
-    def fileno(self) -> int:
-        """As `Stream`."""
-        return self._socket.fileno() if self._plain is None else self._plain.fileno()
 
     def ready(self) -> bool:
-        """As `Stream`: TLS's own handshake."""
-        if self._plain is not None:
-            self._socket = self._context.wrap_socket(
-                self._plain,
-                server_side=self._listens,
-                do_handshake_on_connect=False,
-                suppress_ragged_eofs=False,
-            )
-            self._plain = None
+        """TLS's own handshake."""
+        if not self._begun:
+            self._socket, self._begun = self._begin(), True
         try:
             self._socket.do_handshake()
         except ssl.SSLError as error:
@@ -223,7 +188,7 @@ class TlsStream:
         return True
 
     def receive(self, room: memoryview) -> int:
-        """As `Stream`; an end that the other end has not said so is an error."""
+        """An end that the other end has not said so is an error."""
         self.writes_first = False
         with self._lock:
             self._check()
@@ -238,7 +203,7 @@ class TlsStream:
         return self._socket.pending() == 0
 
     def send(self, pieces: Iterable[memoryview]) -> int:
-        """As `Stream`, at most 1 MiB."""
+        """At most 1 MiB."""
         sent = 0
         for record in _records(pieces, _MOST_BYTES):
             try:
@@ -256,13 +221,9 @@ class TlsStream:
         return sent
 
     def finish(self) -> None:
-        """As `Stream`."""
+        """It is said, and the other end need not say it too."""
         with self._lock, contextlib.suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            self._socket.unwrap()  # says it, and does not wait for the other end to say it too
-
-    def silence(self) -> Silence:
-        """As `Stream`."""
-        return silence_of(self._plain or self._socket)
+            self._socket.unwrap()
 
     def _check(self) -> None:
         """Raise the socket's own error: of the library it would be the end of the bytes, whatever it is.
@@ -277,9 +238,9 @@ class TlsStream:
         return self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
 
     def close(self) -> None:
-        """As `Stream`."""
+        """As `Stream`, while no other thread is within the library."""
         with self._lock:
-            (self._plain or self._socket).close()
+            super().close()
 
 
 def _waits(error: ssl.SSLError) -> OSError:
