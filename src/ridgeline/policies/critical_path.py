@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pydantic import Field, PrivateAttr
 
 from ridgeline.measure.deciding.capacity import all_busy, busy_share, partitions_for, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
-from ridgeline.policies.answers import HELPED, Decision, Expectation
+from ridgeline.plan.edits import Edit, Repartition
+from ridgeline.policies.answers import MISSED, REFUSED, Decision, Expectation
 from ridgeline.policies.model import MOSTLY, behind, predicted_latency, reachable_gain, wanted_load
 from ridgeline.policies.steering import Seconds, SteeringPolicy
 
@@ -20,27 +20,15 @@ _FEW = 3  # windows; of fewer nothing is said about what was lately
 _OTHER_LOAD = 0.25  # what was learned at one load says nothing beyond this share of it
 
 
-@dataclass(frozen=True, slots=True)
-class _Try:
-    """A change for latency whose outcome is awaited."""
-
-    operator: str
-    before: int
-    after: int
-    latency: float
-    gain: float
-    load: float
-
-
 class CriticalPathPolicy(SteeringPolicy):
     """Gives partitions to the operator that bounds latency or throughput; what has slack gives one back.
 
     Too little throughput comes first: all operators that are busier than `busy` get as many partitions as
     bring them to `target`, in one change. An operator that cannot have enough limits all others with it. Then
     latency: the operator with the most on the critical path. The application must be expected to gain at
-    least the share `worth_it` for each slot more. A change that did not bring a quarter of that is undone. It
-    is tried again only once the load has changed by a quarter. Partitions are taken back one at a time, never
-    from what is busy or behind. Windows may get slower by less than half of what a slot must bring. The
+    least the share `worth_it` for each slot more. A change that did not bring half of what was expected is
+    undone, unless records wait. It is tried again only once the load has changed by a quarter. Partitions are
+    taken back one at a time, never from what is busy or behind. Windows may get slower by less than half of what a slot must bring. The
     operator must have had room for all of `patience`. `divides`: inputs that may have more partitions; others
     never get any. `keep`: operators that stay as they are.
     """
@@ -54,31 +42,27 @@ class CriticalPathPolicy(SteeringPolicy):
     patience: Seconds = 300.0
     divides: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    _tried: _Try | None = PrivateAttr(default=None)
-    _tried_note: str = PrivateAttr(default="")
     _unhelpful: dict[tuple[str, int], float] = PrivateAttr(default_factory=dict)
+    """By operator and number of partitions that were refused or have not helped: at what load."""
     _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
     _needed_at: dict[str, float] = PrivateAttr(default_factory=dict)
-    _asked: dict[str, int] = PrivateAttr(default_factory=dict)
+    _asked_at: dict[str, float] = PrivateAttr(default_factory=dict)
+    """By operator, the load at which its partitions were changed."""
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:
-        """At most one decision: what came of the last, throughput, latency, or what can be given back."""
+        """At most one decision: for throughput, for latency, or what can be given back."""
         settled = self.ready(figures)
         if settled is None:
             return None
-        self._remember_refused(settled)
         self._remember_needed(settled)
-        return (
-            self._judged(settled)
-            or self._for_throughput(settled)
-            or self._for_latency(settled)
-            or self._back(settled)
-        )
+        return self._for_throughput(settled) or self._for_latency(settled) or self._back(settled)
 
     def told(self, decision: Decision, state: str) -> None:
-        """Keep a change that has helped; other states change nothing."""
-        if state == HELPED and decision.note == self._tried_note:
-            self._tried = None
+        """Remember at which load a change was refused, or has not helped and is taken back."""
+        if state == REFUSED or (state == MISSED and decision.undo):
+            for edit in decision.edits:
+                if isinstance(edit, Repartition) and edit.partitions is not None:
+                    self._unhelpful[edit.operator, edit.partitions] = self._asked_at[edit.operator]
 
     def limit(self, figures: ApplicationFigures, name: str) -> int:
         """As of others; inputs that are not known to divide, and what `keep` names, stay as they are."""
@@ -86,13 +70,6 @@ class CriticalPathPolicy(SteeringPolicy):
         if name in self.keep or (operator.is_input and name not in self.divides):
             return operator.partitions
         return super().limit(figures, name)
-
-    def _remember_refused(self, figures: ApplicationFigures) -> None:
-        for name, number in self._asked.items():
-            if name in figures.operators and figures.operators[name].partitions != number:
-                self._unhelpful[name, number] = _load(figures, name)
-                self._tried = None
-        self._asked = {}
 
     def _remember_needed(self, figures: ApplicationFigures) -> None:
         for name, one in figures.operators.items():
@@ -113,26 +90,6 @@ class CriticalPathPolicy(SteeringPolicy):
     def _worth(self, figures: ApplicationFigures) -> float:
         """The least gain of one slot more, in seconds of a window: slots have a price."""
         return float(max(self.worth_it * figures.window_latency.p50_seconds, self.worth_seconds))
-
-    def _judged(self, figures: ApplicationFigures) -> Decision | None:
-        """Take the last change for latency back if it did not help, and remember that; `decide` calls it."""
-        tried, self._tried = self._tried, None
-        latency = figures.window_latency.p50_seconds
-        if tried is None or not figures.window_latency.count or tried.operator not in figures.operators:
-            return None
-        if not _alike(_load(figures, tried.operator), tried.load):
-            return None  # another load: what came of it cannot be said
-        gained = tried.latency - latency
-        if gained >= 0.25 * tried.gain:
-            return None
-        self._unhelpful[tried.operator, tried.after] = tried.load
-        if behind(figures) or predicted_busy(figures.operators[tried.operator], tried.before) > self.busy:
-            return None
-        note = (
-            f"{tried.operator}: back to {tried.before} partitions; with {tried.after} the window took "
-            f"{latency:.3g} s, {tried.latency:.3g} s before: expected was {tried.gain:.3g} s less"
-        )
-        return self._change(figures, {tried.operator: tried.before}, note, ())
 
     def _full(self, figures: ApplicationFigures) -> bool:
         """Whether all processors are busy: partitions more would only share them."""
@@ -193,7 +150,7 @@ class CriticalPathPolicy(SteeringPolicy):
             note += f"; `{limited}` allows no more"
         for name in wanted:
             self._needed[name] = (figures.operators[name].partitions, _load(figures, name) * load)
-        return self._change(figures, wanted, note, (expects,))
+        return self._change(figures, wanted, note, expects)
 
     def _for_latency(self, figures: ApplicationFigures) -> Decision | None:
         """Give partitions to the operator on the critical path from which the application gains most."""
@@ -222,12 +179,10 @@ class CriticalPathPolicy(SteeringPolicy):
             f"latency: {name} {one.partitions} -> {number} partitions; it is on the critical path of "
             f"{one.critical_path_share:.0%} of windows; expects {latency:.3g} -> {latency - gain:.3g} s"
         )
-        load = _load(figures, name)
-        expects = (Expectation("latency_p50_seconds", latency, latency - gain),)
-        self._tried = _Try(name, one.partitions, number, latency, gain, load)
-        self._tried_note = note
-        self._needed[name] = (one.partitions, load)
-        return self._change(figures, {name: number}, note, expects)
+        expects = Expectation("latency_p50_seconds", latency, latency - gain, seconds=self.cooldown)
+        self._needed[name] = (one.partitions, _load(figures, name))
+        undo = (Repartition(name, one.partitions),)
+        return self._change(figures, {name: number}, note, expects, undo)
 
     def _back(self, figures: ApplicationFigures) -> Decision | None:
         """Take a partition from an operator that has slack and room, once nothing else is due."""
@@ -254,7 +209,7 @@ class CriticalPathPolicy(SteeringPolicy):
                     f"slower, it has {one.slack_seconds:.3g} s, and is busy {busy_share(one):.0%} of the time"
                 )
                 busy = Expectation("utilization", busy_share(one), predicted_busy(one, fewer), name)
-                return self._change(figures, {name: fewer}, note, (busy,))
+                return self._change(figures, {name: fewer}, note, busy)
         return None
 
     def _was_unhelpful(self, figures: ApplicationFigures, name: str, number: int) -> bool:
@@ -262,10 +217,15 @@ class CriticalPathPolicy(SteeringPolicy):
         return load is not None and _alike(_load(figures, name), load)
 
     def _change(
-        self, figures: ApplicationFigures, wanted: dict[str, int], note: str, expects: tuple[Expectation, ...]
+        self,
+        figures: ApplicationFigures,
+        wanted: Mapping[str, int],
+        note: str,
+        expects: Expectation,
+        undo: tuple[Edit, ...] = (),
     ) -> Decision | None:
-        self._asked = dict(wanted)
-        return self.repartition(figures, wanted, note, expects)
+        self._asked_at = {name: _load(figures, name) for name in wanted}
+        return self.repartition(figures, wanted, note, (expects,), undo)
 
 
 def _expected(

@@ -28,6 +28,7 @@ from ridgeline.policies.answers import (
     decisions_of,
     shown,
 )
+from ridgeline.policies.model import behind
 
 _FAULTS_KEPT = 100
 _TRACEBACK_LIMIT = 4_000
@@ -225,7 +226,8 @@ class Deciders:
             texts.append(f"{one}, found {shown(one.figure, found)}")
         # one kept expectation is enough: several figures describe the same change
         self._end(made, figures.at, HELPED if helped else MISSED, "; ".join(texts))
-        if not helped and made.decision.undo:
+        # while records wait, what takes partitions back might make it worse
+        if not helped and made.decision.undo and not behind(figures):
             note = "it did not bring what was expected"
             self._make(made.decider, Decision(made.decision.undo, note), figures.at, made.number)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from threading import Event
+from types import SimpleNamespace
 
 from ridgeline.measure.deciding.figures import (
     ApplicationFigures,
@@ -14,8 +16,9 @@ from ridgeline.measure.deciding.figures import (
     SourceFigures,
     Spread,
 )
-from ridgeline.plan.edits import Repartition
-from ridgeline.policies import Decision, Policy
+from ridgeline.plan.edits import Edit, Repartition
+from ridgeline.policies import Policy
+from ridgeline.policies.deciding import Deciders
 
 
 @dataclass
@@ -72,6 +75,7 @@ class Model:
     window: float = 0.5
     backlog: float = 0.0
     version: int = 0
+    second: int = 0
     log: list[tuple[int, str]] = field(default_factory=list)
     plans: list[dict[str, int]] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
@@ -127,18 +131,27 @@ class Model:
         return result
 
     def run(self, policy: Policy, seconds: int) -> Model:
-        """So many seconds under a policy; what it decides is done at once."""
-        for second in range(seconds):
-            answer = policy.decide(self.figures(second))
-            if isinstance(answer, Decision):
-                self.log.append((second, answer.note))
-                self.version += self._apply(answer)
+        """So many seconds under a policy; what it decides is done at once, and looked at as in a run."""
+        deciders = Deciders({}, [policy], self._ask, lambda _: None, strict=True)
+        for self.second in range(seconds):
+            deciders.look(self.figures(self.second))
         return self
 
-    def _apply(self, decision: Decision) -> int:
+    def _ask(self, edits: Sequence[Edit], note: str, _who: str) -> SimpleNamespace:
+        """A change that is made, or refused, before anybody asks what has become of it."""
+        self.log.append((self.second, note))
+        made = self.apply(edits)
+        self.version += made
+        done = Event()
+        done.set()
+        change = SimpleNamespace(number=len(self.log))
+        return SimpleNamespace(change=change, state="APPLIED" if made else "REFUSED", reason="", done=done)
+
+    def apply(self, edits: Sequence[Edit]) -> int:
+        """Change the numbers of partitions; 0 if it is refused."""
         by_name = {step.name: step for step in self.steps}
         done = 0
-        for edit in decision.edits:
+        for edit in edits:
             assert isinstance(edit, Repartition)
             assert edit.partitions is not None
             if not by_name[edit.operator].refuses:
