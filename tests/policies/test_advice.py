@@ -141,7 +141,7 @@ def test_of_a_source_that_stood_still_as_much_arrives_as_before():
     figures = Model(steps, load=lambda _: 1000.0, backlog=9_000.0).figures(1)
     figures.sources = (replace(figures.sources[0], unit="records", taken_per_second=5.0),)
     found = bottleneck(figures)
-    assert (found.wanted_per_second, found.enough) == (1000, 3)
+    assert (found["wantedPerSecond"], found["enough"]) == (1000, 3)
 
 
 def test_no_division_is_advised_for_one_key_that_has_most_of_the_tuples():

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ridgeline.measure.answers.progress import BottleneckAnswer
 from ridgeline.measure.deciding.capacity import (
-    Bottleneck,
     bottleneck,
     busy_share,
     crowding,
@@ -90,29 +90,29 @@ def is_enough(figures: ApplicationFigures) -> bool:
     return seen and bottleneck(figures) is not None
 
 
-def _for_full(figures: ApplicationFigures, full: Bottleneck) -> Iterator[Advice]:
+def _for_full(figures: ApplicationFigures, full: BottleneckAnswer) -> Iterator[Advice]:
     """More partitions for the operator that is full while records wait, and the slots that these need."""
-    one = figures.operators[full.operator]
+    one, rate = figures.operators[full["operator"]], full["perSecond"]
+    enough, needed = full["enough"], full["slots"]
     if one.is_input:
         return
-    done = f"it does {full.per_second:,.0f}"
-    arriving = full.wanted_per_second or 0.0
-    why = f"it is saturated: {done}{f' of {arriving:,.0f}' if arriving > full.per_second else ''} tuples/s"
+    arriving = full["wantedPerSecond"] or 0.0
+    of = f" of {arriving:,.0f}" if arriving > rate else ""
+    why = f"it is saturated: it does {rate:,.0f}{of} tuples/s"
     most = _most_partitions(figures)
-    wanted = min(full.enough or most, most)
+    wanted = min(enough or most, most)
     after = _throughput(figures, one, max(wanted, one.partitions))
-    if wanted > one.partitions and after > _MORE * full.per_second:
+    if wanted > one.partitions and after > _MORE * rate:
         what = f"give `{one.name}` {wanted} partitions, it has {one.partitions}"
-        yield Advice(what, why, "tuples_per_second", full.per_second, after, one.name, wanted)
-    needed = full.slots if full.enough is not None else None
+        yield Advice(what, why, "tuples_per_second", rate, after, one.name, wanted)
     too_few = arriving > _NEARLY * after
     if too_few and needed is not None and figures.slots is not None and needed > figures.slots:
         what = (
-            f"start with {needed} slots, there are {figures.slots}, and give `{one.name}` {full.enough} "
+            f"start with {needed} slots, there are {figures.slots}, and give `{one.name}` {enough} "
             "partitions: with fewer it hardly keeps up"
         )
-        after = _throughput(figures, one, full.enough or one.partitions, slots=needed)
-        yield Advice(what, why, "tuples_per_second", full.per_second, after, one.name, slots=needed)
+        after = _throughput(figures, one, enough or one.partitions, slots=needed)
+        yield Advice(what, why, "tuples_per_second", rate, after, one.name, slots=needed)
 
 
 def _throughput(

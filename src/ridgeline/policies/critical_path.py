@@ -28,9 +28,9 @@ class CriticalPathPolicy(SteeringPolicy):
     latency: the operator with the most on the critical path. The application must be expected to gain at
     least the share `worth_it` for each slot more. A change that did not bring half of what was expected is
     undone, unless records wait. It is tried again only once the load has changed by a quarter. Partitions are
-    taken back one at a time, never from what is busy or behind. Windows may get slower by less than half of what a slot must bring. The
-    operator must have had room for all of `patience`. `divides`: inputs that may have more partitions; others
-    never get any. `keep`: operators that stay as they are.
+    taken back one at a time, never from what is busy or behind. Windows may get slower by less than half of
+    what a slot must bring. The operator must have had room for all of `patience`. `divides`: inputs that may
+    have more partitions; others never get any. `keep`: operators that stay as they are.
     """
 
     busy: float = Field(default=0.8, gt=0, le=1)

@@ -35,7 +35,6 @@ class OperatorProgressAnswer(InRegionAnswer, TypedDict):
     queued: Annotated[float | None, "Tuples delivered and not consumed."]
     active: Annotated[int | None, "Tuples being processed."]
     produced: Annotated[int | None, "Tuples emitted, over all ports."]
-    consumedByPort: Annotated[dict[str, int], "Tuples consumed by input port, as the last heartbeat said."]
     producedByPort: Annotated[dict[str, int], "Tuples emitted by output port."]
     activeProducedByPort: Annotated[
         dict[str, int], "Of these, the tuples that are of tuples being processed, by output port."
@@ -107,6 +106,7 @@ class BottleneckAnswer(TypedDict):
     enough: Annotated[
         int | None, "The fewest partitions that would keep up, each in a slot; null if none are known to."
     ]
+    slots: Annotated[int | None, "How many slots the application needs with these."]
 
 
 class BacklogAnswer(InfiniteAnswer):

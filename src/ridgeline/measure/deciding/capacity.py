@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ridgeline.measure.answers.progress import FULL
+from ridgeline.measure.answers.progress import FULL, BottleneckAnswer
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures, PartitionFigures
 
 ENOUGH = 0.8
@@ -18,27 +17,7 @@ _TUPLES = "records", "tuples"
 """Units of sources of which each becomes a tuple."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bottleneck:
-    """The operator that limits the application: it, or its slot with others, is busy all the time.
-
-    `busy`: its own share of its busiest slot's time; `slot_busy`: that of all operators there. `per_second`:
-    the tuples that it does; `wanted_per_second`: those that arrive for it, None if that is not known.
-    `enough`: the fewest partitions that keep up with these, None if no number is known to. `slots`: how many
-    slots the application needs then.
-    """
-
-    operator: str
-    busy: float
-    slot_busy: float
-    per_second: float
-    wanted_per_second: float | None
-    partitions: int
-    enough: int | None
-    slots: int | None
-
-
-def bottleneck(figures: ApplicationFigures) -> Bottleneck | None:
+def bottleneck(figures: ApplicationFigures) -> BottleneckAnswer | None:
     """The operator that limits the application; None if none is busy enough, or too little was seen.
 
     An operator that is full comes before inputs: these may wait for what arrives while they are busy.
@@ -65,17 +44,16 @@ def bottleneck(figures: ApplicationFigures) -> Bottleneck | None:
     load = arriving_load(figures, found.name)
     enough = None if load is None or found.is_input else partitions_enough(found, load)
     others = {place for one in figures.operators.values() if one is not found for place in _by_slot(one)}
-    needed = None if enough is None or figures.slots is None else len(others - places.keys()) + enough
-    return Bottleneck(
-        found.name,
-        busy,
-        slot_busy,
-        rate,
-        None if load is None else rate * load,
-        found.partitions,
-        enough,
-        needed,
-    )
+    return {
+        "operator": found.name,
+        "busy": busy,
+        "slotBusy": slot_busy,
+        "perSecond": rate,
+        "wantedPerSecond": None if load is None else rate * load,
+        "partitions": found.partitions,
+        "enough": enough,
+        "slots": None if enough is None else len(others - places.keys()) + enough,
+    }
 
 
 def arriving_load(figures: ApplicationFigures, name: str) -> float | None:

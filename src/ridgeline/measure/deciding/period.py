@@ -56,18 +56,7 @@ def bottleneck_answer(
     overdue = now - slices[-1].end if slices else 0.0
     figures = _figures(measurement, now, slices, sources, application)
     lately = (figures.for_seconds(seconds + overdue) for seconds in _LATELY_SECONDS)
-    found = next(filter(None, map(bottleneck, lately)), None)
-    if found is None:
-        return None
-    return {
-        "operator": found.operator,
-        "busy": found.busy,
-        "slotBusy": found.slot_busy,
-        "perSecond": found.per_second,
-        "wantedPerSecond": found.wanted_per_second,
-        "partitions": found.partitions,
-        "enough": found.enough,
-    }
+    return next(filter(None, map(bottleneck, lately)), None)
 
 
 def _figures(

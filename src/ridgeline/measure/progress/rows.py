@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ridgeline.measure.answers.progress import (
     EstimateAnswer,
@@ -23,69 +25,50 @@ def operator_rows(
     figures: ProgressColumns, reports: Mapping[int, RunningOperator]
 ) -> list[OperatorProgressAnswer]:
     """How far the operators are. `reports`: their last heartbeats in the window."""
-    shape, inputs = figures.shape, figures.shape.inputs
-    nodes, size = shape.topology.operators, len(shape.topology.operators)
-    owners = figures.owners
-    produced: list[dict[str, int]] = [{} for _ in nodes]
-    oldest: list[dict[str, float]] = [{} for _ in nodes]
-    ports = zip(
-        islice(shape.ports, len(owners)),
-        owners.tolist(),
-        figures.present.tolist(),
-        figures.produced.tolist(),
-        figures.oldest.tolist(),
-        strict=True,
-    )
-    for (_, port), owner, present, count, at in ports:
-        if present:
-            produced[owner][port] = int(count)
-            if at == at:  # noqa: PLR0124  not NaN
-                oldest[owner][port] = at
-    outputs = totals(owners[figures.present], size, figures.output_remaining.at(figures.present))
-    sums = np.bincount(owners, figures.produced, minlength=size)
-    columns = zip(
-        nodes,
-        figures.states.tolist(),
-        np.where(inputs, 0, figures.consumed).tolist(),
-        _finite(np.where(inputs, 0.0, figures.buffered.value)),
-        figures.active.tolist(),
-        sums.tolist(),
-        produced,
-        figures.spent.tolist(),
-        _finite(figures.average.value),
-        to_json(chosen(inputs, nothing(size), figures.input_remaining)),
-        to_json(outputs),
-        to_json(figures.remaining_seconds),
-        oldest,
-        strict=True,
-    )
-    none: Mapping[str, int] = {}
-    return [
-        {
-            "operator": node.title,
-            "id": node.id,
-            "state": figures.names[state],
-            "consumed": int(consumed) if heard else None,
-            "queued": queued if heard else queued or None,
-            "active": int(active) if heard else None,
-            "produced": int(whole) if heard else None,
-            "consumedByPort": {
-                port: max(0, count)
-                for port, count in (reports[node.id].consumed if node.id in reports else none).items()
-            },
-            "producedByPort": by_port,
-            "activeProducedByPort": _active(reports.get(node.id)),
-            "secondsSpent": spent if heard else None,
-            "averageSecondsPerElement": average,
-            "inputRemaining": incoming,
-            "outputRemaining": outgoing,
-            "remainingSeconds": left,
-            "oldestInFlight": times,
-        }
-        for node, state, consumed, queued, active, whole, by_port, spent, average, incoming, outgoing, left,
-        times in columns
-        for heard in [node.id in reports or state == WAITING]
-    ]  # fmt: skip
+    nodes, inputs, owners = figures.shape.topology.operators, figures.shape.inputs, figures.owners
+    size, there = len(nodes), figures.present
+    last = [reports.get(node.id) for node in nodes]
+    heard = (figures.states == WAITING) | np.array([one is not None for one in last], np.bool_)
+    produced, oldest = _by_port(figures)
+    queued = np.where(inputs, 0.0, figures.buffered.value)
+    queued = np.where(np.isfinite(queued) & (heard | (queued != 0)), queued, np.nan)
+    columns = {
+        "operator": [node.title for node in nodes],
+        "id": [node.id for node in nodes],
+        "state": [figures.names[code] for code in figures.states.tolist()],
+        "consumed": _counts(np.where(inputs, 0, figures.consumed), heard),
+        "queued": _finite(queued),
+        "active": _counts(figures.active, heard),
+        "produced": _counts(np.bincount(owners, figures.produced, minlength=size), heard),
+        "producedByPort": produced,
+        "activeProducedByPort": map(_active, last),
+        "secondsSpent": _finite(np.where(heard, figures.spent, np.nan)),
+        "averageSecondsPerElement": _finite(figures.average.value),
+        "inputRemaining": to_json(chosen(inputs, nothing(size), figures.input_remaining)),
+        "outputRemaining": to_json(totals(owners[there], size, figures.output_remaining.at(there))),
+        "remainingSeconds": to_json(figures.remaining_seconds),
+        "oldestInFlight": oldest,
+    }
+    rows: Any = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return cast("list[OperatorProgressAnswer]", rows)
+
+
+def _counts(values: npt.NDArray[Any], heard: npt.NDArray[np.bool_]) -> list[int | None]:
+    """Whole numbers; None for operators of which nothing has come yet."""
+    return [int(one) if known else None for one, known in zip(values.tolist(), heard.tolist(), strict=True)]
+
+
+def _by_port(figures: ProgressColumns) -> tuple[list[dict[str, int]], list[dict[str, float]]]:
+    """Of each operator, the tuples emitted by output port, and the oldest times of what is in flight."""
+    produced: list[dict[str, int]] = [{} for _ in figures.states]
+    oldest: list[dict[str, float]] = [{} for _ in figures.states]
+    owners, count, times = (one.tolist() for one in (figures.owners, figures.produced, figures.oldest))
+    ports = [port for _, port in islice(figures.shape.ports, len(owners))]
+    for place in np.flatnonzero(figures.present).tolist():
+        produced[owners[place]][ports[place]] = int(count[place])
+        if np.isfinite(times[place]):
+            oldest[owners[place]][ports[place]] = times[place]
+    return produced, oldest
 
 
 def _active(report: RunningOperator | None) -> dict[str, int]:
