@@ -90,7 +90,7 @@ def test_a_region_is_stopped_and_started(fan, wait_until, tmp_path):
     row = queue(rest)
     assert row["backlogSeconds"] > 0
     assert row["readPerSecond"] == 0
-    assert row["fullAt"] is not None
+    assert row["fullInSeconds"] is not None
     sentence = rest.get("/sentence")["text"]
     assert "region gate is stopped, queue numbers keeps " in sentence
     assert "and has room for 59 min" in sentence

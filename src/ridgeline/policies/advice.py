@@ -18,6 +18,7 @@ from ridgeline.measure.deciding.capacity import (
     hottest_share,
     lanes,
     lanes_with,
+    partitions_for,
     predicted_busy,
 )
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
@@ -96,16 +97,12 @@ def _for_full(figures: ApplicationFigures, full: BottleneckAnswer) -> Iterator[A
     enough, needed = full["enough"], full["slots"]
     if one.is_input:
         return
-    arriving = full["wantedPerSecond"] or 0.0
+    arriving, most = full["wantedPerSecond"] or 0.0, _most_partitions(figures)
     of = f" of {arriving:,.0f}" if arriving > rate else ""
     why = f"it is saturated: it does {rate:,.0f}{of} tuples/s"
-    most = _most_partitions(figures)
-    wanted = min(enough or most, most)
-    after = _throughput(figures, one, max(wanted, one.partitions))
-    if wanted > one.partitions and after > _MORE * rate:
-        what = f"give `{one.name}` {wanted} partitions, it has {one.partitions}"
-        yield Advice(what, why, "tuples_per_second", rate, after, one.name, wanted)
-    too_few = arriving > _NEARLY * after
+    wanted = max(min(enough or most, most), one.partitions)
+    yield from _more(figures, one, wanted, rate, why)
+    too_few = arriving > _NEARLY * _throughput(figures, one, wanted)
     if too_few and needed is not None and figures.slots is not None and needed > figures.slots:
         what = (
             f"start with {needed} slots, there are {figures.slots}, and give `{one.name}` {enough} "
@@ -113,6 +110,16 @@ def _for_full(figures: ApplicationFigures, full: BottleneckAnswer) -> Iterator[A
         )
         after = _throughput(figures, one, enough or one.partitions, slots=needed)
         yield Advice(what, why, "tuples_per_second", rate, after, one.name, slots=needed)
+
+
+def _more(
+    figures: ApplicationFigures, one: OperatorFigures, wanted: int, rate: float, why: str
+) -> Iterator[Advice]:
+    """More partitions for an operator that does `rate` at most, if they bring something."""
+    after = _throughput(figures, one, wanted)
+    if wanted > one.partitions and after > _MORE * rate:
+        what = f"give `{one.name}` {wanted} partitions, it has {one.partitions}"
+        yield Advice(what, why, "tuples_per_second", rate, after, one.name, wanted)
 
 
 def _throughput(
@@ -193,29 +200,16 @@ def _for_throughput(figures: ApplicationFigures) -> Iterator[Advice]:
     others = [one for one in figures.operators.values() if one is not busiest]
     second = max(others, key=busy_share, default=None)
     bound = 0.0 if second is None else busy_share(second)
-    wanted = _enough(busiest, bound, _most_partitions(figures))
-    after_busy = max(predicted_busy(busiest, wanted), bound)
-    if wanted > busiest.partitions and after_busy < 0.9 * busy_share(busiest):
-        now = _most(busiest, busy_share(busiest))
-        after = _most(busiest, after_busy)
-        why = f"its busiest partition is busy {busy_share(busiest):.0%} of the time: it saturates first"
-        if second is not None and bound >= predicted_busy(busiest, wanted):
-            why += f"; then `{second.name}` does"
-        what = f"give `{busiest.name}` {wanted} partitions, it has {busiest.partitions}"
-        yield Advice(what, why, "tuples_per_second", now, after, busiest.name, wanted)
+    wanted = partitions_for(busiest, 1.0, max(ROOM, bound), _most_partitions(figures))
+    why = f"its busiest partition is busy {busy_share(busiest):.0%} of the time: it saturates first"
+    if second is not None and bound >= predicted_busy(busiest, wanted):
+        why += f"; then `{second.name}` does"
+    yield from _more(figures, busiest, wanted, _most(busiest, busy_share(busiest)), why)
 
 
 def _most_partitions(figures: ApplicationFigures) -> int:
     """More would share slots, and wait for each other there."""
     return min(_MOST_PARTITIONS, figures.slots or _MOST_PARTITIONS)
-
-
-def _enough(operator: OperatorFigures, bound: float, most: int) -> int:
-    """The fewest partitions that leave room, or with which another operator, busy `bound`, is full first."""
-    wanted = operator.partitions
-    while wanted < most and predicted_busy(operator, wanted) >= max(ROOM, bound):
-        wanted += 1
-    return wanted
 
 
 def _most(operator: OperatorFigures, busy: float) -> float:

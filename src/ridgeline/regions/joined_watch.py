@@ -210,7 +210,7 @@ def _joined_progress(watch: JoinedWatch, answers: Sequence[ProgressAnswer]) -> P
     now, states = watch.now(), States.of(watch.views, answers)
     queues = [_queue(meter, states, now) for meter in watch.meters]
     found = joined_progress(states, queues)
-    found["because"] = because(states, queues, now)
+    found["because"] = because(states, queues)
     return found
 
 

@@ -267,43 +267,32 @@ def queue_path(edge: QueueEdge, writer: RegionRun) -> str:
 
 def waiting(meter: QueueMeter, now: float) -> WaitingAnswer:
     """The backlog of a reader, and when the queue will have no room at the present rates."""
-    found: WaitingAnswer = {
-        "backlogRecords": 0,
-        "backlogBytes": 0,
-        "backlogSeconds": 0.0,
-        "writtenPerSecond": 0.0,
-        "readPerSecond": 0.0,
-        "full": False,
-        "fullAt": None,
-        "fullInSeconds": None,
-        "keepSeconds": meter.keep_seconds,
-        "keepBytes": meter.keep_bytes,
-    }
-    log = meter.log
-    if log is None:
-        return found
-    with log.lock:
-        log.read()
-        position = meter.position()
-        log.passed(meter.edge.reader, position)
-        (before, bytes_before), (total, size) = log.sums(position), log.sums(log.end)
-        tuples, bytes_ = max(0, total - before), max(0, size - bytes_before)
-        oldest = log.entry(max(position, log.position_of(before))) if tuples else None
-        written, bytes_written = log.rates(now) if meter.writer.state == "RUNNING" else (0.0, 0.0)
-    seconds, read, full = (
-        0.0 if oldest is None else max(0.0, now - oldest.time),
-        meter.read_per_second(now),
-        meter.is_full,
-    )
-    found["backlogRecords"], found["backlogBytes"], found["backlogSeconds"] = tuples, bytes_, seconds
-    found["writtenPerSecond"], found["readPerSecond"], found["full"] = written, read, full
+    log, tuples, size, oldest, written, bytes_written = meter.log, 0, 0, None, 0.0, 0.0
+    if log is not None:
+        with log.lock:
+            log.read()
+            position = meter.position()
+            log.passed(meter.edge.reader, position)
+            (before, bytes_before), (total, whole) = log.sums(position), log.sums(log.end)
+            tuples, size = max(0, total - before), max(0, whole - bytes_before)
+            oldest = log.entry(max(position, log.position_of(before))) if tuples else None
+            if meter.writer.state == "RUNNING":
+                written, bytes_written = log.rates(now)
+    seconds = 0.0 if oldest is None else max(0.0, now - oldest.time)
+    read, full = (0.0, False) if log is None else (meter.read_per_second(now), meter.is_full)
     share = 1.0 - read / written if written > 0 else 0.0
     ends = [0.0] if full else []
     if tuples and not full and share > GROWS:
         if meter.keep_seconds is not None:
             ends.append(max(0.0, meter.keep_seconds - seconds) / share)
         if meter.keep_bytes is not None and bytes_written > 0:
-            ends.append(max(0.0, meter.keep_bytes - bytes_) / (bytes_written * share))
-    if ends:
-        found["fullInSeconds"], found["fullAt"] = min(ends), now + min(ends)
-    return found
+            ends.append(max(0.0, meter.keep_bytes - size) / (bytes_written * share))
+    return {
+        "backlogRecords": tuples,
+        "backlogBytes": size,
+        "backlogSeconds": seconds,
+        "writtenPerSecond": written,
+        "readPerSecond": read,
+        "full": full,
+        "fullInSeconds": min(ends, default=None),
+    }

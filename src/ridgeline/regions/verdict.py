@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
     EstimateAnswer,
     ProgressAnswer,
-    SinkBacklogAnswer,
     SourceAnswer,
 )
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.progress.verdict import Verdict, worst
 from ridgeline.measure.wording.units import duration, milliseconds
 from ridgeline.measure.wording.waiting import one_line
-from ridgeline.regions.paths import sinks_of
 from ridgeline.regions.region_run import failure_of, state_of
 from ridgeline.regions.sums import greatest, greatest_if_known, joined, least, total
 from ridgeline.regions.view import RegionView
@@ -48,12 +46,12 @@ class States(NamedTuple):
         )
 
 
-def because(states: States, queues: Sequence[QueueAnswer], now: float) -> list[str]:
+def because(states: States, queues: Sequence[QueueAnswer]) -> list[str]:
     """Reasons of the verdict, a clause each: regions that do not run, full queues, slow readers."""
-    return [*_ended(states, queues, now), *_full(states, queues), *_behind(states, queues, now)]
+    return [*_ended(states, queues), *_full(states, queues), *_behind(states, queues)]
 
 
-def _ended(states: States, queues: Sequence[QueueAnswer], now: float) -> Iterator[str]:
+def _ended(states: States, queues: Sequence[QueueAnswer]) -> Iterator[str]:
     """The regions that have failed or are stopped, and how long their queues have room."""
     for name, state in states.state.items():
         if state in _SAID:
@@ -61,17 +59,17 @@ def _ended(states: States, queues: Sequence[QueueAnswer], now: float) -> Iterato
             if state == "FAILED":
                 text = f"region {name} has failed ({one_line(failure_of(states.views[name].region))})"
             own = [row for row in queues if row["readerRegion"] == name]
-            rooms = [_room(row, now) for row in own if row["backlogRecords"] or row["full"]]
+            rooms = [_room(row) for row in own if row["backlogRecords"] or row["full"]]
             yield ", ".join([text, *rooms])
 
 
-def _room(row: QueueAnswer, now: float) -> str:
+def _room(row: QueueAnswer) -> str:
     """The rows that a queue keeps for a region that does not run, and for how long there is room."""
     text = f"queue {row['stream']} keeps {row['backlogRecords']:,} tuples for it"
     if row["full"]:
         return f"{text} and is full: region {row['writerRegion']} is held back"
-    room = "" if row["fullAt"] is None else duration(max(0.0, row["fullAt"] - now))
-    return f"{text} and has room for {room}" if room else text
+    left = row["fullInSeconds"]
+    return text if left is None else f"{text} and has room for {duration(left)}"
 
 
 def _full(states: States, queues: Sequence[QueueAnswer]) -> Iterator[str]:
@@ -86,7 +84,7 @@ def _full(states: States, queues: Sequence[QueueAnswer]) -> Iterator[str]:
             )
 
 
-def _behind(states: States, queues: Sequence[QueueAnswer], now: float) -> Iterator[str]:
+def _behind(states: States, queues: Sequence[QueueAnswer]) -> Iterator[str]:
     """The queues and sources that wait for a slow region, and the operator that takes most of its time."""
     running = {name for name, state in states.state.items() if state == "RUNNING"}
     for row in queues:
@@ -97,8 +95,9 @@ def _behind(states: States, queues: Sequence[QueueAnswer], now: float) -> Iterat
                 f"({row['backlogRecords']:,} tuples, the oldest {duration(row['backlogSeconds'])})"
             )
             text += _blamed(states.views[row["readerRegion"]])
-            if row["fullAt"] is not None and not row["full"] and row["verdict"] == Verdict.FALLING_BEHIND:
-                text += f", and is full in {duration(max(0.0, row['fullAt'] - now))}"
+            left = row["fullInSeconds"]
+            if left is not None and not row["full"] and row["verdict"] == Verdict.FALLING_BEHIND:
+                text += f", and is full in {duration(left)}"
             yield text
     readers = {row["reader"] for row in queues}
     held = {row["writerRegion"] for row in queues if row["full"]}
@@ -148,7 +147,6 @@ def joined_progress(states: States, queues: Sequence[QueueAnswer]) -> ProgressAn
         "sources": sources,
         "application": _application(states, sources, queues),
         "queues": list(queues),
-        "sinks": _sinks(states.views.values(), sources, queues),
     }
 
 
@@ -161,11 +159,12 @@ def _application(
     verdict = worst(Verdict(one["verdict"]) for one in (*running, *queues))
     bases = [one["basis"] for one in running if one["basis"] not in {"unknown", "schedule"}]
     oldest = (one["oldest"] for one in running)
+    ends = [lot.caught_up_at for lot in lots if lot.verdict is Verdict.CATCHING_UP]
     found: BacklogAnswer = {
         "backlogRecords": total(lot.records for lot in lots),
         "backlogSeconds": greatest([lot.seconds for lot in lots]),
         "basis": max(bases, key=_BASES.index, default="exact" if queues else "unknown"),
-        "caughtUpAt": _caught_up(lots) if verdict is Verdict.CATCHING_UP else None,
+        "caughtUpAt": greatest_if_known(ends) if verdict is Verdict.CATCHING_UP else None,
         "asOf": least([one["asOf"] for one in running]),
         "stuckOutputs": list(chain.from_iterable(one["stuckOutputs"] for one in running)),
         "stuckStores": list(chain.from_iterable(one["stuckStores"] for one in running)),
@@ -193,41 +192,3 @@ def _queue(row: QueueAnswer) -> Lot:
     tuples, pace = row["backlogRecords"], row["readPerSecond"]
     seconds = 0.0 if not tuples else tuples / pace if pace else None
     return Lot(tuples, seconds, row["caughtUpAt"], Verdict(row["verdict"]), endless=seconds is None)
-
-
-def _caught_up(lots: Iterable[Lot]) -> float | None:
-    """When all have caught up that have something left; None if one does not."""
-    end: float | None = greatest_if_known(
-        [lot.caught_up_at for lot in lots if lot.verdict is Verdict.CATCHING_UP]
-    )
-    return end
-
-
-def _sinks(
-    views: Iterable[RegionView], sources: Sequence[SourceAnswer], queues: Sequence[QueueAnswer]
-) -> list[SinkBacklogAnswer]:
-    """The backlog of each output operator: in the sources and queues of its region and of those before."""
-    found: list[SinkBacklogAnswer] = []
-    for view in views:
-        above = before(view.name, queues)
-        lots = [_source(row) for row in sources if row.get("region") in above]
-        lots += [_queue(row) for row in queues if row["readerRegion"] in above]
-        verdict = worst(lot.verdict for lot in lots)
-        waits: Any = {
-            "region": view.name,
-            "backlogRecords": total(lot.records for lot in lots),
-            "backlogSeconds": greatest_if_known([lot.seconds for lot in lots]),
-            "caughtUpAt": _caught_up(lots) if verdict is Verdict.CATCHING_UP else None,
-            "verdict": verdict.value,
-        }
-        rows: list[Any] = [{"operator": name, **waits} for name in sinks_of(view)]
-        found += rows
-    return found
-
-
-def before(region: str, queues: Sequence[QueueAnswer]) -> set[str]:
-    """A region, and all from which its records come."""
-    found = {region}
-    while more := {row["writerRegion"] for row in queues if row["readerRegion"] in found} - found:
-        found |= more
-    return found

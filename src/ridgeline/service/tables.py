@@ -25,7 +25,7 @@ from ridgeline.measure.wording.units import (
     soon,
     time_of_day,
 )
-from ridgeline.service.columns import Column, noted, words
+from ridgeline.service.columns import Column, words
 
 VERDICTS: Mapping[str, str] = {
     "unreachable": "bad",
@@ -137,14 +137,6 @@ TABLES: Mapping[str, Sequence[Column]] = {
         Column("done/s", "drainPerSecond", rate, keep=2),
         Column("arrive/s", "arrivalPerSecond", rate, keep=1),
         Column("caught up", "caughtUpAt", due, keep=4, whole=True),
-        _VERDICT,
-    ),
-    "sinks behind": (
-        words("before sink", "operator", style="bold"),
-        noted("region", "region"),
-        Column("waits", "backlogRecords", count),
-        Column("to drain", "backlogSeconds", duration, keep=1),
-        Column("caught up", "caughtUpAt", due, keep=2, whole=True),
         _VERDICT,
     ),
     "queues": (

@@ -10,11 +10,7 @@ from rich.text import Text
 
 from ridgeline.cli.tables import LEVELS, drawn
 from ridgeline.measure.answers.application import SentenceAnswer
-from ridgeline.measure.answers.progress import (
-    OperatorProgressAnswer,
-    ProgressAnswer,
-    SinkBacklogAnswer,
-)
+from ridgeline.measure.answers.progress import OperatorProgressAnswer, ProgressAnswer
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.wording.units import count, duration, known_as, plural, soon, time_of_day
 from ridgeline.service.tables import TABLES, VERDICTS
@@ -47,17 +43,10 @@ def sentence_line(sentence: str) -> Text:
     return Text.assemble((verdict, LEVELS.get(VERDICTS.get(verdict, "muted"), "bold")), f"{colon}{rest}")
 
 
-def queue_parts(progress: ProgressAnswer, width: int, at: float | None) -> list[RenderableType]:
-    """The queues and the backlogs of sinks; nothing without regions. `at`: STRAM's clock, if known."""
+def queue_parts(progress: ProgressAnswer, width: int) -> list[RenderableType]:
+    """The queues; nothing without regions."""
     queues = progress.get("queues", [])
-    if not queues:
-        return []
-    return [Text(), queues_table(queues, width), Text(), sinks_table(progress.get("sinks", []), width, at)]
-
-
-def sinks_table(sinks: Sequence[SinkBacklogAnswer], width: int, at: float | None) -> Table:
-    """A row for each output operator, with what waits before it in all sources and queues."""
-    return drawn(TABLES["sinks behind"], sinks, width, at)
+    return [Text(), queues_table(queues, width)] if queues else []
 
 
 def queues_table(queues: Sequence[QueueAnswer], width: int) -> Table:
@@ -116,7 +105,7 @@ def progress_parts(progress: ProgressAnswer, width: int, at: float | None = None
     sources = sources_table(progress, width, at)
     if sources is not None:
         parts.append(sources)
-    parts += queue_parts(progress, width, at)
+    parts += queue_parts(progress, width)
     running = running_lines(progress, after_seconds=0.0)
     idle = Text(
         "no window runs now"

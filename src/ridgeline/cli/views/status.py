@@ -29,7 +29,7 @@ def status_parts(sentence: SentenceAnswer, answer: Mapping[str, Any], width: int
     sources = sources_table(progress, width, None)
     if sources is not None:
         yield sources
-    yield from queue_parts(progress, width, None)
+    yield from queue_parts(progress, width)
     for one in answer["advice"][:_SHOWN]:
         yield Text.assemble(("what helps ", "dim"), printable(f"{one['what']}: {one['why']}"))
         if one["command"]:

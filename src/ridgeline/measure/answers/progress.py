@@ -130,16 +130,6 @@ class BacklogAnswer(InfiniteAnswer):
     ]
 
 
-class SinkBacklogAnswer(InRegionAnswer, TypedDict):
-    """The backlog of an output operator, in sources and in queues, where there are several regions."""
-
-    operator: Annotated[str, "Name of the output operator."]
-    backlogRecords: Annotated[float | None, "Records that wait in all sources and queues before it."]
-    backlogSeconds: Annotated[float | None, "Time to work them off, by the slowest; null if unknown."]
-    caughtUpAt: Annotated[float | None, "When nothing will wait any more; null unless all catch up."]
-    verdict: Annotated[str, "The worst verdict of the sources and queues before it."]
-
-
 class ProgressAnswer(TypedDict):
     """How far the running window and the sources are."""
 
@@ -157,9 +147,6 @@ class ProgressAnswer(TypedDict):
     ]
     queues: Annotated[
         NotRequired[list[QueueAnswer]], "The queues between regions, where the application has several."
-    ]
-    sinks: Annotated[
-        NotRequired[list[SinkBacklogAnswer]], "What waits before each sink, where there are several regions."
     ]
 
 

@@ -22,10 +22,9 @@ class WaitingAnswer(TypedDict):
     writtenPerSecond: Annotated[float, "Tuples written per second over the last 10 seconds."]
     readPerSecond: Annotated[float, "Tuples read per second; 0 while its region does not run."]
     full: Annotated[bool, "True while the writer's region waits for this reader: the queue has no room."]
-    fullAt: Annotated[float | None, "When it will have no room at the present rate; null if it will not be."]
-    fullInSeconds: Annotated[float | None, "Seconds until then."]
-    keepSeconds: Annotated[float | None, "How old a tuple may become that was not read."]
-    keepBytes: Annotated[int | None, "How many bytes may wait."]
+    fullInSeconds: Annotated[
+        float | None, "Seconds until it has no room at the present rate; null if it will have."
+    ]
 
 
 class QueueAnswer(WaitingAnswer):
