@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ridgeline.measure.progress.columns import Histories, Reports, progress_columns
+from ridgeline.measure.progress.columns import Histories, Reports, WindowProgress
 from ridgeline.measure.progress.estimated import Estimates
 from ridgeline.measure.progress.shape import ProgressShape
 from ridgeline.measure.topology import StreamEdge
@@ -42,7 +42,7 @@ def even_shares(topology):
 
 
 def window_progress(topology, running, history=None, shares=None, ages=None, finished=()):
-    """The figures of a window as `progress_columns` has them, by operator."""
+    """The figures of a window as `WindowProgress` has them, by operator."""
     shape, history = ProgressShape(topology), history or {}
     reports = Reports(shape, running)
     past = [history.get(node.id, History()) for node in topology.operators]
@@ -65,7 +65,7 @@ def window_progress(topology, running, history=None, shares=None, ages=None, fin
     parts = _parts(shape)
     for edge, share in (shares or {}).items():
         value[parts[(edge.source, edge.source_port), (edge.sink, edge.sink_port)]] = share.value
-    found = progress_columns(shape, reports, histories, Estimates(value, rank), ages or {}, finished)
+    found = WindowProgress(shape, reports, histories, Estimates(value, rank), ages or {}, finished)
     operators = {}
     for place, node in enumerate(topology.operators):
         ports = {port: number for (operator, port), number in shape.ports.items() if operator == node.id}

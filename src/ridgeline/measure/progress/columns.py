@@ -176,54 +176,6 @@ def _work(report: RunningOperator) -> tuple[float, float, float]:
     return number(consumed), left, before
 
 
-class ProgressColumns(NamedTuple):
-    """The progress of a window: by operator, by output port, by container.
-
-    `states`: numbers of `names`. `owners`: of the output ports that there were, the places of operators.
-    `oldest`: of the records in an operator and before it, NaN for none: Beam's tentative watermark.
-    `fraction_done`: which part of the window's tuples is processed, 0 to 1. Seconds left: `by_container` and
-    `cpu_seconds` as sums over operators, `wall_seconds` by stages.
-    """
-
-    shape: ProgressShape
-    owners: Places
-    names: list[str]
-    states: Places
-    consumed: Numbers
-    active: Numbers
-    spent: Numbers
-    average: Estimates
-    buffered: Estimates
-    input_remaining: Estimates
-    remaining_seconds: Estimates
-    present: Flags
-    produced: Numbers
-    output_remaining: Estimates
-    oldest: Numbers
-    by_container: Estimates
-    cpu_seconds: Estimate
-    wall_seconds: Estimate
-    fraction_done: float
-
-
-def progress_columns(
-    shape: ProgressShape,
-    reports: Reports,
-    history: Histories | None,
-    shares: Estimates,
-    ages: Mapping[int, float],
-    finished: Collection[int],
-) -> ProgressColumns:
-    """The progress of a window.
-
-    `history`: of the ports that the shape has now. `shares`: of the streams. `ages`: by container,
-    how many seconds ago it reported: its running operator is assumed to have worked since. `finished`:
-    containers that are known to be done; their last heartbeat is ignored.
-    """
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return _Pass(shape, reports, history or _none(shape), shares, finished).columns(ages)
-
-
 def _none(shape: ProgressShape) -> Histories:
     size, ports = len(shape.inputs), len(shape.owners)
     return Histories(*(np.full(ports if name == "outputs" else size, np.nan) for name in Histories._fields))
@@ -238,35 +190,58 @@ class _Elements(NamedTuple):
     remaining: Estimates
 
 
-class _Pass:
-    """One pass over the levels: what an operator still has to do depends on those that it reads from."""
+class WindowProgress:
+    """The progress of a window: by operator, by output port, by container.
+
+    It is found in one pass over the levels: what an operator still has to do depends on those that it reads
+    from.
+
+    Args:
+        shape: Of the plan.
+        reports: What operators said last.
+        history: Of the ports that the shape has now.
+        shares: Of the streams.
+        ages: By container, how many seconds ago it reported: its running operator is assumed to have worked
+            since.
+        finished: Containers that are known to be done; their last heartbeat is ignored.
+    """
 
     def __init__(
         self,
         shape: ProgressShape,
         reports: Reports,
-        history: Histories,
+        history: Histories | None,
         shares: Estimates,
+        ages: Mapping[int, float],
         finished: Collection[int],
     ) -> None:
-        self._shape, self._reports, self._history, self._shares = shape, reports, history, shares
-        self._owners = np.array(shape.owners, np.intp)
         size, ports = len(shape.inputs), len(shape.owners)
-        self._present = reports.present | np.array(shape.always, np.bool_)
-        self._states = self._state(finished)
-        self._done = self._states == DONE
-        self._produced = np.where(self._present, reports.before + reports.now, 0.0)
-        self._found = self._counted()
-        self._average = self._seconds_per_element()
-        self._delivered = self._sent()
-        self._waiting, self._left = nothing(size), nothing(size)
-        self._outputs, self._oldest = nothing(ports), np.full(ports, np.nan)
+        self.shape, self._reports, self._shares = shape, reports, shares
+        self._history = history or _none(shape)
+        self.names = reports.names
+        self.owners = np.array(shape.owners, np.intp)
+        """Of output ports, the places of operators."""
+        self.present = reports.present | np.array(shape.always, np.bool_)
+        self.states = self._state(finished)
+        """Numbers of `names`."""
+        self._done = self.states == DONE
+        self.produced = np.where(self.present, reports.before + reports.now, 0.0)
+        self.buffered, self.input_remaining = nothing(size), nothing(size)
+        self.output_remaining, self.oldest = nothing(ports), np.full(ports, np.nan)
+        """Of the records in an operator and before it, NaN for none: the tentative watermark of Beam."""
         self._before, self._followed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
         """An operator before it still works, and is no input; the same of it or before it."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            self._found = self._counted()
+            self._average = self._seconds_per_element()
+            self._delivered = self._sent()
+            for level, own in zip(shape.levels, _by_level(shape, self.owners), strict=True):
+                self._emit(own, self._read(level))
+            self._sum_up(ages)
 
     def _state(self, finished: Collection[int]) -> Places:
         """The states of operators, with what follows from reports of containers that read from theirs."""
-        shape, reported = self._shape, self._reports.states
+        shape, reported = self.shape, self._reports.states
         there, topology = reported != _ABSENT, shape.topology
         begun = (
             np.bincount(shape.containers[there & (reported != WAITING)], minlength=len(topology.containers))
@@ -284,26 +259,26 @@ class _Pass:
 
     def _counted(self) -> _Elements:
         """The counts of all operators."""
-        readers, inputs, own = self._counted_of_readers(), self._counted_of_inputs(), self._shape.inputs
+        readers, inputs, own = self._counted_of_readers(), self._counted_of_inputs(), self.shape.inputs
         return _Elements(
             np.where(own, inputs.consumed, readers.consumed),
             np.where(own, inputs.active, readers.active),
             np.where(own, inputs.fraction, readers.fraction),
-            chosen(own[self._owners], inputs.remaining, readers.remaining),
+            chosen(own[self.owners], inputs.remaining, readers.remaining),
         )
 
     def _counted_of_readers(self) -> _Elements:
         """The counts of operators that read from others."""
-        reports, owners = self._reports, self._owners
+        reports, owners = self._reports, self.owners
         consumed, active = reports.amounts[2:]
         read, begun = consumed[owners], active[owners]
         usual = _averages(np.where(read > 0, reports.before / read, self._history.outputs))
         average = times(usual, estimates(begun))
         expected = estimates(average.value - reports.now, average.rank)
         remaining = self._unless_reported(expected)
-        remaining = chosen((begun > 0) & self._present, remaining, nothing(len(owners)))
+        remaining = chosen((begun > 0) & self.present, remaining, nothing(len(owners)))
         shown = self._of_ports(reports.now)
-        there = self._present
+        there = self.present
         to_come = totals(owners[there], len(consumed), remaining.at(there))
         several = to_come.known & (shown + to_come.value >= OUTPUTS_NEEDED * active)
         known = (active > 0) & (reports.foresees | several)
@@ -312,16 +287,16 @@ class _Pass:
 
     def _counted_of_inputs(self) -> _Elements:
         """Inputs: one element, the window; their work says how far it is."""
-        running, owners, size = self._states == RUNNING, self._owners, len(self._states)
+        running, owners, size = self.states == RUNNING, self.owners, len(self.states)
         done, left = self._work()
-        done_of, left_of, count = done[owners], left[owners], self._produced
+        done_of, left_of, count = done[owners], left[owners], self.produced
         usual = _averages(self._history.outputs).value - count
         whole = np.where(np.isinf(left_of) | (done_of == 0), left_of, count * (left_of / done_of))
         guessed = np.isnan(left_of) | ((done_of == 0) & (left_of > 0) & (left_of < np.inf))
         expected = estimates(np.where(guessed, usual, whole), ESTIMATED)
         remaining = self._unless_reported(expected)
-        remaining = chosen(running[owners] & self._present, remaining, nothing(len(owners)))
-        reported = ~np.isnan(self._reports.expected) & self._present
+        remaining = chosen(running[owners] & self.present, remaining, nothing(len(owners)))
+        reported = ~np.isnan(self._reports.expected) & self.present
         shown = sums(owners[reported], size, count[reported])
         to_come = totals(owners[reported], size, remaining.at(reported)).value
         by_work = np.where((done == 0) & (left == 0), 1.0, _fraction(done, left))
@@ -348,7 +323,7 @@ class _Pass:
 
     def _of_ports(self, values: Numbers) -> Numbers:
         """Sums over each operator's output ports."""
-        return sums(self._owners, len(self._states), values)
+        return sums(self.owners, len(self.states), values)
 
     def _seconds_per_element(self) -> Estimates:
         """F2."""
@@ -364,85 +339,63 @@ class _Pass:
 
     def _sent(self) -> Estimates:
         """P + AP at each output port, so far. Of one that is done, the last report may be older than that."""
-        there = (self._reports.states != _ABSENT)[self._owners]
-        stale = (self._done & (self._reports.states != DONE))[self._owners]
-        value = np.where(stale & ~there, np.nan, self._produced)
+        there = (self._reports.states != _ABSENT)[self.owners]
+        stale = (self._done & (self._reports.states != DONE))[self.owners]
+        value = np.where(stale & ~there, np.nan, self.produced)
         return estimates(value, np.where(stale, LOWER_BOUND, EXACT).astype(np.int8))
 
     # What is left, level after level ------------------------------------------------------------------------
 
-    def columns(self, ages: Mapping[int, float]) -> ProgressColumns:
-        """All that is to be said. `ages`: by container, how many seconds ago it reported."""
-        shape, done, found = self._shape, self._done, self._found
-        ports_of = _by_level(shape, self._owners)
-        for level, ports in zip(shape.levels, ports_of, strict=True):
-            oldest = self._read(level)
-            self._emit(ports, oldest)
-        size, none = len(done), nothing(len(done))
+    def _sum_up(self, ages: Mapping[int, float]) -> None:
+        """The times, of operators and of all. Who is done has nothing before it."""
+        shape, done, found = self.shape, self._done, self._found
+        none, stages_of = nothing(len(done)), shape.stage_of_containers
         left = chosen(done, none, self._seconds_left())
-        spent = self._reports.amounts[0]
-        running = self._states == RUNNING
-        ages_of = np.zeros(len(shape.stage_of_containers))
+        ages_of = np.zeros(len(stages_of))
         if ages:
             ages_of[:] = [number(ages.get(one, 0.0)) for one in shape.topology.containers]
-        age = ages_of[shape.containers]
-        spent, left = spent + np.where(running, age, 0.0), less(left, np.where(running, age, 0.0))
-        by_container = totals(shape.containers, len(shape.stage_of_containers), left)
-        _, stages = np.unique(shape.stage_of_containers, return_inverse=True)
-        by_stage = greatest_of(stages, int(stages.max(initial=-1)) + 1, by_container)
-        average = chosen(self._average.known, self._average, _averages(self._history.each))
-        active = np.where(done, 0.0, found.active)
-        rest = chosen(done, none, self._left)
-        return ProgressColumns(
-            shape,
-            self._owners,
-            self._reports.names,
-            self._states,
-            found.consumed,
-            active,
-            spent,
-            average,
-            chosen(done, none, self._waiting),
-            rest,
-            left,
-            self._present,
-            self._produced,
-            self._outputs,
-            self._oldest,
-            by_container,
-            _sum(by_container),
-            _sum(by_stage),
-            self._work_done(spent, left, active, rest) if size else 0.0,
-        )
+        age = np.where(self.states == RUNNING, ages_of[shape.containers], 0.0)
+        self.consumed, self.active = found.consumed, np.where(done, 0.0, found.active)
+        self.spent, self.remaining_seconds = self._reports.amounts[0] + age, less(left, age)
+        self.average = chosen(self._average.known, self._average, _averages(self._history.each))
+        self.buffered = chosen(done, none, self.buffered)
+        self.input_remaining = chosen(done, none, self.input_remaining)
+        self.by_container = totals(shape.containers, len(stages_of), self.remaining_seconds)
+        _, stages = np.unique(stages_of, return_inverse=True)
+        by_stage = greatest_of(stages, int(stages.max(initial=-1)) + 1, self.by_container)
+        self.cpu_seconds, self.wall_seconds = _sum(self.by_container), _sum(by_stage)
+        """Seconds left as a sum over operators, and stage after stage."""
+        self.fraction_done = self._work_done() if len(done) else 0.0
+        """Which part of the window's tuples is processed, 0 to 1."""
 
     def _read(self, level: Level) -> Numbers:
         """Find the elements that operators have not begun or will get, and the oldest times before them.
 
         The times are by operator, NaN for none.
         """
-        shape, operators, size = self._shape, level.operators, len(level.operators)
-        oldest = np.full(len(self._states), np.nan)
+        shape, operators, size = self.shape, level.operators, len(level.operators)
+        oldest = np.full(len(self.states), np.nan)
         if len(level.readers):
-            owners = self._owners[level.sources]
+            owners = self.owners[level.sources]
             shares, reads = self._shares.at(level.streams), level.operator_of[level.reader_of]
             sent = times(self._delivered.at(level.sources), shares)
             waiting = self._buffered(
                 level, totals(level.reader_of, len(level.readers), sent), self._done[owners]
             )
-            both = waiting.followed_by(times(self._outputs.at(level.sources), shares))
+            both = waiting.followed_by(times(self.output_remaining.at(level.sources), shares))
             found = totals(np.concatenate([np.arange(size), reads]), size, both)
-            self._waiting.put(operators, waiting)
-            self._left.put(operators, self._at_least_usual(operators, found))
+            self.buffered.put(operators, waiting)
+            self.input_remaining.put(operators, self._at_least_usual(operators, found))
             self._before[operators[reads[self._followed[owners]]]] = True
-            times_of = self._oldest[level.sources]
+            times_of = self.oldest[level.sources]
             known = ~np.isnan(times_of)
             least = np.full(size, np.inf)
             np.minimum.at(least, reads[known], times_of[known])
             oldest[operators] = np.where(np.isinf(least), np.nan, least)
         inputs = operators[shape.inputs[operators]]
-        begins = np.isin(self._states[inputs], (WAITING, UNKNOWN_STATE)).astype(np.float64)
-        self._waiting.put(inputs, estimates(begins))
-        self._left.put(inputs, estimates(begins))
+        begins = np.isin(self.states[inputs], (WAITING, UNKNOWN_STATE)).astype(np.float64)
+        self.buffered.put(inputs, estimates(begins))
+        self.input_remaining.put(inputs, estimates(begins))
         works = ~self._done[operators] & ~shape.inputs[operators]
         self._followed[operators] = self._before[operators] | works
         return oldest
@@ -473,10 +426,10 @@ class _Pass:
 
     def _emit(self, ports: Places, oldest: Numbers) -> None:
         """F6 of these output ports. `oldest`: by operator, the oldest times that come to it."""
-        owners, found, history = self._owners[ports], self._found, self._history
+        owners, found, history = self.owners[ports], self._found, self._history
         begun = found.consumed[owners] + found.active[owners]
-        elements, remaining = self._left.at(owners), found.remaining.at(ports)
-        produced, usual = self._produced[ports], _averages(history.outputs[ports])
+        elements, remaining = self.input_remaining.at(owners), found.remaining.at(ports)
+        produced, usual = self.produced[ports], _averages(history.outputs[ports])
         unseen = (produced == 0) & ~self._reports.promised[ports] & ~remaining.infinite
         whole = plus(estimates(begun), elements)
         seen = plus(estimates(produced, ESTIMATED), remaining)
@@ -484,10 +437,10 @@ class _Pass:
         left = plus(times(elements, each), remaining)
         left = chosen(usual.known & ((begun == 0) | unseen), times(whole, usual), left)
         over = self._done[owners]
-        none = over | ~self._present[ports]
-        self._outputs.put(ports, chosen(none, nothing(len(ports)), left))
+        none = over | ~self.present[ports]
+        self.output_remaining.put(ports, chosen(none, nothing(len(ports)), left))
         own = np.fmin(oldest[owners], np.where(over, np.nan, self._reports.oldest[ports]))
-        self._oldest[ports] = np.where(self._present[ports], own, np.nan)
+        self.oldest[ports] = np.where(self.present[ports], own, np.nan)
 
     def _seconds_left(self) -> Estimates:
         """F7, with the averages of earlier windows where this one is unknown."""
@@ -495,36 +448,37 @@ class _Pass:
         size = len(seconds)
         part = np.where(np.isnan(found.fraction), UNSEEN_FRACTION, np.minimum(1.0, found.fraction))
         begun = estimates(found.active * (1.0 - part), ESTIMATED)
-        left = chosen(found.active > 0, plus(self._left, begun), self._left)
+        left = chosen(found.active > 0, plus(self.input_remaining, begun), self.input_remaining)
         usual = estimates(_within(history.seconds) - seconds - ended, ESTIMATED)
         end = _within(history.end_seconds)
         ending = chosen(end > 0, estimates(end - ended, ESTIMATED), nothing(size))
-        whole = plus(estimates(found.consumed + found.active), self._left)
+        whole = plus(estimates(found.consumed + found.active), self.input_remaining)
         expected = times(_averages(history.each), whole)
         by_history = plus(estimates(expected.value - seconds, expected.rank), ending)
         result = chosen(expected.known & whole.known & (whole.value != 0), by_history, usual)
         measured = self._average.known | ((left.value == 0) & (left.rank == EXACT))
         result = chosen(measured, plus(times(self._average, left), ending), result)
-        at_end = (left.value == 0) & (self._states == RUNNING)
+        at_end = (left.value == 0) & (self.states == RUNNING)
         least = Estimates(np.zeros(size), np.full(size, LOWER_BOUND, np.int8))
         result = chosen(at_end, chosen(usual.known, usual, least), result)
         endless = self._of_ports(found.remaining.infinite.astype(np.float64)) > 0
         return chosen(endless, estimates(np.full(size, np.inf), ESTIMATED), result)
 
-    def _work_done(self, spent: Numbers, left: Estimates, active: Numbers, rest: Estimates) -> float:
+    def _work_done(self) -> float:
         """Which part of a window's tuples is processed, 0 to 1.
 
         Operators are weighed by the time that they take, inputs count for nothing: their records still wait.
         Who has not begun and has never worked, behind one that works, is left out. An operator that others
         wait for, and whose duration is unknown, has done what its counts say, and so have all.
         """
-        reads = ~self._shape.inputs
+        left, rest = self.remaining_seconds, self.input_remaining
+        reads = ~self.shape.inputs
         weighed = reads & np.isfinite(left.value) & (left.rank != LOWER_BOUND)
-        took = float(spent[weighed].sum())
+        took = float(self.spent[weighed].sum())
         whole = took + float(left.value[weighed].sum())
-        consumed = self._found.consumed
+        consumed = self.consumed
         counted = reads & ~weighed & ((consumed > 0) | ~self._before)
-        elements = np.where(rest.known, consumed + active + rest.value, np.inf)[counted]
+        elements = np.where(rest.known, consumed + self.active + rest.value, np.inf)[counted]
         parts = np.where(elements > 0, consumed[counted] / elements, 0.0)
         return min([*parts.tolist(), *([took / whole] if whole > 0 else [])], default=0.0)
 

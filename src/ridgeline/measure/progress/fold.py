@@ -35,8 +35,8 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.averages import Averages
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
-from ridgeline.measure.progress.columns import Doing, ProgressColumns, Reports, progress_columns
-from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
+from ridgeline.measure.progress.columns import Doing, Reports, WindowProgress
+from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.rows import (
     container_estimates,
     finite,
@@ -87,7 +87,7 @@ class ProgressFold:
         interval_seconds: float = 10.0,
         heartbeat_timeout: float = 30.0,
     ) -> None:
-        self._asked: tuple[float, WindowInFlight, ProgressColumns] | None = None
+        self._asked: tuple[float, WindowInFlight, WindowProgress] | None = None
         """The figures that were asked for last, until an event comes: when, and of what."""
         self._window_seconds = window_seconds
         self._interval_seconds = interval_seconds
@@ -394,7 +394,7 @@ class ProgressFold:
             "elapsedSeconds": elapsed,
             "operators": operator_rows(figures, reported),
             "containers": self._containers(figures, now),
-            "window": window_row(self._evidence(figures, elapsed), elapsed, now if running else None),
+            "window": window_row(*self._left(figures, elapsed), elapsed, now if running else None),
             "sources": sources,
             "application": application,
         }
@@ -421,23 +421,24 @@ class ProgressFold:
         rows = [self._source_json(name, state, verdicts[name]) for name, state in states.items()]
         return rows, self._application_json(states, verdicts, schedule, now)
 
-    def _evidence(self, figures: ProgressColumns, elapsed: float | None) -> ProgressColumns:
-        """The figures. A window without a report that takes longer than others is unknown."""
+    def _left(self, figures: WindowProgress, elapsed: float | None) -> tuple[Estimate, Estimate]:
+        """Seconds left, of the clock and of processors; unknown of a silent window that takes longer."""
         window = self.windows.oldest
-        if window is None or not window.running or window.heartbeats or window.ended or elapsed is None:
-            return figures
-        if elapsed <= (figures.wall_seconds.value or 0.0):
-            return figures
-        return figures._replace(cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
+        if window is None or not window.running:
+            return NOTHING, NOTHING
+        silent = not window.heartbeats and not window.ended
+        if silent and (elapsed or 0.0) > (figures.wall_seconds.value or 0.0):
+            return UNKNOWN, UNKNOWN
+        return figures.wall_seconds, figures.cpu_seconds
 
-    def _figures(self, now: float, window: WindowInFlight | None = None) -> ProgressColumns:
+    def _figures(self, now: float, window: WindowInFlight | None = None) -> WindowProgress:
         """The progress formulas, applied to a window as of `now`; default: the oldest one, or the last.
 
         Those of a window that is committed are made once.
         """
         window, shape = window or self.windows.oldest, self._shape
         if window is None:
-            return progress_columns(shape, Reports(shape, {}), None, shape.even, {}, ())
+            return WindowProgress(shape, Reports(shape, {}), None, shape.even, {}, ())
         if window.figures is not None and not window.running:
             return window.figures
         asked = self._asked
@@ -447,11 +448,11 @@ class ProgressFold:
         history, shares = self._averages.columns(shape)  # after the reports, which may name new ports
         if window.running:
             ages = self._ages(now, window)
-            figures = progress_columns(shape, reports, history, shares, ages, window.finished)
+            figures = WindowProgress(shape, reports, history, shares, ages, window.finished)
             self._asked = now, window, figures
             return figures
         over = set(self._topology.containers)
-        window.figures = progress_columns(shape, reports, None, shares, {}, over)
+        window.figures = WindowProgress(shape, reports, None, shares, {}, over)
         return window.figures
 
     def _ages(self, now: float, window: WindowInFlight) -> dict[int, float]:
@@ -460,7 +461,7 @@ class ProgressFold:
             container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
         }
 
-    def _containers(self, figures: ProgressColumns, now: float) -> list[ContainerProgressAnswer]:
+    def _containers(self, figures: WindowProgress, now: float) -> list[ContainerProgressAnswer]:
         """How far the containers are."""
         left, work = container_estimates(figures), works_of(figures)
         heartbeats = self.windows.oldest.heartbeats if self.windows.oldest is not None else {}

@@ -16,13 +16,13 @@ from ridgeline.measure.answers.progress import (
     WindowProgressAnswer,
 )
 from ridgeline.measure.events import RunningOperator
-from ridgeline.measure.progress.columns import DONE, WAITING, ProgressColumns
-from ridgeline.measure.progress.estimate import NOTHING, Basis, Estimate
+from ridgeline.measure.progress.columns import DONE, WAITING, WindowProgress
+from ridgeline.measure.progress.estimate import Basis, Estimate
 from ridgeline.measure.progress.estimated import BASES, Estimates, Numbers, chosen, nothing, totals
 
 
 def operator_rows(
-    figures: ProgressColumns, reports: Mapping[int, RunningOperator]
+    figures: WindowProgress, reports: Mapping[int, RunningOperator]
 ) -> list[OperatorProgressAnswer]:
     """How far the operators are. `reports`: their last heartbeats in the window."""
     nodes, inputs, owners = figures.shape.topology.operators, figures.shape.inputs, figures.owners
@@ -58,7 +58,7 @@ def _counts(values: npt.NDArray[Any], heard: npt.NDArray[np.bool_]) -> list[int 
     return [int(one) if known else None for one, known in zip(values.tolist(), heard.tolist(), strict=True)]
 
 
-def _by_port(figures: ProgressColumns) -> tuple[list[dict[str, int]], list[dict[str, float]]]:
+def _by_port(figures: WindowProgress) -> tuple[list[dict[str, int]], list[dict[str, float]]]:
     """Of each operator, the tuples emitted by output port, and the oldest times of what is in flight."""
     produced: list[dict[str, int]] = [{} for _ in figures.states]
     oldest: list[dict[str, float]] = [{} for _ in figures.states]
@@ -78,18 +78,18 @@ def _active(report: RunningOperator | None) -> dict[str, int]:
     return {port: max(0, count) for port, count in report.active_produced.items()}
 
 
-def states_of(figures: ProgressColumns) -> dict[int, str]:
+def states_of(figures: WindowProgress) -> dict[int, str]:
     """The state of each operator, by id."""
     nodes = figures.shape.topology.operators
     return {node.id: figures.names[code] for node, code in zip(nodes, figures.states.tolist(), strict=True)}
 
 
-def container_estimates(figures: ProgressColumns) -> list[EstimateAnswer]:
+def container_estimates(figures: WindowProgress) -> list[EstimateAnswer]:
     """The seconds left of each container, in order."""
     return to_json(figures.by_container)
 
 
-def works_of(figures: ProgressColumns) -> list[bool]:
+def works_of(figures: WindowProgress) -> list[bool]:
     """Of each container, in order, whether an operator of it is not done."""
     rows = figures.shape.containers[figures.states != DONE]
     works: list[bool] = (np.bincount(rows, minlength=len(figures.by_container.value)) > 0).tolist()
@@ -114,20 +114,18 @@ def _finite(values: Numbers) -> list[float | None]:
     return [value if value - value == 0 else None for value in values.tolist()]
 
 
-def window_row(figures: ProgressColumns, elapsed: float | None, now: float | None) -> WindowProgressAnswer:
-    """How far the window is; `now` is None if none runs: then nothing is left."""
-    left = figures.wall_seconds if now is not None else NOTHING
-    done = _fraction_done(elapsed, left)
-    if now is None and elapsed is not None:
-        done = 1.0
+def window_row(
+    left: Estimate, cpu: Estimate, elapsed: float | None, now: float | None
+) -> WindowProgressAnswer:
+    """How far the window is; `now` is None if none runs. `left`, `cpu`: seconds, nothing if none runs."""
+    over = now is None and elapsed is not None
+    end = None if now is None or left.value is None or left.infinite else now + left.value
     return {
         "remainingSeconds": finite(left),
-        "cpuRemainingSeconds": finite(figures.cpu_seconds if now is not None else NOTHING),
-        "fractionDone": done,
+        "cpuRemainingSeconds": finite(cpu),
+        "fractionDone": 1.0 if over else _fraction_done(elapsed, left),
         "basis": left.basis.value,
-        "expectedEndAt": now + left.value
-        if now is not None and left.value is not None and not left.infinite
-        else None,
+        "expectedEndAt": end,
         **infinite(left),
     }
 

@@ -19,7 +19,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
-from ridgeline.measure.progress.columns import ProgressColumns
+from ridgeline.measure.progress.columns import WindowProgress
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate
 from ridgeline.measure.progress.verdict import KEEPS_UP_WINDOWS, LEAVES_WINDOWS, Verdict
 
@@ -52,7 +52,7 @@ class WindowInFlight:
     heartbeats: dict[int, float] = field(default_factory=dict)
     processes: dict[tuple[str, int], int] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
-    figures: ProgressColumns | None = None
+    figures: WindowProgress | None = None
     at_last: dict[int, RunningOperator] | None = None
 
     @property
