@@ -71,7 +71,7 @@ def window_progress(topology, running, history=None, shares=None, ages=None, fin
         ports = {port: number for (operator, port), number in shape.ports.items() if operator == node.id}
         ports = {port: number for port, number in ports.items() if found.present[number]}
         operators[node.id] = SimpleNamespace(
-            state=found.names[found.states[place]],
+            state=found.reports.names[found.states[place]],
             input_remaining=found.input_remaining.one(place),
             buffered=found.buffered.one(place),
             remaining_seconds=found.remaining_seconds.one(place),

@@ -216,15 +216,13 @@ class WindowProgress:
         finished: Collection[int],
     ) -> None:
         size, ports = len(shape.inputs), len(shape.owners)
-        self.shape, self._reports, self._shares = shape, reports, shares
+        self.shape, self.reports, self._shares = shape, reports, shares
         self._history = history or _none(shape)
-        self.names = reports.names
         self.owners = np.array(shape.owners, np.intp)
         """Of output ports, the places of operators."""
         self.present = reports.present | np.array(shape.always, np.bool_)
         self.states = self._state(finished)
-        """Numbers of `names`."""
-        self._done = self.states == DONE
+        """Numbers of the reports' `names`."""
         self.produced = np.where(self.present, reports.before + reports.now, 0.0)
         self.buffered, self.input_remaining = nothing(size), nothing(size)
         self.output_remaining, self.oldest = nothing(ports), np.full(ports, np.nan)
@@ -232,16 +230,36 @@ class WindowProgress:
         self._before, self._followed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
         """An operator before it still works, and is no input; the same of it or before it."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            self._found = self._counted()
+            self.counts = self._counted()
             self._average = self._seconds_per_element()
             self._delivered = self._sent()
             for level, own in zip(shape.levels, _by_level(shape, self.owners), strict=True):
                 self._emit(own, self._read(level))
             self._sum_up(ages)
 
+    @property
+    def _done(self) -> Flags:
+        return self.states == DONE
+
+    @property
+    def average(self) -> Estimates:
+        """Seconds per element, by the averages of earlier windows where this one shows none."""
+        return chosen(self._average.known, self._average, _averages(self._history.each))
+
+    @property
+    def cpu_seconds(self) -> Estimate:
+        """Seconds left, as a sum over operators."""
+        return _sum(self.by_container)
+
+    @property
+    def wall_seconds(self) -> Estimate:
+        """Seconds left, stage after stage."""
+        _, stages = np.unique(self.shape.stage_of_containers, return_inverse=True)
+        return _sum(greatest_of(stages, int(stages.max(initial=-1)) + 1, self.by_container))
+
     def _state(self, finished: Collection[int]) -> Places:
         """The states of operators, with what follows from reports of containers that read from theirs."""
-        shape, reported = self.shape, self._reports.states
+        shape, reported = self.shape, self.reports.states
         there, topology = reported != _ABSENT, shape.topology
         begun = (
             np.bincount(shape.containers[there & (reported != WAITING)], minlength=len(topology.containers))
@@ -269,7 +287,7 @@ class WindowProgress:
 
     def _counted_of_readers(self) -> _Elements:
         """The counts of operators that read from others."""
-        reports, owners = self._reports, self.owners
+        reports, owners = self.reports, self.owners
         consumed, active = reports.amounts[2:]
         read, begun = consumed[owners], active[owners]
         usual = _averages(np.where(read > 0, reports.before / read, self._history.outputs))
@@ -296,7 +314,7 @@ class WindowProgress:
         expected = estimates(np.where(guessed, usual, whole), ESTIMATED)
         remaining = self._unless_reported(expected)
         remaining = chosen(running[owners] & self.present, remaining, nothing(len(owners)))
-        reported = ~np.isnan(self._reports.expected) & self.present
+        reported = ~np.isnan(self.reports.expected) & self.present
         shown = sums(owners[reported], size, count[reported])
         to_come = totals(owners[reported], size, remaining.at(reported)).value
         by_work = np.where((done == 0) & (left == 0), 1.0, _fraction(done, left))
@@ -308,7 +326,7 @@ class WindowProgress:
 
     def _work(self) -> tuple[Numbers, Numbers]:
         """The work that inputs have done in this window, and what it still has to do; NaN: unknown."""
-        consumed, rest, before = self._reports.work
+        consumed, rest, before = self.reports.work
         history = self._history
         before = np.nan_to_num(np.where(np.isnan(before), _within(history.work_before), before))
         known = ~np.isnan(consumed)
@@ -318,7 +336,7 @@ class WindowProgress:
 
     def _unless_reported(self, expected: Estimates) -> Estimates:
         """The tuples expected at output ports for active elements: as reported, else these."""
-        reported = self._reports.expected
+        reported = self.reports.expected
         return chosen(np.isnan(reported), expected, estimates(reported, ESTIMATED))
 
     def _of_ports(self, values: Numbers) -> Numbers:
@@ -327,7 +345,7 @@ class WindowProgress:
 
     def _seconds_per_element(self) -> Estimates:
         """F2."""
-        found = self._found
+        found = self.counts
         unseen = np.where(found.consumed > 0, UNSEEN_FRACTION, 0.0)
         processed = found.consumed + found.active * np.where(np.isnan(found.fraction), unseen, found.fraction)
         return estimates(np.where(processed > 0, self._seconds / processed, np.nan), ESTIMATED)
@@ -335,12 +353,12 @@ class WindowProgress:
     @property
     def _seconds(self) -> Numbers:
         """Seconds spent, without those in `end_window`."""
-        return self._reports.amounts[0] - self._reports.amounts[1]
+        return self.reports.amounts[0] - self.reports.amounts[1]
 
     def _sent(self) -> Estimates:
         """P + AP at each output port, so far. Of one that is done, the last report may be older than that."""
-        there = (self._reports.states != _ABSENT)[self.owners]
-        stale = (self._done & (self._reports.states != DONE))[self.owners]
+        there = (self.reports.states != _ABSENT)[self.owners]
+        stale = (self._done & (self.reports.states != DONE))[self.owners]
         value = np.where(stale & ~there, np.nan, self.produced)
         return estimates(value, np.where(stale, LOWER_BOUND, EXACT).astype(np.int8))
 
@@ -348,25 +366,18 @@ class WindowProgress:
 
     def _sum_up(self, ages: Mapping[int, float]) -> None:
         """The times, of operators and of all. Who is done has nothing before it."""
-        shape, done, found = self.shape, self._done, self._found
-        none, stages_of = nothing(len(done)), shape.stage_of_containers
+        shape, done, found = self.shape, self._done, self.counts
+        none, containers = nothing(len(done)), len(shape.stage_of_containers)
         left = chosen(done, none, self._seconds_left())
-        ages_of = np.zeros(len(stages_of))
+        ages_of = np.zeros(containers)
         if ages:
             ages_of[:] = [number(ages.get(one, 0.0)) for one in shape.topology.containers]
         age = np.where(self.states == RUNNING, ages_of[shape.containers], 0.0)
-        self.consumed, self.active = found.consumed, np.where(done, 0.0, found.active)
-        self.spent, self.remaining_seconds = self._reports.amounts[0] + age, less(left, age)
-        self.average = chosen(self._average.known, self._average, _averages(self._history.each))
+        self.counts = found._replace(active=np.where(done, 0.0, found.active))
+        self.spent, self.remaining_seconds = self.reports.amounts[0] + age, less(left, age)
         self.buffered = chosen(done, none, self.buffered)
         self.input_remaining = chosen(done, none, self.input_remaining)
-        self.by_container = totals(shape.containers, len(stages_of), self.remaining_seconds)
-        _, stages = np.unique(stages_of, return_inverse=True)
-        by_stage = greatest_of(stages, int(stages.max(initial=-1)) + 1, self.by_container)
-        self.cpu_seconds, self.wall_seconds = _sum(self.by_container), _sum(by_stage)
-        """Seconds left as a sum over operators, and stage after stage."""
-        self.fraction_done = self._work_done() if len(done) else 0.0
-        """Which part of the window's tuples is processed, 0 to 1."""
+        self.by_container = totals(shape.containers, containers, self.remaining_seconds)
 
     def _read(self, level: Level) -> Numbers:
         """Find the elements that operators have not begun or will get, and the oldest times before them.
@@ -402,7 +413,7 @@ class WindowProgress:
 
     def _buffered(self, level: Level, delivered: Estimates, finished: Flags) -> Estimates:
         """F4 over the input ports of each operator. `finished`: of each stream, if its source is done."""
-        size, reports = len(level.operators), self._reports
+        size, reports = len(level.operators), self.reports
         under_way = np.zeros(len(level.readers), np.bool_)
         under_way[level.reader_of[~finished]] = True
         queued = reports.queued[level.readers]
@@ -414,23 +425,23 @@ class WindowProgress:
         others = level.operator_of[~counted]
         streams = totals(others, size, came.at(~counted))
         several = np.bincount(others, minlength=size) > 0
-        active = np.where(several, self._found.active[level.operators], 0.0)
+        active = np.where(several, self.counts.active[level.operators], 0.0)
         return plus(estimates(exactly), _rest(streams, active))
 
     def _at_least_usual(self, operators: Places, found: Estimates) -> Estimates:
         """F5; if those before do not report, what operators usually consume in a window."""
         usual = _within(self._history.elements[operators])
         vague = (found.rank > ESTIMATED) & (usual > 0)
-        rest = usual - self._found.consumed[operators] - self._found.active[operators]
+        rest = usual - self.counts.consumed[operators] - self.counts.active[operators]
         return chosen(vague, estimates(np.fmax(rest, found.value), ESTIMATED), found)
 
     def _emit(self, ports: Places, oldest: Numbers) -> None:
         """F6 of these output ports. `oldest`: by operator, the oldest times that come to it."""
-        owners, found, history = self.owners[ports], self._found, self._history
+        owners, found, history = self.owners[ports], self.counts, self._history
         begun = found.consumed[owners] + found.active[owners]
         elements, remaining = self.input_remaining.at(owners), found.remaining.at(ports)
         produced, usual = self.produced[ports], _averages(history.outputs[ports])
-        unseen = (produced == 0) & ~self._reports.promised[ports] & ~remaining.infinite
+        unseen = (produced == 0) & ~self.reports.promised[ports] & ~remaining.infinite
         whole = plus(estimates(begun), elements)
         seen = plus(estimates(produced, ESTIMATED), remaining)
         each = estimates(np.where(begun > 0, seen.value / begun, np.nan), seen.rank)
@@ -439,12 +450,12 @@ class WindowProgress:
         over = self._done[owners]
         none = over | ~self.present[ports]
         self.output_remaining.put(ports, chosen(none, nothing(len(ports)), left))
-        own = np.fmin(oldest[owners], np.where(over, np.nan, self._reports.oldest[ports]))
+        own = np.fmin(oldest[owners], np.where(over, np.nan, self.reports.oldest[ports]))
         self.oldest[ports] = np.where(self.present[ports], own, np.nan)
 
     def _seconds_left(self) -> Estimates:
         """F7, with the averages of earlier windows where this one is unknown."""
-        found, history, seconds, ended = self._found, self._history, self._seconds, self._reports.amounts[1]
+        found, history, seconds, ended = self.counts, self._history, self._seconds, self.reports.amounts[1]
         size = len(seconds)
         part = np.where(np.isnan(found.fraction), UNSEEN_FRACTION, np.minimum(1.0, found.fraction))
         begun = estimates(found.active * (1.0 - part), ESTIMATED)
@@ -464,7 +475,8 @@ class WindowProgress:
         endless = self._of_ports(found.remaining.infinite.astype(np.float64)) > 0
         return chosen(endless, estimates(np.full(size, np.inf), ESTIMATED), result)
 
-    def _work_done(self) -> float:
+    @property
+    def fraction_done(self) -> float:
         """Which part of a window's tuples is processed, 0 to 1.
 
         Operators are weighed by the time that they take, inputs count for nothing: their records still wait.
@@ -476,10 +488,10 @@ class WindowProgress:
         weighed = reads & np.isfinite(left.value) & (left.rank != LOWER_BOUND)
         took = float(self.spent[weighed].sum())
         whole = took + float(left.value[weighed].sum())
-        consumed = self.consumed
+        consumed = self.counts.consumed
         counted = reads & ~weighed & ((consumed > 0) | ~self._before)
-        elements = np.where(rest.known, consumed + self.active + rest.value, np.inf)[counted]
-        parts = np.where(elements > 0, consumed[counted] / elements, 0.0)
+        elements = np.where(rest.known, consumed + self.counts.active + rest.value, np.inf)[counted]
+        parts = np.divide(consumed[counted], elements, out=np.zeros(len(elements)), where=elements > 0)
         return min([*parts.tolist(), *([took / whole] if whole > 0 else [])], default=0.0)
 
 

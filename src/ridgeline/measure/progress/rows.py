@@ -35,10 +35,10 @@ def operator_rows(
     columns = {
         "operator": [node.title for node in nodes],
         "id": [node.id for node in nodes],
-        "state": [figures.names[code] for code in figures.states.tolist()],
-        "consumed": _counts(np.where(inputs, 0, figures.consumed), heard),
+        "state": [figures.reports.names[code] for code in figures.states.tolist()],
+        "consumed": _counts(np.where(inputs, 0, figures.counts.consumed), heard),
         "queued": _finite(queued),
-        "active": _counts(figures.active, heard),
+        "active": _counts(figures.counts.active, heard),
         "produced": _counts(np.bincount(owners, figures.produced, minlength=size), heard),
         "producedByPort": produced,
         "activeProducedByPort": map(_active, last),
@@ -66,7 +66,7 @@ def _by_port(figures: WindowProgress) -> tuple[list[dict[str, int]], list[dict[s
     ports = [port for _, port in islice(figures.shape.ports, len(owners))]
     for place in np.flatnonzero(figures.present).tolist():
         produced[owners[place]][ports[place]] = int(count[place])
-        if np.isfinite(times[place]):
+        if times[place] == times[place]:
             oldest[owners[place]][ports[place]] = times[place]
     return produced, oldest
 
@@ -81,7 +81,8 @@ def _active(report: RunningOperator | None) -> dict[str, int]:
 def states_of(figures: WindowProgress) -> dict[int, str]:
     """The state of each operator, by id."""
     nodes = figures.shape.topology.operators
-    return {node.id: figures.names[code] for node, code in zip(nodes, figures.states.tolist(), strict=True)}
+    names = map(figures.reports.names.__getitem__, figures.states.tolist())
+    return {node.id: name for node, name in zip(nodes, names, strict=True)}
 
 
 def container_estimates(figures: WindowProgress) -> list[EstimateAnswer]:
