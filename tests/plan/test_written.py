@@ -176,7 +176,7 @@ def test_in_every_form(form, tmp_path):
     ("options", "edits"),
     [
         ({"attributes": {"count.partitions": "2", "stream.counts.locality": "NODE_LOCAL"}}, []),
-        ({"properties": {"count.step": "5"}}, [SetProperty("count", "step", 6), Repartition("count", 2)]),
+        ({"properties": {"count.step": "5"}}, [Repartition("count", 2)]),
         ({}, [SetProperty("dice", "maximum", 7), RenameOperator("sink", "out")]),
     ],
 )

@@ -84,10 +84,6 @@ class Partition:
     Ports in `keys` are sticky: it receives the tuples with its keys. Ports in `round_robin` are divided among
     the partitions tuple by tuple. All other ports are broadcast: every partition receives all tuples.
 
-    `properties` and `attributes` are those that differ from the operator's: one partition may read another
-    topic, or have more memory. Attributes: `memory_mb`, `vcores`, `gpus`, `callback_timeout`,
-    `timeout_window_count`, `error_tuples_kept`.
-
     Example:
         >>> from ridgeline import Partition, PartitionKeys
         >>> first = Partition({"payments": PartitionKeys(mask=1, keys=frozenset({0}))}, frozenset({"events"}))
@@ -97,8 +93,6 @@ class Partition:
 
     keys: Mapping[str, PartitionKeys] = field(default_factory=dict)
     round_robin: frozenset[str] = frozenset()
-    properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 class Partitioner(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, NamedTuple, TypeVar
@@ -47,8 +47,6 @@ class OperatorNode:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     error_outputs: tuple[str, ...] = ()
-    own: Mapping[str, object] = field(default_factory=dict)
-    """`properties` and `attributes` that this partition does not share with the others."""
 
     @property
     def label(self) -> str:

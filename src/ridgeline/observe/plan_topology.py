@@ -11,7 +11,6 @@ from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from ridgeline.observe.reporting import metric_nodes
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.show.to_json import own_values
 from ridgeline.plan.shown_properties import plain
 
 _NOTHING: Mapping[str, object] = {}
@@ -93,5 +92,4 @@ def _node(operator: PhysicalOperator, container: int, stage: int) -> OperatorNod
         error_outputs=tuple(
             name for name in operator.outputs if name in declared.outputs and declared.outputs[name].error
         ),
-        own=own_values(operator),
     )

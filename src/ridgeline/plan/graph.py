@@ -46,6 +46,12 @@ class _Given:
         changed: Any = {_SECTIONS[kind]: {**before, **values}}
         return replace(self, **changed)
 
+    def without(self, attribute: str) -> Self:
+        """It without an attribute."""
+        given: Values = getattr(self, "attributes", {})
+        left: Any = {"attributes": {name: value for name, value in given.items() if name != attribute}}
+        return replace(self, **left)
+
     @property
     def of_ports(self) -> list[tuple[Kind, str, Values]]:
         """The attributes that ports and unifiers are given, with the port."""
@@ -82,11 +88,6 @@ class Node(_Given):
             remedies=added.remedies,
             migrations=added.migrations,
         )
-
-    def without(self, attribute: str) -> Node:
-        """It without an attribute."""
-        left = {name: value for name, value in self.attributes.items() if name != attribute}
-        return replace(self, attributes=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +196,11 @@ class Graph:
         every = self.streams.values()
         return frozenset(end for one in every for end in (one.source, *one.sinks) if end is not None)
 
-    def put(self, node: Node) -> Graph:
-        """It with an operator, in the place of one of that name."""
-        return replace(self, nodes={**self.nodes, node.name: node})
+    def put(self, one: Node | Part) -> Graph:
+        """It with an operator, or a module, in the place of one of that name."""
+        if isinstance(one, Part):
+            return replace(self, parts={**self.parts, one.name: one})
+        return replace(self, nodes={**self.nodes, one.name: one})
 
     def put_stream(self, stream: Stream) -> Graph:
         """It with a stream, in the place of one of that name."""

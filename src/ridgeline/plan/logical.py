@@ -34,7 +34,7 @@ class LogicalOperator:
     unifier_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """All attributes of the unifiers of each output port."""
     divided: tuple[Partition, ...] = ()
-    """The keys and values of each of its partitions."""
+    """The share of each of its partitions."""
 
     @property
     def is_input(self) -> bool:

@@ -22,8 +22,7 @@ class PhysicalOperator:
     nor in topological order (`ridgeline.plan.change.succession`). `name` is the logical name; for a unifier
     that of the operator whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a
     unifier over all unifiers of the port. `operator` is the prototype: a container makes a copy of it.
-    `keys`: the ports divided by key; `round_robin`: those divided round robin. `own_properties` and
-    `own_attributes`: those that the partition does not share with the others.
+    `keys`: the ports divided by key; `round_robin`: those divided round robin.
     """
 
     id: int
@@ -38,8 +37,6 @@ class PhysicalOperator:
     outputs: Mapping[str, Schema]
     keys: Mapping[str, PartitionKeys]
     round_robin: frozenset[str]
-    own_properties: Mapping[str, Any] = field(default_factory=dict)
-    own_attributes: Mapping[str, Any] = field(default_factory=dict)
     ports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The attributes of its ports; none of a unifier's."""
     slides: int = 0

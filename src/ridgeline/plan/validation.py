@@ -8,7 +8,7 @@ from dataclasses import replace
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.build.key_agreement import check_sharing
-from ridgeline.plan.change.editing import edited, names_made, of_modules
+from ridgeline.plan.change.editing import edited, names_made
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.graph import Graph
@@ -111,7 +111,6 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     faults = Faults()
     check_name(faults, "application", app.name)
     check_deciders(faults, app)
-    given = of_modules(app, given)  # before modules are expanded, after which they are not there to be set
     expanded = expand(faults, app, given.properties)
     names = {*expanded.graph.names, *names_made((*given.kept, *given.edits))}
     options = read_options(expanded.properties, given.attributes, names)

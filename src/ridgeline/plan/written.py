@@ -8,7 +8,7 @@ from typing import Any
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
-from ridgeline.plan.change.editing import edited, names_made, of_modules
+from ridgeline.plan.change.editing import edited, names_made
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Node, Part, graph_of
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
@@ -45,7 +45,7 @@ def written(logical: LogicalPlan) -> Graph:
     if logical.source is None:
         raise LookupError(f"the plan of `{logical.application}` does not know what it was made of")
     app, given = logical.source
-    faults, given, graph = Faults(), of_modules(app, given), graph_of(app)
+    faults, graph = Faults(), graph_of(app)
     names = {*graph.names, *names_made((*given.kept, *given.edits))}
     options = read_options(given.properties, given.attributes, names)
     for (of, name, _), values in options.items():

@@ -85,7 +85,6 @@ def test_what_is_left_makes_the_same_plan(app: Application, data: st.DataObject)
 
 QUERY = [AddOperator("q", {}), AddSink("prices", "q.first")]
 OTHER = [AddOperator("r", {}), AddSink("prices", "r.first")]
-CHAIN = [AddOperator("q", {}), AddStream("more", "a.out", ("q.input",))]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ CHAIN = [AddOperator("q", {}), AddStream("more", "a.out", ("q.input",))]
         ([*QUERY, RemoveOperator("q")], []),
         ([*QUERY, *OTHER, RemoveOperator("q")], OTHER),
         ([*QUERY, SetProperty("q", "x", 1), Repartition("q", 2), RemoveOperator("q")], []),
-        ([*CHAIN, RemoveOperator("q"), *CHAIN, RemoveOperator("q")], []),
+        ([*QUERY, RemoveOperator("q"), *QUERY, RemoveOperator("q")], []),
         ([Repartition("a", 2), *QUERY, RemoveOperator("q"), Repartition("a", 3)], [Repartition("a", 3)]),
     ],
 )

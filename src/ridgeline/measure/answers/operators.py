@@ -41,7 +41,6 @@ class OperatorPlaceAnswer(InRegionAnswer, TypedDict):
     pid: Annotated[int | None, "Id of its container's process."]
     stage: Annotated[int, "Stage of its container."]
     partition: Annotated[int, "Number of the partition, from 0."]
-    own: Annotated[dict[str, Any], "Properties and attributes that other partitions do not have."]
     unifierClass: Annotated[str | None, "Class of the unifier; null for a partition."]
     kind: Annotated[str, "`input`, `operator`, `output`, `dead letters`, or `observer` (a query)."]
     status: Annotated[str, "`PENDING`, `ACTIVE`, `WAITING`, `DONE`, `SILENT` or `INACTIVE`."]
@@ -157,7 +156,6 @@ def operator_answer(seen: OperatorMoment) -> OperatorAnswer:
         "pid": container.pid,
         "stage": node.stage,
         "partition": node.partition,
-        "own": dict(node.own),
         "unifierClass": node.class_name if node.unifier else None,
         "kind": node.kind,
         "status": operator_state(status, seen.moment),

@@ -1,85 +1,21 @@
-"""Define the partitions of an operator: how many, which tuples each gets, and values of its own."""
+"""Define the partitions of an operator: how many, and which tuples each gets."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ridgeline.api.attributes import ATTRIBUTES
-from ridgeline.api.errors import FaultError, did_you_mean, shorten
-from ridgeline.api.operator import Operator, SparkSource, operator_type
+from ridgeline.api.errors import FaultError, shorten
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partition, Partitioner, PartitionKeys, PortInfo, StickyPartitioner
-from ridgeline.api.support.masking import shown
 from ridgeline.measure.wording.units import plural
-from ridgeline.plan.build.property_values import property_faults
-
-_OF_PARTITIONS = (
-    "memory_mb",
-    "vcores",
-    "gpus",
-    "callback_timeout",
-    "timeout_window_count",
-    "error_tuples_kept",
-)
-"""Attributes that may differ among partitions of an operator: each concerns one partition alone."""
 
 
 class PartitioningError(FaultError):
     """A partitioner returned invalid partitions."""
-
-
-def own_properties(operator: Operator, part: Partition) -> dict[str, Any]:
-    """The properties of a partition, validated and converted. Raises PartitioningError."""
-    if not part.properties:
-        return {}
-    given = dict(part.properties)
-    known = set(operator_type(type(operator)).properties) - {"context"}
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        what = f"`{type(operator).__name__}` has no property {_named(unknown[0])}"
-        raise PartitioningError(what, did_you_mean(str(unknown[0]), known))
-    reader = "Spark's query" if isinstance(operator, SparkSource) else "its publisher"
-    if isinstance(operator, SparkSource) or type(operator).publisher is not Operator.publisher:
-        what = f"property `{next(iter(given))}` is its own, but {reader} works for all partitions at once"
-        raise PartitioningError(what, "give the operator the property")
-    trial = copy.copy(operator)
-    vars(trial).update(given)
-    faults = property_faults(trial)
-    if faults:
-        _, what, remedy = faults[0]
-        raise PartitioningError(what, remedy)
-    return {name: vars(trial)[name] for name in given}
-
-
-def own_attributes(part: Partition) -> dict[str, Any]:
-    """The attributes of a partition, checked and converted. Raises PartitioningError."""
-    found = {}
-    for name, value in dict(part.attributes).items():
-        if name not in _OF_PARTITIONS:
-            what = f"a partition has no attribute {_named(name)} of its own"
-            raise PartitioningError(what, did_you_mean(str(name), _OF_PARTITIONS))
-        found[name], rule = ATTRIBUTES[name].check(value)
-        if rule is not None:
-            remedy = f"give another value ({ATTRIBUTES[name].help})"
-            raise PartitioningError(f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
-    return found
-
-
-def prototype(operator: Operator, properties: Mapping[str, Any]) -> Operator:
-    """The operator as a partition has it, with valid properties of its own."""
-    if not properties:
-        return operator
-    own = copy.copy(operator)
-    vars(own).update(properties)
-    own.settle_properties()
-    return own
-
-
-def _named(name: object) -> str:
-    return f"`{name}`" if isinstance(name, str) else shorten(name)
 
 
 _LIST = "return a list of `Partition(keys, round_robin)`"
@@ -129,21 +65,12 @@ def define_partitions(
         raise PartitioningError(what, _LIST) from error
     open_ports = {port.name for port in ports if port.connected}
     return tuple(
-        _settled(partitioner, operator, number, part, open_ports) for number, part in enumerate(partitions)
+        Partition(
+            {name: keys for name, keys in part.keys.items() if name in open_ports},
+            frozenset(part.round_robin) & open_ports,
+        )
+        for part in partitions
     )
-
-
-def _settled(
-    partitioner: Partitioner, operator: Operator, number: int, part: Partition, open_ports: Collection[str]
-) -> Partition:
-    """A partition with connected ports only, and with valid values of its own. Raises PartitioningError."""
-    try:
-        properties, attributes = own_properties(operator, part), own_attributes(part)
-    except PartitioningError as error:
-        what = f"{shorten(partitioner)} gave partition {number} wrong values: {error.what}"
-        raise PartitioningError(what, error.remedy) from error
-    keys = {name: keys for name, keys in part.keys.items() if name in open_ports}
-    return Partition(keys, frozenset(part.round_robin) & frozenset(open_ports), properties, attributes)
 
 
 def _check(

@@ -12,7 +12,6 @@ from ridgeline.api.columns.combined import Combiner, Combines
 from ridgeline.api.operator import Operator, operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.build.key_agreement import determines, key_of
-from ridgeline.plan.build.partitioning import prototype
 from ridgeline.plan.build.port_attributes import attributes_of_unifier
 from ridgeline.plan.build.unifiers import cascade, make_unifier, merges_by_key, unifier_ports
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
@@ -248,14 +247,12 @@ class _Builder:
             partitions=count,
             unifier=False,
             port=None,
-            operator=prototype(operator.operator, part.properties),
-            attributes={**operator.attributes, **part.attributes},
+            operator=operator.operator,
+            attributes=operator.attributes,
             inputs=operator.inputs,
             outputs=operator.outputs,
             keys=part.keys,
             round_robin=part.round_robin,
-            own_properties=part.properties,
-            own_attributes=part.attributes,
             ports=operator.ports,
             slides=operator.attributes["application_window_count"] // slide if merges else 0,
         )
@@ -281,9 +278,8 @@ class _Builder:
         It does so where each tuple counts. An author's unifier or codec sees each, the age of each is taken,
         or tuples on which the sink fails are left out.
         """
-        operator, names = sink.operator, {"windows", "values", "combine"}
-        alone = any(names & part.properties.keys() for part in sink.divided)
-        if not isinstance(operator, Combines) or alone or _by_author(output) or self.traces:
+        operator = sink.operator
+        if not isinstance(operator, Combines) or _by_author(output) or self.traces:
             return None
         if sink.attributes["on_error"] is OnError.SKIP or self.encoding(output, sink, port) is not None:
             return None

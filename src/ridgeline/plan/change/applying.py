@@ -176,21 +176,20 @@ def _set_attribute(editor: Editor, edit: SetAttribute) -> None:
     if kind == "stream" and stream and kind not in editor.graph.nodes:
         _set_of_stream(editor, stream, edit.attribute, value)
         return
-    node = editor.find(edit.operator, edit.attribute)
-    if node is None:
-        return
     if edit.attribute == "partitioner" and isinstance(value, Mapping):
         value = editor.partitioner(where, value)
     if edit.unifier and not edit.port:
         what = "an attribute of unifiers is given without the output port that they merge"
         editor.faults.add(where, what, "name the `port`")
         return
-    if not edit.port:
-        node = node.without(edit.attribute).without(ONE_OF_TWO.get(edit.attribute, ""))
-    if edit.port or value is not None:
-        section: Kind = "attribute" if not edit.port else "unifier" if edit.unifier else "port"
-        node = node.given(section, edit.port, {edit.attribute: value})
-    editor.graph = editor.graph.put(node)
+    for one, port in editor.members(edit.operator, edit.attribute, edit.port):
+        changed = one
+        if not port:
+            changed = one.without(edit.attribute).without(ONE_OF_TWO.get(edit.attribute, ""))
+        if port or value is not None:
+            section: Kind = "attribute" if not port else "unifier" if edit.unifier else "port"
+            changed = changed.given(section, port, {edit.attribute: value})
+        editor.graph = editor.graph.put(changed)
 
 
 def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> None:
@@ -208,9 +207,6 @@ def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> Non
 
 def _repartition(editor: Editor, edit: Repartition) -> None:
     """Set the attributes `partitions` and `partitioner` of an operator."""
-    node = editor.find(edit.operator, "partitions")
-    if node is None:
-        return
     given: dict[str, Any] = {}
     if edit.partitions is None and edit.partitioner is None:
         what = "it is to be repartitioned, but neither `partitions` nor `partitioner` is given"
@@ -221,7 +217,8 @@ def _repartition(editor: Editor, edit: Repartition) -> None:
         made = editor.partitioner(f"{edit.operator}.partitioner", edit.partitioner)
         if made is not None:
             given["partitioner"] = made
-    editor.graph = editor.graph.put(node.given("attribute", "", given))
+    for one, _ in editor.members(edit.operator, "partitions"):
+        editor.graph = editor.graph.put(one.given("attribute", "", given))
 
 
 _MAKE: Mapping[type, Callable[[Editor, Any], None]] = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.application import Application
 from ridgeline.api.operator import Operator
 from ridgeline.plan.change.applying import make_all
 from ridgeline.plan.change.editor import Editor
@@ -16,56 +15,12 @@ from ridgeline.plan.edits import (
     Given,
     RemoveOperator,
     RenameOperator,
-    Repartition,
-    SetAttribute,
-    SetProperty,
 )
 from ridgeline.plan.graph import Graph
-from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.spec.writer import operator_spec
 
 _NOTHING: Mapping[str, Any] = {}
-
-
-def of_modules(app: Application, given: Given) -> Given:
-    """The given values, with edits of properties and attributes of modules as options for what is inside.
-
-    Which modules there are is known once they are expanded, so that is done for these edits alone.
-    """
-    if not app.modules or not any(map(_option, (*given.kept, *given.edits))):
-        return given
-    modules = expand(Faults(), app, given.properties).graph.parts
-    before: dict[str, dict[str, object]] = {"property": {}, "attribute": {}}
-    after: dict[str, dict[str, object]] = {"property": {}, "attribute": {}}
-    kept = tuple(edit for edit in given.kept if not _taken(edit, modules, before))
-    edits = tuple(edit for edit in given.edits if not _taken(edit, modules, after))
-    properties = {**before["property"], **given.properties, **after["property"]}
-    attributes = {**before["attribute"], **given.attributes, **after["attribute"]}
-    return Given(properties, attributes, edits, kept)
-
-
-def _taken(edit: Edit, modules: Collection[str], options: Mapping[str, dict[str, object]]) -> bool:
-    """Whether an edit is one of a module, which becomes an option."""
-    option = _option(edit)
-    if option is None or option[1] not in modules:
-        return False
-    kind, module, name, value = option
-    options[kind][f"{module}.{name}"] = value
-    return True
-
-
-def _option(edit: Edit) -> tuple[str, str, str, object] | None:
-    """An edit as an option: kind, what it is of, name and value. None if no option says the same."""
-    match edit:
-        case SetProperty(owner, name, value):
-            return "property", owner, name, value
-        case SetAttribute(owner, name, value, port, unifier):
-            side = f"{'unifier' if unifier else 'port'}.{port}." if port else ""
-            return "attribute", owner, f"{side}{name}", value
-        case Repartition(owner, partitions, None):
-            return "attribute", owner, "partitions", partitions
-    return None
 
 
 def names_made(edits: Iterable[Edit]) -> set[str]:

@@ -10,7 +10,7 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.draft import Faults
-from ridgeline.plan.graph import Graph, Node, Stream, graph_of
+from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.spec.reader import find_port, read_operator
@@ -124,6 +124,21 @@ class Editor:
                 remedy = did_you_mean(name, self.graph.names)
                 self.faults.add(where, f"there is no operator `{name}`", remedy)
         return found
+
+    def members(self, name: str, attribute: str, port: str = "") -> list[tuple[Node | Part, str]]:
+        """An operator, or all operators of a module, each with a port; none, and a fault, if there is none.
+
+        `port`: of the operator or module; those of a module stand for ports inside.
+        """
+        part, nodes = self.graph.parts.get(name), self.graph.nodes
+        if part is None or port not in ("", *(part.ends or (port,))):
+            found = self.find(name, attribute)
+            return [] if found is None else [(found, port)]
+        if part.ends is None:  # what it is made of will get what it is given
+            return [(part, port)]
+        if port:
+            return [(nodes[end.operator], end.port) for end in part.ends[port]]
+        return [(node, "") for one, node in nodes.items() if one.startswith(f"{name}.")]
 
     def stream(self, where: str, name: str) -> Stream | None:
         """A stream by name; None, and a fault, if there is none."""

@@ -12,7 +12,6 @@ from ridgeline.plan.edits import (
     Edit,
     RemoveOperator,
     RemoveSink,
-    RemoveStream,
     Repartition,
     SetAttribute,
     SetProperty,
@@ -71,7 +70,7 @@ def _target(edit: Edit) -> object:
 def _undone(edits: Sequence[Edit], end: int) -> Collection[int]:
     """If an edit takes away an operator that one before it added: the numbers of all edits about that.
 
-    None if others need them.
+    None if others need them, as a stream does that begins there.
     """
     edit = edits[end]
     if not isinstance(edit, RemoveOperator):
@@ -80,46 +79,21 @@ def _undone(edits: Sequence[Edit], end: int) -> Collection[int]:
     added = [at for at, one in enumerate(edits[:end]) if isinstance(one, AddOperator) and one.name == name]
     if not added:
         return ()
-    begin = added[-1]
-    own, streams = {begin, end}, set[str]()
-    for number in range(begin + 1, end):
-        edit = edits[number]
-        match edit:
-            case SetProperty(operator) | SetAttribute(operator) | Repartition(operator) if operator == name:
-                own.add(number)
-            case AddSink(stream, sink) | RemoveSink(stream, sink) if (
-                _owner(sink) == name and stream not in streams
-            ):
-                own.add(number)
-            case AddStream(stream, source, sinks) if _owner(source) == name or {*map(_owner, sinks)} == {
-                name
-            }:
-                own.add(number)
-                streams.add(stream)
-            case _ if not isinstance(edit, _KEEPING) or _names(edit, name):
-                return ()
-    for stream in streams:
-        left = (edit for number, edit in enumerate(edits) if number > begin and number not in own)
-        for edit in left:
-            if isinstance(edit, AddStream) and edit.name == stream:
-                break
-            if _is_about(edit, stream):
-                return ()
-    return own
+    own = [at for at in range(added[-1], end + 1) if _owner(edits[at]) == name]
+    others = [edits[at] for at in range(added[-1], end) if at not in own]
+    return own if all(isinstance(one, _KEEPING) and not _names(one, name) for one in others) else ()
 
 
-def _owner(port: str) -> str:
-    return port.rpartition(".")[0]
-
-
-def _is_about(edit: Edit, stream: str) -> bool:
-    """Whether an edit changes a stream that there is."""
+def _owner(edit: Edit) -> str:
+    """The operator that an edit is about; "" if it is about more."""
     match edit:
-        case AddSink(name) | RemoveSink(name) | RemoveStream(name):
-            return name == stream
-        case SetAttribute(operator):
-            return operator == f"stream.{stream}"
-    return False
+        case AddOperator(name) | RemoveOperator(name):
+            return name
+        case SetProperty(operator) | SetAttribute(operator) | Repartition(operator):
+            return operator
+        case AddSink(_, sink) | RemoveSink(_, sink):
+            return sink.rpartition(".")[0]
+    return ""
 
 
 def _names(edit: Edit, operator: str) -> bool:

@@ -11,7 +11,7 @@ from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, 
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.show.notes import find_notes
-from ridgeline.plan.show.to_json import own_values, set_attributes, set_sections
+from ridgeline.plan.show.to_json import set_attributes, set_sections
 from ridgeline.plan.shown_properties import chosen_properties
 
 _SHOWN = 4
@@ -140,11 +140,10 @@ def _describe_physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> list
             f" of {_titles(physical, streams)}"
             for port, streams in ports.items()
         ]
-        own = [_settings(values) for values in own_values(operator).values() if isinstance(values, dict)]
-        rows.append((str(operator.id), operator.title, "; ".join(gets), " ".join(own)))
+        rows.append((str(operator.id), operator.title, "; ".join(gets)))
     return [
         f"physical plan: {_count(physical.operators, 'operator')}, {_count(physical.streams, 'stream')}",
-        *_aligned(("id", "operator", "gets", "of its own"), rows),
+        *_aligned(("id", "operator", "gets"), rows),
     ]
 
 

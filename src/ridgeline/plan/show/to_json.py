@@ -173,17 +173,6 @@ def _physical_operator(operator: PhysicalOperator) -> dict[str, object]:
     return {
         **_picked(operator, "id name title partition partitions unifier port slider"),
         "inputs": {name: _share(operator, name) for name in operator.inputs},
-        **own_values(operator),
-    }
-
-
-def own_values(operator: PhysicalOperator) -> dict[str, object]:
-    """Properties and attributes that a partition has of its own, as plain values; secrets are masked."""
-    own = {"properties": operator.own_properties, "attributes": operator.own_attributes}
-    return {
-        kind: {name: plain(mask(name, value)) for name, value in values.items()}
-        for kind, values in own.items()
-        if values
     }
 
 

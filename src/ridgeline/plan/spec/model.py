@@ -42,22 +42,11 @@ class AffinitySpec(_Section):
 
 
 class PromiseSpec(_Section):
-    """Promises of the application, with the parameters of the functions of `ridgeline.sla`."""
+    """A promise of the application: its kind, and what the function of `ridgeline.sla` takes for it."""
+
+    model_config = ConfigDict(extra="allow")
 
     kind: str = Field(description="A function of `ridgeline.sla`, such as `latency` or `uptime`.")
-    operator: str | None = Field(default=None, description="Which operator it is of.")
-    p50: _Limit = Field(default=None, description='The limit of this quantile: `"2s"`.')
-    p90: _Limit = Field(default=None, description='The limit of this quantile: `"2s"`.')
-    p99: _Limit = Field(default=None, description='The limit of this quantile: `"2s"`.')
-    limit: _Limit = Field(default=None, description="Of `caught_up_within`.")
-    at_most: float | int | None = Field(
-        default=None, description="Of `error_share`, `late_share` and `loss`: from 0 to 1."
-    )
-    at_least: float | int | None = Field(
-        default=None, description="Of `throughput`: tuples a second; of `uptime`: from 0 to 1."
-    )
-    over: _Limit = Field(default=None, description='The period that counts: `"1m"`.')
-    gap: _Limit = Field(default=None, description='Of `uptime`: how long no window may be committed: `"1m"`.')
 
 
 class DeciderSpec(_Section):

@@ -26,10 +26,6 @@ _INT = re.compile(r"[-+]?[0-9]+\Z")
 _BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _NO_NUMBER = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
-_OLD = re.compile(
-    r"(?:y|n|yes|no|on|off)\Z|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+|[0-9]{4}-|<<\Z|=\Z", re.IGNORECASE
-)
-"""Texts that YAML 1.1 reads as other values; written in quotes for readers of that version."""
 _LONGEST_NUMBER = 400
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -145,9 +141,7 @@ def _error(event: Any, what: str, remedy: str) -> FormError:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes in quotes what a reader would not take for a text."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's way
+    """Writes in quotes what a reader, of YAML 1.1 or 1.2, would not take for a text."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Write everything out."""
@@ -155,13 +149,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 for _tag, _pattern in (
-    ("null", _NULL),
-    ("bool", _BOOL),
-    ("int", _INT),
     ("int", _BASED),
     ("float", _FLOAT),
-    ("float", _NO_NUMBER),
-    ("old", _OLD),
+    ("bool", re.compile(r"[yn]\Z", re.IGNORECASE)),
 ):
     _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, None)
 

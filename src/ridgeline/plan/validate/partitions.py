@@ -120,9 +120,8 @@ def _useless(operator: DraftOperator, *, silent: bool) -> Iterator[tuple[str, st
 
 
 def _chosen(operator: DraftOperator) -> bool:
-    """True if a partitioner chose the number of partitions, or gave them values of their own."""
-    own = any(part.properties or part.attributes for part in operator.divided)
-    return own or ("partitions" not in operator.given and len(operator.divided) > 1)
+    """True if a partitioner chose the number of partitions."""
+    return "partitions" not in operator.given and len(operator.divided) > 1
 
 
 def settle_placement(draft: Draft, faults: Faults) -> None:
