@@ -85,6 +85,7 @@ def test_what_is_left_makes_the_same_plan(app: Application, data: st.DataObject)
 
 QUERY = [AddOperator("q", {}), AddSink("prices", "q.first")]
 OTHER = [AddOperator("r", {}), AddSink("prices", "r.first")]
+CHAIN = [AddOperator("q", {}), AddStream("more", "a.out", ("q.input",))]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,7 @@ def test_what_is_undone_goes(whole: list[Any], left: list[Any]) -> None:
         [AddSink("s", "b.input"), RemoveSink("s", "b.input")],
         [*QUERY, RenameOperator("q", "r"), RemoveOperator("r")],
         [*QUERY, AddStream("out", "a.out", ("q.second", "b.input")), RemoveOperator("q")],
+        [*CHAIN, RemoveOperator("q")],
         [*CHAIN, AddSink("more", "b.input"), RemoveOperator("q")],
         [*CHAIN, RemoveOperator("q"), AddSink("more", "b.input")],
         [*QUERY, SetAttribute("a", "partitioned_as", "q"), RemoveOperator("q")],
