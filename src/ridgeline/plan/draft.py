@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Fault
@@ -16,9 +16,6 @@ from ridgeline.plan.graphs import topological_order
 from ridgeline.plan.logical import parallel_ports
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import PortRef, Region
-
-if TYPE_CHECKING:
-    from ridgeline.plan.placement.colocation import Layout
 
 
 class End(NamedTuple):
@@ -125,8 +122,8 @@ class Draft:
     """By operator, which may listen to itself."""
     regions: tuple[Region, ...] = ()
     """The parts that decoupled streams make; none if all is one."""
-    layout: Layout | None = None
-    """Which operators share containers; None if faults hide it."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """The operators that share containers, in topological order; none if faults hide it."""
 
     @property
     def application(self) -> str:

@@ -16,7 +16,6 @@ from ridgeline.plan.region import PortRef, Region
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.plan.edits import Given
-    from ridgeline.plan.placement.colocation import Layout
     from ridgeline.plan.placement_rule import PlacementRule
 
 
@@ -102,8 +101,8 @@ class LogicalPlan:
     streams: tuple[LogicalStream, ...]
     modules: tuple[LogicalModule, ...] = ()
     """Each after the one that it is in."""
-    layout: Layout = field(kw_only=True, compare=False)
-    """Which operators share containers."""
+    groups: tuple[tuple[str, ...], ...] = field(kw_only=True, compare=False)
+    """The operators that share containers, in topological order."""
     affinity: tuple[PlacementRule, ...] = ()
     """The affinity rules that are kept, strict ones first."""
     given_up: tuple[tuple[PlacementRule, str], ...] = ()

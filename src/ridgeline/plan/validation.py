@@ -16,6 +16,7 @@ from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import read_options
+from ridgeline.plan.placement.colocation import settle_placement
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import (
     check_deciders,
@@ -27,7 +28,7 @@ from ridgeline.plan.validate.attributes import check_speculation, read_port_attr
 from ridgeline.plan.validate.graph import check_cycles, check_loops, check_modes, resolve_schemas
 from ridgeline.plan.validate.operators import check_metrics, read_operators
 from ridgeline.plan.validate.order import check_order
-from ridgeline.plan.validate.partitions import check_unused, divide_operators, settle_placement
+from ridgeline.plan.validate.partitions import check_unused, divide_operators
 from ridgeline.plan.validate.ports import check_connections, check_declarations
 from ridgeline.plan.validate.regions import divide
 from ridgeline.plan.validate.streams import connect_dead_letters, read_streams, skip_for_dead_letters
@@ -159,8 +160,6 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         for stream in draft.streams.values()
         if stream.source is not None  # as in every valid draft
     ]
-    layout = draft.layout
-    assert layout is not None  # noqa: S101  there is no fault that would hide it
     return LogicalPlan(
         draft.application,
         draft.window_seconds,
@@ -176,7 +175,7 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.regions,
         draft.graph.region,
         draft.graph.first_id,
-        layout=layout,
+        groups=draft.groups,
     )
 
 

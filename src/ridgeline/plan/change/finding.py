@@ -234,7 +234,7 @@ class _Finder(LogicalPair):
 _ELSEWHERE = {
     *("application", "regions"),  # checked beside
     *("window_seconds", "attributes", "operators", "streams"),  # edits change them
-    *("modules", "given_up", "layout", "region", "first_id", "source"),  # they follow from others
+    *("modules", "given_up", "groups", "region", "first_id", "source"),  # they follow from others
 }
 """Fields of a plan; a difference in any other one, also one that comes later, is a fault."""
 _CALLED = {"affinity": "affinity rules", "listeners": "stats listeners"}

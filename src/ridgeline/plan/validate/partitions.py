@@ -1,4 +1,4 @@
-"""Set the partitions of each operator, by key or otherwise, and settle which share a container."""
+"""Set the partitions of each operator, by key or otherwise."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.build.partitioning import PartitioningError, define_partitions
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
-from ridgeline.plan.graphs import topological_order
-from ridgeline.plan.placement.colocation import Edge, Node, laid_out, with_rules
-from ridgeline.plan.placement_rule import PlacementRule
 
 
 def divide_operators(draft: Draft, faults: Faults) -> None:
@@ -122,53 +119,6 @@ def _useless(operator: DraftOperator, *, silent: bool) -> Iterator[tuple[str, st
 def _chosen(operator: DraftOperator) -> bool:
     """True if a partitioner chose the number of partitions."""
     return "partitions" not in operator.given and len(operator.divided) > 1
-
-
-def settle_placement(draft: Draft, faults: Faults) -> None:
-    """Decide which affinity rules hold; faults where operators cannot share a container as they must.
-
-    Does nothing while there is a cycle.
-    """
-    if len(topological_order(draft.owners, draft.pairs())) < len(draft.owners):
-        return
-    nodes = {one.name: Node(one.name, one.is_input, one.partitions) for one in draft.ordered()}
-    edges = [
-        Edge(
-            stream.name,
-            stream.source.operator,
-            end.operator,
-            end.port,
-            end.port in draft.owners[end.operator].followed,
-            sink.locality,
-            _way(draft.owners[end.operator], end.port),
-        )
-        for stream in draft.streams.values()
-        if stream.source is not None
-        for end, sink in stream.sinks.items()
-    ]
-    layout, found = laid_out(nodes, edges)
-    faults.found.extend(found)
-    if found or any(node.partitions is None for node in nodes.values()):
-        return
-    kept: list[PlacementRule] = []
-    for rule in sorted(draft.affinity, key=lambda rule: rule.relax and not rule.declared):
-        wanted, fault = with_rules(layout, [*kept, rule])
-        if fault is None:
-            kept.append(rule)
-            layout = wanted
-        elif rule.relax and not rule.declared:
-            draft.given_up.append((rule, fault.what))
-        else:
-            faults.found.append(fault)
-    draft.affinity, draft.layout = kept, layout
-
-
-def _way(operator: DraftOperator, port: str) -> str:
-    if any(port in part.keys for part in operator.divided):
-        return "divided by key"
-    if any(port in part.round_robin for part in operator.divided):
-        return "divided round robin"
-    return "broadcast"
 
 
 def check_meeting(faults: Faults, operator: DraftOperator) -> None:
