@@ -16,7 +16,6 @@ from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import read_options
-from ridgeline.plan.placement.colocation import settle_placement
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import (
     check_deciders,
@@ -29,6 +28,7 @@ from ridgeline.plan.validate.graph import check_cycles, check_loops, check_modes
 from ridgeline.plan.validate.operators import check_metrics, read_operators
 from ridgeline.plan.validate.order import check_order
 from ridgeline.plan.validate.partitions import check_unused, divide_operators
+from ridgeline.plan.validate.placement import settle_placement
 from ridgeline.plan.validate.ports import check_connections, check_declarations
 from ridgeline.plan.validate.regions import divide
 from ridgeline.plan.validate.streams import connect_dead_letters, read_streams, skip_for_dead_letters

@@ -1,1 +1,0 @@
-"""Which operators share a container or a host, and which do not."""
