@@ -66,8 +66,8 @@ CODE = """
 An edit of the plan needs `operate` if it gives another number of partitions, an attribute, or a value that
 can do nothing by itself. Those are numbers, booleans, durations and enumerations, as the operator declares
 its properties. All else needs `admin`: a text may be a path, an address, a query or a name of code. So do
-edits that add, replace or remove operators and streams, and values with `$import`, `$env`, `env:`, `file:` or
-`command:`. A class of operators may list further harmless properties: `operable = ("label",)`.
+edits that add, replace or remove operators and streams, and values with `$import`, `$env`, `env:` or `file:`.
+A class of operators may list further harmless properties: `operable = ("label",)`.
 
 ## The audit log
 

@@ -49,7 +49,6 @@ class Rates(InputOperator):
     password: str
     from_environment: SecretStr = SecretStr("")
     from_file: SecretStr = SecretStr("")
-    from_command: SecretStr = SecretStr("")
     configured: SecretStr = SecretStr("")
     stop: str = ""
 
@@ -59,7 +58,7 @@ class Rates(InputOperator):
         all_of_them = [
             self.coded.get_secret_value(), self.raw.get_secret_value().decode(), self.password,
             self.from_environment.get_secret_value(), self.from_file.get_secret_value(),
-            self.from_command.get_secret_value(), self.configured.get_secret_value(),
+            self.configured.get_secret_value(),
         ]
         if self.count == 0:
             for secret in all_of_them:
@@ -90,7 +89,7 @@ def application() -> Application:
     made.add_stream("rates", rates.output, made.add_operator("sink", Sink()).input)
     return made
 """
-PLACES = ("CODED", "RAW", "URL", "OPTION", "PASSWORD", "ENVIRONMENT", "FILE", "COMMAND", "CONFIGURED")
+PLACES = ("CODED", "RAW", "URL", "OPTION", "PASSWORD", "ENVIRONMENT", "FILE", "CONFIGURED")
 PLACES += ("TOKEN", "READ_TOKEN", "S3", "HEADER", "CHANGED", "ROTATED")
 
 
@@ -157,12 +156,10 @@ class Planted:
         """Write the files that the run reads, and start it; `kept` is not searched."""
         (self.folder / "project" / "planted.py").write_text(APP)
         (self.kept / "secret").write_text(self.planted["FILE"])
-        (self.kept / "vault.py").write_text(f"print({self.planted['COMMAND']!r})")
         configuration = self.kept / "run.toml"
         configuration.write_text(
             f'[operator.rates]\nconfigured = "{self.planted["CONFIGURED"]}"\n'
             f'from_file = "file:{self.kept / "secret"}"\n'
-            f"from_command = \"command:{sys.executable} '{self.kept / 'vault.py'}'\"\n"
         )
         configuration.chmod(0o600)
         words = ["run", "planted.py", "--master", "local[2]", "--checkpoint", self.folder / "state"]

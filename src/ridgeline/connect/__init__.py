@@ -3,7 +3,7 @@
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
-from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
+from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import (
     Batch,
     Mark,
@@ -32,6 +32,5 @@ __all__ = [
     "SourceReader",
     "SourceUnavailableError",
     "UnwritableError",
-    "forget_secrets",
     "secret_value",
 ]

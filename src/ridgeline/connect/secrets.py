@@ -1,4 +1,4 @@
-"""Secrets that properties name and do not hold: `env:NAME`, `file:PATH`, `command:WORDS`, or a function."""
+"""Secrets that properties name and do not hold: `env:NAME`, `file:PATH`, or a function."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Callable
 
 import pydantic
 
-from ridgeline.api.support.secrets.providers import forget_secrets, provided, text_of
+from ridgeline.api.support.secrets.providers import provided, text_of
 
-__all__ = ["Secret", "forget_secrets", "secret_value"]
+__all__ = ["Secret", "secret_value"]
 
 Secret = str | pydantic.SecretStr | Callable[[], str]
-"""A secret, where it is (`env:NAME`, `file:PATH`, `command:WORDS`), or a function that returns it."""
+"""A secret, where it is (`env:NAME`, `file:PATH`), or a function that returns it."""
 
 
 def secret_value(secret: Secret, what: str) -> str:
     """Return a secret's value, read where it is used and never kept in a plan.
 
     `env:NAME` is the environment variable of this process, `file:PATH` a file's text without the newline at
-    its end. `command:WORDS` is the one line that a command prints, which is asked again after 300 s, or once
-    `forget_secrets` was called. Other texts are the secret itself. `what`: its property, for error texts.
-    Raises RidgelineError if it cannot be had; its text holds no secret.
+    its end. Other texts are the secret itself. `what`: its property, for error texts. Raises RidgelineError
+    if it cannot be had; its text holds no secret.
 
     >>> import os
     >>> os.environ["SALES_PASSWORD"] = "x"

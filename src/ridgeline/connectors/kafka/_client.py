@@ -14,7 +14,6 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import SourceUnavailableError, extras, secret_value
 from ridgeline.connect.extras import library_faults
-from ridgeline.connect.secrets import forget_secrets
 
 SERVERS = "KAFKA_SERVERS"
 """The environment variable with the servers, where `servers` is not given."""
@@ -179,7 +178,7 @@ class Cluster:
     ) -> Any:
         """A `Consumer`, `Producer` or `AdminClient`: `own` settings, the user's options, or else `defaults`.
 
-        Options that name a secret (`env:`, `file:`, `command:`) get its value. `connects`: those count that
+        Options that name a secret (`env:`, `file:`) get its value. `connects`: those count that
         every kind of client has. Raises RidgelineError for options that it refuses, and for a secret that is
         not there.
         """
@@ -233,7 +232,6 @@ class Cluster:
         """Raise RidgelineError if one of these errors, or None, is of a user who may not do this."""
         for error in errors:
             if error is not None and (found := _refused(error)) is not None:
-                forget_secrets()  # the client that is made next asks commands for it again
                 reason, remedy = found
                 msg = f"`{self._operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}"
                 raise RidgelineError(msg) from None

@@ -21,7 +21,6 @@ _SETTINGS = {
     "tcp_user_timeout": "30000",
     "application_name": "ridgeline",
 }
-_REFUSED = "authentication failed"
 _HOPELESS = (
     "authentication failed",
     "no password supplied",
@@ -109,17 +108,13 @@ class Server(servers.Server):
         Raises RidgelineError for a user or a database that is wrong, errors of psycopg for a server that is
         gone.
         """
-
-        def connect() -> Any:
-            given = self.given()
-            if options:
-                given["options"] = f"{given.get('options', '')} {options}".strip()
-            if replicates:
-                given["replication"] = "database"
-            return psycopg().connect(**given, autocommit=True, context=Adapting())
-
+        given = self.given()
+        if options:
+            given["options"] = f"{given.get('options', '')} {options}".strip()
+        if replicates:
+            given["replication"] = "database"
         try:
-            return servers.again(connect, lambda error: _REFUSED in str(error))
+            return psycopg().connect(**given, autocommit=True, context=Adapting())
         except psycopg().OperationalError as error:
             if not any(text in str(error) for text in _HOPELESS):
                 raise

@@ -13,7 +13,7 @@ from ridgeline.api.operator import Operator
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.connect.datasets import Dataset
 from ridgeline.connect.extras import library_faults
-from ridgeline.connect.secrets import Secret, forget_secrets, secret_value
+from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import Batch
 from ridgeline.connectors.sql.increasing import IncreasingInput, Rows
 from ridgeline.connectors.sql.tables import DatabaseSink, Target
@@ -168,13 +168,3 @@ class ServerSink(DatabaseSink):
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the server is gone, ending, starting, full, busy, or read-only for a while."""
         return bool(self._server.passes(error))
-
-
-def again(connect: Any, is_refused: Any) -> Any:
-    """What `connect` returns; where the login is refused, commands are asked for secrets once more."""
-    try:
-        return connect()
-    except Exception as error:
-        if not is_refused(error) or not forget_secrets():
-            raise
-    return connect()

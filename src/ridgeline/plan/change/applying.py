@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.errors import ChangeError, did_you_mean, listed
-from ridgeline.api.support.secrets.providers import named_by_command
+from ridgeline.api.errors import did_you_mean, listed
 from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
 from ridgeline.plan.edits import (
     AddOperator,
@@ -148,15 +147,10 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
 
 
 def _set_property(editor: Editor, edit: SetProperty) -> None:
-    """Set a property, or an entry of one. Raises ChangeError for a value that would run as code."""
+    """Set a property, or an entry of one."""
     node = editor.find(edit.operator, edit.property)
     if node is None:
         return
-    if named_by_command(edit.value):
-        raise ChangeError(
-            f"property `{edit.property}` of `{edit.operator}` names a command, which a change may not: it "
-            "would run as code; give it at the start (`-D`, a configuration file), or name `env:` or `file:`"
-        )
     value = editor.value(f"{edit.operator}.{edit.property}", edit.value)
     # not what was set before of it or of an entry; it is set after entries of it that were given before
     name, entries = edit.property, f"{edit.property}."

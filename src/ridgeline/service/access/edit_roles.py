@@ -27,7 +27,7 @@ _SAFE = (bool, int, float, types.NoneType)
 _CODE_ATTRIBUTES = frozenset(("partitioner", "stream_codec"))
 _MARKS = ("$import", "$env")
 """Marks of values that are imported, or taken from the driver's environment."""
-_PROVIDERS = ("env:", "file:", "command:")
+_PROVIDERS = ("env:", "file:")
 """Beginnings of texts that name a secret."""
 
 
@@ -89,7 +89,7 @@ def _is_duration(value: object) -> bool:
 
 
 def _is_marked(value: object) -> bool:
-    """Whether a value, or a text within it, is taken from elsewhere: code, variables, files, commands."""
+    """Whether a value, or a text within it, is taken from elsewhere: code, variables, files."""
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     return any(mark in text for mark in _MARKS) or any(map(_is_provided, _texts(value)))
 

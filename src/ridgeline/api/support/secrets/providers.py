@@ -1,42 +1,31 @@
-"""Secrets that a text names and does not hold: `env:NAME`, `file:PATH`, `command:WORDS`.
+"""Secrets that a text names and does not hold: `env:NAME`, `file:PATH`.
 
 They are read in the process that uses them, when it does. A plan has the text alone.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import shlex
-import signal
-import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
 import pydantic
 
-from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import hide
 from ridgeline.api.support.secret_names import is_secret
 
-COMMAND = "command:"
-COMMAND_SECONDS = 10.0
-"""How long a command may take."""
-KEPT_SECONDS = 300.0
-"""How long its answer is used. Variables and files are read each time."""
 _LONGEST = 65_536
-_PROVIDERS = re.compile(r"(env|file|command):(.+)", re.DOTALL)
-_CERTAIN = re.compile(r"env:[A-Za-z_]\w*|file:/(?!/).*|command:\s*\S.*", re.DOTALL)
+_PROVIDERS = re.compile(r"(env|file):(.+)", re.DOTALL)
+_CERTAIN = re.compile(r"env:[A-Za-z_]\w*|file:\.?/(?!/).*", re.DOTALL)
 
 
 def names_provider(text: object) -> bool:
     """True for a text that can be nothing but the name of a secret's place.
 
-    >>> [names_provider(text) for text in ("env:KEY", "file:/run/key", "command:vault read x", "file:x.db")]
+    >>> [names_provider(text) for text in ("env:KEY", "file:/run/key", "file:./key", "file:x.db")]
     [True, True, True, False]
     """
     return isinstance(text, str) and _CERTAIN.fullmatch(text) is not None
@@ -45,19 +34,14 @@ def names_provider(text: object) -> bool:
 def provided(text: str, what: str) -> str:
     """The secret that a text names; another text is the secret itself.
 
-    `what`: the property or option, for errors. Blocks while a command runs, 10 s at most.
+    `what`: the property or option, for errors.
     Raises RidgelineError with `what` and the provider if it is not there; its text holds no secret.
     """
     found = _PROVIDERS.fullmatch(text)
     if found is None:
         return text
     kind, name = found.groups()
-    if kind == "env":
-        value = _of_environment(name, what)
-    elif kind == "file":
-        value = _of_file(name, what)
-    else:
-        value = _COMMANDS.value(name, what)
+    value = _of_environment(name, what) if kind == "env" else _of_file(name, what)
     hide(value)
     return value
 
@@ -89,33 +73,6 @@ def provided_settings(settings: dict[str, str]) -> dict[str, str]:
         name: provided(value, name) if is_secret(name) and names_provider(value) else value
         for name, value in settings.items()
     }
-
-
-def forget_secrets() -> bool:
-    """Let commands run again for the next use of their secrets, as after a login that was refused.
-
-    False if no command was asked before: then nothing can be different.
-
-    Example:
-        >>> from ridgeline.connect import forget_secrets, secret_value
-        >>> secret_value("command:echo x", "password"), forget_secrets()
-        ('x', True)
-    """
-    return _COMMANDS.forget()
-
-
-def named_by_command(value: object) -> bool:
-    """True if a value, or a part of it, names a command; also in JSON, as `-D` takes it."""
-    if isinstance(value, dict):
-        return any(map(named_by_command, value.values()))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return any(map(named_by_command, value))
-    if isinstance(value, (pydantic.SecretStr, pydantic.SecretBytes)):
-        return named_by_command(text_of(value))
-    text = value.decode(errors="replace") if isinstance(value, bytes) else value
-    if not isinstance(text, str):
-        return False
-    return text.lstrip().startswith(COMMAND) or named_by_command(decoded_json(text))
 
 
 def decoded_json(text: str) -> object:
@@ -187,34 +144,6 @@ def with_providers(value: Any, what: str) -> Any:
     return value
 
 
-class _Commands:
-    """The answers of commands, for a while. Thread-safe; one command at a time."""
-
-    def __init__(self) -> None:
-        self._now = SystemClock().monotonic
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[float, str]] = {}
-
-    def forget(self) -> bool:
-        """Run each again when it is asked next; whether there is one."""
-        with self._lock:
-            known = bool(self._kept)
-            self._kept.clear()
-            return known
-
-    def value(self, words: str, what: str) -> str:
-        """The answer of a command. Raises RidgelineError."""
-        with self._lock:
-            until, value = self._kept.get(words, (0.0, ""))
-            if self._now() >= until:
-                value = _of_command(words, what)
-                self._kept[words] = self._now() + KEPT_SECONDS, value
-            return value
-
-
-_COMMANDS = _Commands()
-
-
 def _of_environment(name: str, what: str) -> str:
     if name not in os.environ:
         raise RidgelineError(
@@ -237,57 +166,3 @@ def _of_file(name: str, what: str) -> str:
             f"`{what}`: file `{name}` has more than {_LONGEST:,} bytes, so it is no secret; check its path"
         )
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def _of_command(words: str, what: str) -> str:
-    """The one line that a command prints. Raises RidgelineError."""
-    try:
-        argv = shlex.split(words)
-    except ValueError as error:
-        raise RidgelineError(f"`{what}`: its command cannot be read: {error}; close the quotes") from None
-    name = argv[0] if argv else ""
-    try:
-        process = subprocess.Popen(  # noqa: S603  the author's, without a shell
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # it could hold the secret
-            start_new_session=True,
-        )
-    except (OSError, ValueError, IndexError) as error:
-        why = getattr(error, "strerror", None) or "it is none"
-        raise RidgelineError(
-            f"`{what}`: command `{name}` cannot be started: {why}; check its path and rights"
-        ) from None
-    late: list[bool] = []
-
-    def end(*because: bool) -> None:
-        late.extend(because)
-        with contextlib.suppress(OSError):  # what it has started, too
-            os.killpg(process.pid, signal.SIGKILL)
-
-    timer = threading.Timer(COMMAND_SECONDS, end, (True,))
-    fault, output = "", b""
-    assert process.stdout is not None  # noqa: S101  for the type
-    try:
-        timer.start()
-        output = process.stdout.read(_LONGEST + 1)
-        if len(output) > _LONGEST:
-            fault = f"printed more than {_LONGEST:,} bytes"
-        elif process.wait():
-            fault = f"failed with exit code {process.returncode}"
-    finally:
-        timer.cancel()
-        end()
-        process.wait()
-        process.stdout.close()
-    if late:
-        fault = f"did not end within {COMMAND_SECONDS:g} s"
-    lines = output.decode(errors="replace").strip("\r\n").splitlines()
-    if not fault and (len(lines) != 1 or not lines[0]):
-        fault = "printed nothing" if not lines else f"printed {len(lines)} lines, and a secret is one"
-    if fault:
-        raise RidgelineError(
-            f"`{what}`: command `{name}` {fault}; run it by hand, as the user of this process"
-        )
-    return lines[0]

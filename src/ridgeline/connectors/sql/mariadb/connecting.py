@@ -110,8 +110,7 @@ _PASSING = {
 }
 _FULL = re.compile(r"No space left|Disk quota exceeded|err(?:no|code): (?:28|122)\b", re.IGNORECASE)
 """A full disk, whatever was written when it became full."""
-_LOGIN_REFUSED = 1045
-_HOPELESS = {1044, _LOGIN_REFUSED, 1049, 1130, 1251, 1698, 2026, 2059, 2061}
+_HOPELESS = {1044, 1045, 1049, 1130, 1251, 1698, 2026, 2059, 2061}
 ROW_ERRORS = frozenset(
     {1048, 1062, 1118, 1153, 1169, 1216, 1217, 1263, 1264, 1265, 1292, 1366, 1367, 1406, 1411}
     | {1441, 1451, 1452, 1557, 1586, 1644, 1690, 1713, 1761, 1762, 3140, 3819, 4025}
@@ -188,10 +187,7 @@ class Server(servers.Server):
         more = {"charset": "utf8mb4", "autocommit": True, "program_name": "ridgeline"}
         more["client_flag"] = library.constants.CLIENT.FOUND_ROWS  # an update counts rows that stay the same
         try:
-            made = servers.again(
-                lambda: library.connect(**self.given(), **more),
-                lambda error: code_of(error) == _LOGIN_REFUSED,
-            )
+            made = library.connect(**self.given(), **more)
         except library.OperationalError as error:
             if code_of(error) not in _HOPELESS and "certificate" not in str(error).lower():
                 raise
