@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import collections.abc
 import contextlib
 import copy
-import types
 import typing
 import warnings
 import weakref
@@ -13,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pydantic
-import typing_extensions
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
@@ -66,39 +63,11 @@ def _model(cls: type[Operator]) -> tuple[dict[str, Any], type[pydantic.BaseModel
 
 def _checked(kind: Any, config: pydantic.ConfigDict) -> Any:
     """A type as pydantic checks it; `Any`, which is not checked, if it cannot check this one."""
-    kind = _typed_dict(kind)
     try:
         pydantic.create_model("Property", __config__=config, value=(kind, ...))
     except pydantic.errors.PydanticUserError:
         return Any
     return kind
-
-
-def _typed_dict(kind: Any) -> Any:
-    """The same type with those TypedDicts that pydantic takes: before Python 3.12 not those of `typing`."""
-    if typing_extensions.is_typeddict(kind):
-        hints = typing_extensions.get_type_hints(kind, include_extras=True)
-        required = typing_extensions.Required
-        optional = typing_extensions.NotRequired
-        fields = {
-            name: (required if name in kind.__required_keys__ else optional)[_typed_dict(_bare(part))]
-            for name, part in hints.items()
-        }
-        return typing_extensions.TypedDict(kind.__name__, fields)  # type: ignore[operator]
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Annotated:
-        return typing.Annotated[(_typed_dict(arguments[0]), *arguments[1:])]
-    made = tuple(map(_typed_dict, arguments))
-    if made == arguments or origin in (typing.Literal, collections.abc.Callable):
-        return kind
-    union = origin in (typing.Union, types.UnionType)
-    return typing.Union[made] if union else origin[made]  # noqa: UP007  of what was found
-
-
-def _bare(kind: Any) -> Any:
-    """A type without `Required` and `NotRequired`."""
-    wrappers = (typing_extensions.Required, typing_extensions.NotRequired)
-    return typing.get_args(kind)[0] if typing.get_origin(kind) in wrappers else kind
 
 
 def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, object, str]]]:
