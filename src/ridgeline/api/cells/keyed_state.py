@@ -88,7 +88,6 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     __slots__ = (
         "_application_window",
         "_changed",
-        "_changed_in",
         "_data",
         "_default",
         "_held",
@@ -112,10 +111,9 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     _held: bool  # True if it held keys when the window began
     _touched: dict[Any, None]  # keys set or removed in this streaming window, in order
     _removed: dict[Any, None]  # keys that it removed, even if they came back
-    _changed: dict[Any, None]  # the keys of the streaming windows before, within one application window
-    _changed_in: int  # which one: an earlier one if nothing was changed since
+    _changed: dict[Any, None]  # keys of the streaming windows before, within the same application window
     _watched: dict[Any, Any]  # values that can change in place and were read, as they were
-    stamp: object  # another one once entries were changed by others than the operator, as by a restore
+    stamp: object  # another one once entries were changed by others than the operator, or all at once
 
     def __init__(self, kind: Kind, default: V | Callable[[], V]) -> None:
         self._kind = kind
@@ -321,7 +319,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def _changed_lists(self) -> tuple[list[K], list[V]]:
         self._settle()
-        keys = list(self._so_far() | self._touched)
+        keys = list(self._changed | self._touched)
         values = self._found(keys)
         there = [value is not MISSING for value in values]
         return list(compress(keys, there)), list(compress(values, there))
@@ -341,11 +339,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def begin(self, application_window: int) -> None:
         """A streaming window begins. If it changes nothing, the cell can go back to before it as it is."""
-        self._keep_changed()
         self._held = bool(self._data)
-        stamp = self.stamp
         self._start(application_window)
-        self.stamp = stamp
 
     def end(self) -> None:
         """Forget all keys: no change if there was none when the window began."""
@@ -353,7 +348,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             self.clear()
         else:
             self._replace_data({})
-            self._start(self._application_window)
+            self._begin_log(self._application_window)
 
     def changes(self) -> Change | None:
         """(full=False, application window, new values by key, keys to remove before they are set).
@@ -383,7 +378,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             True,
             self._application_window,
             dict(self._data.items()),
-            list(self._so_far() | self._in_order()),
+            list(self._changed | self._in_order()),
         )
 
     def apply(self, change: Change) -> None:
@@ -394,16 +389,14 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             values = dict(zip(ones, values.values(), strict=True))
         keys = one_nan(keys)
         if full:
-            self._replace_data(dict(values))
-            self._changed = dict.fromkeys(keys)
-        else:
-            self._keep_changed()  # of the last window, if this very cell ran it
-            self._remove(keys)
-            self._add(values)
-            touched = dict.fromkeys([*values, *keys]) if keys else dict.fromkeys(values)
-            self._changed = self._changed | touched if application_window == self._changed_in else touched
-        self._changed_in = application_window
-        self._start(application_window)
+            self._hold(dict(values), keys, application_window)
+            return
+        self._start(application_window)  # this very cell may have run the window before
+        self._remove(keys)
+        self._add(values)
+        self._changed.update(dict.fromkeys([*values, *keys]) if keys else dict.fromkeys(values))
+        self._begin_log(application_window)
+        self.stamp = object()
 
     def _add(self, values: Mapping[Any, Any]) -> None:
         """Set values, as arrays where that can be."""
@@ -442,21 +435,18 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             data.remove_many(one_nan(list(removed)))
         if values:
             data.set_many(one_nan(list(values)), values.values())
-        self._replace_data(data)
-        self._changed, self._changed_in = dict.fromkeys(one_nan(list(changed))), application_window
-        self._start(application_window)
+        self._hold(data, one_nan(list(changed)), application_window)
 
     def held(self, *, table: bool = True) -> Held:
         """The entries beside the base. `table`: they may be a table."""
         self._settle()
-        changed = list(self._so_far() | self._in_order())
+        changed = list(self._changed | self._in_order())
         data = self._data
-        if isinstance(data, Overlay):
-            if data.table is not None and table:
-                return Held(self._application_window, data.base, {}, {}, changed, data.table)
+        if not isinstance(data, Overlay):
+            return Held(self._application_window, None, data, {}, changed)
+        if not table:
             data.scatter()
-            return Held(self._application_window, data.base, data.values_set, data.removed, changed)
-        return Held(self._application_window, None, data, {}, changed)
+        return Held(self._application_window, data.base, data.values_set, data.removed, changed, data.table)
 
     def written(self) -> Collection[K]:
         """The keys that this streaming window has set, changed or removed."""
@@ -465,34 +455,36 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def reset(self) -> None:
         """Back to no keys."""
-        self._replace_data({})
-        self._changed, self._changed_in = {}, -1
-        self._start(-1)
+        self._hold({}, (), -1)
+
+    def _hold(self, data: dict[Any, Any] | Overlay, changed: Iterable[Any], application_window: int) -> None:
+        """Hold other entries. `changed`: the keys that the application window changed so far."""
+        self._replace_data(data)
+        self._changed = dict.fromkeys(changed)
+        self._begin_log(application_window)
 
     def _replace_data(self, data: dict[Any, Any] | Overlay) -> None:
         self._data, self._own = data, data.values_set if isinstance(data, Overlay) else data
+        self.stamp = object()
 
     def _start(self, application_window: int) -> None:
+        """The streaming window before has ended, and another one begins."""
+        if application_window != self._application_window:
+            self._changed = {}
+        else:
+            self._changed.update(self._in_order())
+        self._begin_log(application_window)
+
+    def _begin_log(self, application_window: int) -> None:
+        """A streaming window has changed nothing so far."""
         self._application_window = application_window
         self._touched, self._removed, self._watched = {}, {}, {}
         self._known = self._kind.known
         self._put = []
-        self.stamp = object()
         if isinstance(self._data, Overlay):
             self._data.release()
             if self._data.table is not None:
                 self._known = ()
-
-    def _keep_changed(self) -> None:
-        """Note the keys of the streaming window that ends, if it has changed any."""
-        if now := self._in_order():
-            same_window = self._changed_in == self._application_window
-            self._changed = self._changed | now if same_window else now
-            self._changed_in = self._application_window
-
-    def _so_far(self) -> dict[Any, None]:
-        """The keys that the streaming windows before have changed, of the application window that is now."""
-        return self._changed if self._changed_in == self._application_window else {}
 
     def _own_dict(self) -> dict[Any, Any]:
         """The entries set, in a dict."""
