@@ -179,20 +179,9 @@ def _silenced(kind: Any) -> type[Operator]:
     names = {name for port in operator_type(kind).inputs.values() for name in port.methods}
     body: dict[str, Any] = dict.fromkeys(names, _pass)
     body |= {name: getattr(Operator, name) for name in _LIFE}
-    body |= {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__reduce__": _reduced}
+    body |= {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
     return type(kind.__name__, (Muted, kind), body)
 
 
 def _pass(_self: Operator, _tuples: object) -> None:
     """Take what comes."""
-
-
-def _reduced(self: Any) -> tuple[Any, ...]:
-    kind = next(base for base in type(self).__mro__[1:] if base is not Muted)
-    return _made, (kind,), self.__getstate__()
-
-
-def _made(kind: type[Operator]) -> Operator:
-    """A muted operator without properties, to be filled."""
-    made: Operator = object.__new__(_silenced(cast("Hashable", kind)))
-    return made

@@ -126,20 +126,14 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
         own = {name: value for name, value in given.items() if name in scope}
         lists = {name: tuples for name, tuples in (inputs or {}).items() if name in scope}
-        by_lists = _by_lists(app.name, lists) if lists else None
-        return Planner(
-            lambda values, kept, edits: _planned(
-                planned,
-                {**properties_of_others(values, lists), **own},
-                attributes or {},
-                by_lists,
-                kept,
-                edits,
-                capture=capture,
-            ),
-            own,
-            resume=resume_of(resume, scope),
-        )
+        by_lists = _by_lists(app.name, lists)
+
+        def plan(values: Mapping[str, object], kept: Sequence[Edit], edits: Sequence[Edit]) -> Plan:
+            properties = {**properties_of_others(values, lists), **own}
+            make = partial(plan_application, planned, properties, attributes or {}, edits=edits, kept=kept)
+            return _captured(make, by_lists) if capture else make(by_lists)
+
+        return Planner(plan, own, resume=resume_of(resume, scope))
 
     shown = console or Console()
 
@@ -397,29 +391,12 @@ def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:
     return deciders
 
 
-def _planned(
-    app: Application,
-    properties: Mapping[str, object],
-    attributes: Mapping[str, object],
-    by_lists: Rewrite | None,
-    kept: Sequence[Edit],
-    edits: Sequence[Edit],
-    *,
-    capture: bool,
-) -> Plan:
-    """The plan of an application. `capture`: with taps, and with outputs that publish nothing."""
-    if not capture:
-        return plan_application(app, properties, attributes, by_lists, edits=edits, kept=kept)
-
-    def tapping(graph: Graph) -> Graph:
-        return tap(graph if by_lists is None else by_lists(graph))
-
+def _captured(make: Callable[[Rewrite], Plan], by_lists: Rewrite) -> Plan:
+    """The plan that `make` gives, with taps on all streams, and with outputs that publish nothing."""
     try:
-        return silence(plan_application(app, properties, attributes, tapping, edits=edits, kept=kept))
+        return silence(make(lambda graph: tap(by_lists(graph))))
     except ValidationError:
-        plan_application(
-            app, properties, attributes, by_lists, edits=edits, kept=kept
-        )  # raises it without a word about taps
+        make(by_lists)  # raises it without a word about taps
         raise
 
 
