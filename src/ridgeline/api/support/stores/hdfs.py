@@ -113,38 +113,15 @@ class HdfsFiles(DelegatingFiles):
 
 
 class _Stream:
-    """An open file, with errors that say what Java has said."""
+    """An open file, whose errors say what Java has said."""
 
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
 
     def __getattr__(self, name: str) -> Any:
-        """All else is that of the file."""
-        return getattr(self._file, name)
-
-    def read(self, size: int = -1) -> bytes:
-        """Read so many bytes, or all."""
-        return said(lambda: bytes(self._file.read(None if size < 0 else size)))
-
-    def read_buffer(self, size: int = -1) -> pa.Buffer:
-        """As `read`, without a copy."""
-        return said(lambda: self._file.read_buffer(None if size < 0 else size))
-
-    def seek(self, place: int, whence: int = 0) -> int:
-        """Go to a place."""
-        return said(lambda: int(self._file.seek(place, whence)))
-
-    def write(self, data: Any) -> int:
-        """Write all bytes."""
-        return said(lambda: int(self._file.write(data)))
-
-    def flush(self) -> None:
-        """Send what was written."""
-        said(self._file.flush)
-
-    def close(self) -> None:
-        """Close it: what was written is there only then."""
-        said(self._file.close)
+        """What the file has; a method raises as `said`."""
+        found = getattr(self._file, name)
+        return (lambda *given: said(lambda: found(*given))) if callable(found) else found
 
 
 def said(do: Callable[[], _Result]) -> _Result:
