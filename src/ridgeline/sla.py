@@ -9,7 +9,6 @@ from ridgeline.api.policy import (
     loss,
     record_age,
     throughput,
-    uptime,
     window_latency,
 )
 from ridgeline.policies.keeping import Keeping, Observation
@@ -25,6 +24,5 @@ __all__ = [
     "loss",
     "record_age",
     "throughput",
-    "uptime",
     "window_latency",
 ]

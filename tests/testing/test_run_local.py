@@ -26,7 +26,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import SparkSource, port_schema
 from ridgeline.measure.events import OperatorWindow, WindowCommitted
-from ridgeline.sla import loss, record_age, throughput, uptime
+from ridgeline.sla import loss, record_age, throughput
 from ridgeline.testing import (
     ABORT,
     END_WINDOW,
@@ -313,7 +313,7 @@ def test_promises_are_judged_by_the_clock_of_the_run():
     assert [one["kept"] for one in run.promises().to_pylist()] == [True, False]
 
 
-def test_record_ages_loss_and_uptime_are_promises_too():
+def test_record_ages_and_loss_are_promises_too():
     begin = datetime.fromtimestamp(SteppingClock().wall(), UTC)
     rows = [Dated(begin - timedelta(seconds=1000 * (n % 4 == 0)), n % 5) for n in range(40)]
     source = ListInput(Dated, [one for row in rows for one in (row, END_WINDOW)], timestamp="time")
@@ -322,14 +322,12 @@ def test_record_ages_loss_and_uptime_are_promises_too():
         record_age("sink", p50="1m"),
         record_age("sink", p99="1m"),
         loss(at_most=0.3),
-        uptime(at_least=0.9),
     )
     rows = run_local(app, attributes={"strict.on_error": "SKIP"}).promises().to_pylist()
     assert {row["promise"]: row["kept"] for row in rows} == {
         "record_age_p50:sink": True,
         "record_age_p99:sink": False,
         "loss": True,
-        "uptime": True,
     }
     figures = {row["promise"]: row["figure"] for row in rows}
     assert figures["record_age_p99:sink"] == pytest.approx(1000, rel=0.05)

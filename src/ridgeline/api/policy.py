@@ -27,7 +27,6 @@ Kind = Literal[
     "late_share",
     "loss",
     "throughput",
-    "uptime",
 ]
 UNITS: dict[Kind, str] = {
     "latency": "s",
@@ -38,7 +37,6 @@ UNITS: dict[Kind, str] = {
     "late_share": "share",
     "loss": "share",
     "throughput": "tuples/s",
-    "uptime": "share",
 }
 QUANTILES = frozenset({"latency", "window_latency", "record_age"})
 """The kinds that are about a quantile."""
@@ -48,7 +46,7 @@ LONGEST = 30 * 86_400.0
 
 def side(kind: str) -> str:
     """On which side of its limit a figure keeps a promise of this kind: `at least` or `at most`."""
-    return "at least" if kind in {"throughput", "uptime"} else "at most"
+    return "at least" if kind == "throughput" else "at most"
 
 
 class StatsListener(BaseModel, ABC):
@@ -97,7 +95,6 @@ class Promise(BaseModel):
     """One promise. `limit` is in the unit of its kind; `percent`: of which quantile; `over`: seconds.
 
     Made by the functions below, such as `latency`. `operator` is empty for promises of the whole application.
-    `gap` is of `uptime`: seconds.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -107,7 +104,6 @@ class Promise(BaseModel):
     limit: float = Field(ge=0, allow_inf_nan=False)
     percent: Literal[50, 90, 99] = 99
     over: float = Field(default=60.0, gt=0, le=LONGEST)
-    gap: float = Field(default=60.0, gt=0)
 
     @property
     def name(self) -> str:
@@ -182,25 +178,16 @@ def loss(*, at_most: float, over: Any = "1m") -> Promise:
     return Promise(kind="loss", limit=_share(at_most), over=parse_duration(over))
 
 
-def uptime(*, at_least: float, over: Any = "30d", gap: Any = "1m") -> Promise:
-    """Promise for which share of the period windows are committed, with at most `gap` between two of them.
-
-    It is broken once more time than that was lost, of the period as a whole.
-    """
-    limit, longest = _share(at_least, "at_least"), parse_duration(gap)
-    return Promise(kind="uptime", limit=limit, over=parse_duration(over), gap=longest)
-
-
 def throughput(operator: str, *, at_least: float, over: Any = "1m") -> Promise:
     """Promise that an operator takes at least so many tuples a second, over the period."""
     return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over))
 
 
-def _share(value: float, name: str = "at_most") -> float:
+def _share(value: float) -> float:
     """Raises ValueError for what is no share."""
     if not 0 <= value <= 1:
         raise ValueError(
-            f"`{name}` is {value}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
+            f"`at_most` is {value}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
         )
     return value
 

@@ -139,7 +139,7 @@ class PromiseFold:
         """When the run was over: nothing is broken for longer from then on."""
 
     def add(self, event: PromiseChanged) -> None:
-        """A promise begins, its verdict is another one from now on, or its error budget."""
+        """A promise begins, its verdict is another one from now on."""
         before = self._rows.get(event.promise)
         since, broken, times = event.at, 0.0, int(event.kept is False)
         if before is not None and before["kept"] is event.kept:
@@ -148,7 +148,7 @@ class PromiseFold:
             broken, times = self._broken(before, event.at), times + before["timesBroken"]
         row: Any = {name: getattr(event, name) for name in _OF_PROMISES}
         row |= {"since": since, "brokenSeconds": broken, "timesBroken": times, "reason": ""}
-        self._rows[event.promise] = cast("PromiseAnswer", row | {"budgetLeft": event.budget})
+        self._rows[event.promise] = cast("PromiseAnswer", row)
 
     def decided(self, event: PolicyDecided) -> None:
         """A policy or listener has failed, or has decided again since."""

@@ -601,10 +601,8 @@ class PolicyDecided(RunEvent):
 class PromiseChanged(RunEvent):
     """A promise of the application is kept or broken from now on; `kept` None: nothing can be said of it.
 
-    The first event of a promise comes when the run begins. Others come with another verdict, and when another
-    tenth of its error budget is used. `budget`: the share that is left, None for periods below an hour.
-    `figure` (None: there is none) and `limit` are in `unit`; `operator` "": a promise of the application as a
-    whole.
+    The first event of a promise comes when the run begins, others with another verdict. `figure` (None: there
+    is none) and `limit` are in `unit`; `operator` "": a promise of the application as a whole.
     """
 
     at: float
@@ -615,7 +613,6 @@ class PromiseChanged(RunEvent):
     figure: float | None
     limit: float
     unit: str
-    budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

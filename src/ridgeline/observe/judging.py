@@ -125,7 +125,7 @@ class Judge:
             self._report(state, wall)
 
     def _report(self, state: PromiseState, at: float) -> None:
-        """Report a verdict, or how much of the error budget is left."""
+        """Report a verdict."""
         figure = state.figure if state.figure is not None and math.isfinite(state.figure) else None
         self._observe(
             PromiseChanged(
@@ -137,7 +137,6 @@ class Judge:
                 figure,
                 state.limit,
                 state.unit,
-                state.budget,
             )
         )
 

@@ -8,16 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ridgeline.api.policy import QUANTILES, Promise
+from ridgeline.api.policy import Promise
 from ridgeline.measure.age.histogram import Integers, Seconds
 from ridgeline.measure.deciding.figures import PromiseState
 
 _PARTS = 1_000
 _WHOLE_SECONDS = 900.0
 """Periods up to this go window by window; of a longer one windows are joined that are in one of its parts."""
-_BUDGET_SECONDS = 3_600.0
-"""Periods of so long have an error budget."""
-_TENTH = 0.1
 
 
 @dataclass(slots=True)
@@ -96,46 +93,42 @@ class _Kept:
         self._count = 0
         self._began: float | None = None
         self._newest: float | None = None
-        self._looked = self._committed = 0.0
         names = promise.name, promise.kind, promise.operator
         self.state = PromiseState(*names, None, None, None, promise.limit, promise.unit)
 
     def take(self, seen: Observation, at: float) -> None:
         """Take a window. An operator that is gone loses its past: another of its name begins without one."""
-        kind, operator = self.promise.kind, self.promise.operator
+        kind = self.promise.kind
         if kind == "caught_up_within":
             self._newest = seen.caught_up_in
-            return
-        if kind == "uptime":
-            self._pass(at)
-            self._committed = at
-            return
-        of = count = 0
-        if kind in ("latency", "window_latency"):
-            value = seen.window_latency if kind == "window_latency" else seen.latency.get(operator)
-            gone = value is None
-            if value is not None:
-                self._newest, of, count = value, 1, int(value > self.promise.limit)
-        elif kind == "loss":
-            gone, of, count = False, seen.entered, seen.lost
-        elif kind == "record_age":
-            gone = operator not in seen.tuples
-            if operator in seen.ages:
-                self._newest, of, count = self._ages(*seen.ages[operator])
-        else:
-            gone = operator not in seen.tuples
-            of = seen.tuples.get(operator, 0)
-            count = (seen.late if kind == "late_share" else seen.errors).get(operator, 0)
-        if gone:
+        elif (counted := self._counted(seen)) is None:
             self._windows.clear()
             self._of = self._count = 0
             self._began = self._newest = None
-            return
-        if self._began is None:
-            self._began = at
-            if kind == "throughput":
-                return  # its tuples came before the period that begins now
-        self._add(at, of, count)
+        else:
+            first = self._began is None
+            self._began = at if self._began is None else self._began
+            if not (first and kind == "throughput"):  # its tuples came before the period that begins now
+                self._add(at, *counted)
+
+    def _counted(self, seen: Observation) -> tuple[int, int] | None:
+        """Of how many windows, tuples or records a window has some, and how many of them are wrong.
+
+        None: the operator is gone.
+        """
+        promise, operator = self.promise, self.promise.operator
+        if promise.kind in {"latency", "window_latency"}:
+            value = seen.latency.get(operator) if promise.kind == "latency" else seen.window_latency
+            self._newest = value
+            return None if value is None else (1, int(value > promise.limit))
+        if promise.kind == "loss":
+            return seen.entered, seen.lost
+        if operator not in seen.tuples:
+            return None
+        if promise.kind == "record_age":
+            return self._ages(*seen.ages[operator]) if operator in seen.ages else (0, 0)
+        wrong = seen.late if promise.kind == "late_share" else seen.errors
+        return seen.tuples[operator], wrong.get(operator, 0)
 
     def _add(self, at: float, of: int, count: int) -> None:
         width = self.promise.over / _PARTS if self.promise.over > _WHOLE_SECONDS else 0.0
@@ -147,21 +140,13 @@ class _Kept:
         self._of += of
         self._count += count
 
-    def _ages(self, seconds: Seconds, counts: Integers) -> tuple[float, int, int]:
-        """The quantile of records, how many there are, and how many of them are too old."""
+    def _ages(self, seconds: Seconds, counts: Integers) -> tuple[int, int]:
+        """How many records there are, and how many are too old; the newest figure is their quantile."""
         order = np.argsort(seconds)
         reached = np.cumsum(counts[order])
         rank = -(-int(reached[-1]) * self.promise.percent // 100)
-        newest = float(seconds[order][np.searchsorted(reached, rank)])
-        return newest, int(reached[-1]), int(counts[seconds > self.promise.limit].sum())
-
-    def _pass(self, at: float) -> None:
-        """Count the time since it was looked at, and that in which no window was committed for too long."""
-        if self._began is None:
-            self._began = self._looked = self._committed = at
-        lost = max(0.0, at - max(self._looked, self._committed + self.promise.gap))
-        self._add(at, round(1e6 * (at - self._looked)), round(1e6 * lost))
-        self._looked = at
+        self._newest = float(seconds[order][np.searchsorted(reached, rank)])
+        return int(reached[-1]), int(counts[seconds > self.promise.limit].sum())
 
     def look(self, caught_up_in: float | None) -> None:
         """Take what is known now, if the promise is of that."""
@@ -170,33 +155,15 @@ class _Kept:
 
     def judge(self, at: float, overdue: float, wall: float) -> bool:
         """Judge at a time; True if it is another verdict than before."""
-        if self.promise.kind == "uptime" and self._began is not None:
-            self._pass(at)
         while self._windows and self._windows[0][0] <= at - self.promise.over:
             _, of, count = self._windows.popleft()
             self._of -= of
             self._count -= count
         kept, figure = self._verdict(at, overdue)
         changed = kept is not self.state.kept
-        budget, before = self._budget(), self.state.budget
-        used = budget is not None and (before is None or abs(budget - before) >= _TENTH)
         since = wall if changed else self.state.since
-        budget = budget if changed or used else before
-        self.state = replace(self.state, kept=kept, since=since, figure=figure, budget=budget)
-        return changed or used
-
-    def _budget(self) -> float | None:
-        """The share that is left of what may go wrong, from 1 down; None if nothing may, or can be said."""
-        promise, of = self.promise, self._of
-        if promise.over < _BUDGET_SECONDS or not of:
-            return None
-        if promise.kind in QUANTILES:
-            allowed = of * (100 - promise.percent) / 100
-        elif promise.kind == "uptime":
-            allowed = 1e6 * promise.over * (1 - promise.limit)
-        else:
-            allowed = of * promise.limit
-        return 1 - self._count / allowed if allowed and promise.kind != "throughput" else None
+        self.state = replace(self.state, kept=kept, since=since, figure=figure)
+        return changed
 
     def _verdict(self, at: float, overdue: float) -> tuple[bool | None, float | None]:
         """Whether it is kept, with the figure; None where nothing speaks for or against it."""
@@ -209,9 +176,6 @@ class _Kept:
                 whole = self._began is not None and at - self._began >= promise.over
                 figure = of / promise.over if whole else None
                 kept = None if figure is None else figure >= promise.limit
-            case "uptime":
-                figure = 1 - self._count / of if of else None
-                kept = None if figure is None else self._count <= 1e6 * promise.over * (1 - promise.limit)
             case "error_share" | "late_share" | "loss":
                 figure = self._count / of if of else None
                 kept = None if figure is None else figure <= promise.limit

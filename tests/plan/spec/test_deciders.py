@@ -19,7 +19,6 @@ from ridgeline.sla import (
     loss,
     record_age,
     throughput,
-    uptime,
     window_latency,
 )
 from support.plan.specifications import write_specification
@@ -53,7 +52,6 @@ def application():
         throughput("dice", at_least=100),
         record_age("sink", p99="5s"),
         loss(at_most=0.001, over="30d"),
-        uptime(at_least=0.999, gap="2m"),
     )
     return app
 

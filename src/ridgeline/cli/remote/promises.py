@@ -13,7 +13,7 @@ from ridgeline.api.support.masking import printable
 from ridgeline.cli.remote.options import Nearest
 from ridgeline.cli.tables import folded
 from ridgeline.measure.wording.units import duration, time_of_day
-from ridgeline.service.columns import noted, words
+from ridgeline.service.columns import words
 
 
 def promises(remote: Nearest) -> None:
@@ -36,7 +36,6 @@ _PROMISES = (
     words("since", "since", time_of_day),
     words("figure", lambda row: "" if row["figure"] is None else f"{row['figure']:.3g} {row['unit']}"),
     words("promised", lambda row: f"{side(row['kind'])} {row['limit']:g} {row['unit']}"),
-    noted("budget", "budgetLeft", "{:.0%}".format),
     words("broken", "brokenSeconds", duration),
     words("times", "timesBroken"),
 )

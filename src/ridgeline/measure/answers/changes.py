@@ -116,9 +116,6 @@ class PromiseAnswer(TypedDict):
     limit: Annotated[float, "What is promised, in `unit`."]
     unit: Annotated[str, "`s`, `tuples/s` or `share`."]
     brokenSeconds: Annotated[float, "How long it was broken in this run, in sum."]
-    budgetLeft: Annotated[
-        float | None, "Of a period of an hour or more: the share of what may go wrong that is left, about."
-    ]
     timesBroken: Annotated[int, "How often it was broken in this run."]
     reason: Annotated[str, "While it is broken: which policies and listeners have failed; else empty."]
 

@@ -104,7 +104,6 @@ class PromiseState:
     """A promise of the application: `kept` None until it can be said; `since`: STRAM's wall clock.
 
     `kind`: `latency`, `caught_up_within`, ... `figure` and `limit` in `unit`. `operator` "": the application.
-    `budget`: which share of what may go wrong in the period is left; None for periods below an hour.
     """
 
     name: str
@@ -115,7 +114,6 @@ class PromiseState:
     figure: float | None
     limit: float
     unit: str
-    budget: float | None = None
 
 
 _SPREADS = ("latency", "compute", "wait", "transfer", "cpu")  # as `SHOWN`

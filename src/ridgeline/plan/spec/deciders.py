@@ -81,5 +81,6 @@ def write_promise(promise: Promise) -> dict[str, Any]:
     takes = _parameters(_PROMISES[promise.kind])
     limit = next((name for name in takes if name in _LIMITS), f"p{promise.percent}")
     found[limit] = promise.limit
-    found |= {name: getattr(promise, name) for name in ("over", "gap") if name in takes}
+    if "over" in takes:
+        found["over"] = promise.over
     return found

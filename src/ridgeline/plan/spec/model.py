@@ -46,7 +46,7 @@ class PromiseSpec(_Section):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: str = Field(description="A function of `ridgeline.sla`, such as `latency` or `uptime`.")
+    kind: str = Field(description="A function of `ridgeline.sla`, such as `latency` or `loss`.")
 
 
 class DeciderSpec(_Section):

@@ -16,9 +16,8 @@ const KINDS = {
   loss: "the share of what came in that is lost",
   record_age: "how old records are in the end",
   throughput: "tuples per second, at least",
-  uptime: "the share of time in which windows are committed",
 };
-const AT_LEAST = new Set(["throughput", "uptime"]);
+const AT_LEAST = new Set(["throughput"]);
 
 export function amount(value, unit) {
   if (value == null) return "-";
@@ -74,7 +73,6 @@ function One({ row, at }) {
       ["Measured when that began", amount(row.figure, row.unit)],
       ["Promised", `${AT_LEAST.has(row.kind) ? "at least" : "at most"} ${amount(row.limit, row.unit)}`],
       ["Beyond the limit by", row.kept === false && row.figure != null ? amount(Math.abs(row.figure - row.limit), row.unit) : null],
-      ["Error budget left", row.budgetLeft == null ? null : percent(row.budgetLeft)],
       ["Because", row.reason || null],
       ["Broken in this run", `${plural(row.timesBroken, "time")}, ${duration(row.brokenSeconds)} in sum`],
     ]} />
