@@ -252,7 +252,7 @@ class _OperatorComparison:
 
     def _kept_as(self, name: str, before: Shape) -> str | None:
         """The name under which a state is kept; None if it is not, which may be a fault."""
-        if name in self._removed or self._whole.dropped(self._both_names(name)):
+        if self._is_dropped(name):
             why = "by a migration" if name in self._removed else "as it was asked for"
             self._ended[name] = Outcome.DROPPED, why
             return None
@@ -260,14 +260,19 @@ class _OperatorComparison:
         if self._whole.is_over(before, self._operator) and self._declared.get(name) != declared:
             self._ended[name] = _WITH_ITS_WINDOW
             return None
-        asked = self._asked(name)
-        if asked is not None:
-            return self._asked_name(name, asked)
         if before["kind"] == "lifetimes":
             return self._lifetimes(before["of"])
-        if name in self._declared:
-            return name
-        if before["kind"] in {"kept", "slides"}:  # it slides no more, or keeps no tuples
+        new = self._new_name(name)
+        if new != name and new in self._held and not self._is_dropped(new) and self._new_name(new) == new:
+            what = f"its state `{name}` is to be called `{new}`, but `{new}` has values of its own"
+            self.faults.append(Fault(self._owner, what, did_you_mean(new, self._declared)))
+            return None
+        if new in self._declared:
+            return new
+        if new != name:
+            what = f"its state `{name}` is to be called `{new}`, but it has no such state"
+            self.faults.append(Fault(self._owner, what, did_you_mean(new, self._declared)))
+        elif before["kind"] in {"kept", "slides"}:  # it slides no more, or keeps no tuples
             self._ended[name] = Outcome.ENDED, "it keeps nothing between windows now"
         else:
             self._gone(name, before)
@@ -277,33 +282,19 @@ class _OperatorComparison:
         """A state with the name of its operator before, and with that of now."""
         return f"{self._before}.{name}", f"{self._owner}.{name}"
 
-    def _asked(self, name: str) -> str | None:
-        """The new name of a state that an option or a migration asks for."""
-        asked = self._whole.new_name(self._both_names(name))
-        new = self._names.get(name, name)
-        return asked if asked is not None or new == name else f"{self._owner}.{new}"
+    def _is_dropped(self, name: str) -> bool:
+        """Whether an option or a migration drops a state."""
+        return name in self._removed or self._whole.dropped(self._both_names(name))
 
-    def _asked_name(self, name: str, asked: str) -> str | None:
-        """The name that was asked for; None, and a fault, if there is no such state or it has values."""
-        new = asked.removeprefix(f"{self._owner}.")
-        other = self._asked(new)
-        goes_elsewhere = other is not None and other.removeprefix(f"{self._owner}.") != new
-        goes = goes_elsewhere or new in self._removed or self._whole.dropped((f"{self._before}.{new}",))
-        is_free = new == name or new not in self._held or goes
-        if new in self._declared and is_free:
-            return new
-        what = f"its state `{name}` is to be called `{asked}`, but it has no such state"
-        if not is_free:
-            what = f"its state `{name}` is to be called `{new}`, but `{new}` has values of its own"
-        self.faults.append(Fault(self._owner, what, did_you_mean(new, self._declared)))
-        return None
+    def _new_name(self, name: str) -> str:
+        """The name that an option or a migration gives to a state; its own, if none does."""
+        asked = self._whole.new_name(self._both_names(name))
+        return self._names.get(name, name) if asked is None else asked.removeprefix(f"{self._owner}.")
 
     def _lifetimes(self, of: str) -> str | None:
         """When the keys of a state end is kept beside it, and goes with it."""
-        if self._whole.dropped(self._both_names(of)) or of in self._removed:
-            return None
-        of = (self._asked(of) or of).removeprefix(f"{self._owner}.")
-        return next((name for name, shape in self._declared.items() if shape.get("of") == of), None)
+        new = None if self._is_dropped(of) else self._new_name(of)
+        return next((name for name, shape in self._declared.items() if new and shape.get("of") == new), None)
 
     def _gone(self, name: str, before: Shape) -> None:
         """Add the fault of a state that the operator declares no more."""
