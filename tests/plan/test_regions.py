@@ -142,17 +142,11 @@ def test_ways_around_a_queue_and_cycles_of_regions_are_faults() -> None:
 
 
 def test_faults_of_what_is_decoupled() -> None:
-    app, fast, slow = fan(locality="CONTAINER_LOCAL", keep="soon")
+    app, fast, slow = fan(locality="CONTAINER_LOCAL")
     app.set_region("both", fast, slow)
-    app.set_region("nobody")
-    other = ListInput(Number, [(1,)])
-    app.set_region("strange", other)
     text = faults_of(app)
     assert "has a locality at `fast.input`, where it is decoupled" in text
-    assert "`keep` is 'soon'" in text
     assert "decoupled streams lie between them" in text
-    assert "the region names no operator" in text
-    assert "which is not in the application" in text
 
 
 def test_rule_over_regions_is_a_fault() -> None:

@@ -8,6 +8,7 @@ import pytest
 from ridgeline.api import Application, DeadLetter
 from ridgeline.api.errors import StructureError
 from ridgeline.operators import FileOutput, Filter
+from ridgeline.sla import latency
 from ridgeline.testing import CollectorSink
 from support.plan.module_parts import Checked
 from support.plan.parts import Balances, Check, Source, Store
@@ -71,6 +72,27 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     (lambda to: to.app.set_attribute(to.check, unifier=True), "a `Check`, which has no unifier; give"),
     (lambda to: to.app.set_attribute("payments", partitions=2), "no attribute `partitions` of streams"),
     (lambda to: to.app.set_attribute("payments", unifier=True), "stream `payments`, which has no unifier"),
+    (
+        lambda to: to.stream(to.check.valid, to.store.input, keep="soon"),
+        "`keep` of the stream is 'soon';",
+    ),
+    (lambda to: to.app.set_region("a b", to.store), "the name of the region `a b` has ' ' in it"),
+    (lambda to: to.app.set_region("nobody"), "region `nobody` names no operator; give one: `set_region"),
+    (lambda to: to.app.set_region("a", Store()), "region `a` names .*, which is not in the application"),
+    (lambda to: to.app.set_region("a", to.store, window="soon"), "the window of region `a` is 'soon'; give"),
+    (
+        lambda to: to.app.add_policy(Store),
+        "the class `Store`, which has no method `decide`; give an",
+    ),
+    (lambda to: to.app.promise("fast"), "a promise is 'fast'; make it with a function of `ridgeline.sla`"),
+    (
+        lambda to: to.app.promise(latency("check", p99=1), latency("check", p99=2)),
+        "`latency_p99:check` is given",
+    ),
+    (
+        lambda to: to.app.add_operator("a", Store(), stats_listeners=[print]),
+        "a listener of the figures of `a` is <built-in .*, which has no method `observe`",
+    ),
 ]
 
 

@@ -34,6 +34,7 @@ from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise, StatsListener
 from ridgeline.api.support.attribute_types import queries
+from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.api.support.emitting import Emits, HasOutput, Takes
 
 if TYPE_CHECKING:
@@ -95,6 +96,22 @@ def _refuse_others(what: str, named: Iterable[object], sinks: Sequence[object], 
     for one in named:
         if not _among(one, sinks):
             raise StructureError(f"{what} {shorten(one)}, which is no sink of the stream", remedy)
+
+
+def _check_duration(role: str, given: object) -> None:
+    """Raise StructureError for what is no duration."""
+    try:
+        parse_duration(given)
+    except ValueError:
+        raise StructureError(f"{role} is {shorten(given)}", f"give {FORMS}") from None
+
+
+def _check_decider(noun: str, given: Any, method: str, base: str) -> None:
+    """Raise StructureError for what cannot see figures and decide: it has no such method."""
+    if isinstance(given, type) or not callable(getattr(given, method, None)):
+        shown = f"the class `{given.__name__}`" if isinstance(given, type) else shorten(given)
+        remedy = f"give an instance of a subclass of `ridgeline.policies.{base}`"
+        raise StructureError(f"{noun} is {shown}, which has no method `{method}`", remedy)
 
 
 def _port(given: object) -> InputPoint[Any]:
@@ -263,6 +280,8 @@ class Application:
         self._check_new(Operator, name, operator)
         given: Any = stats_listeners
         listeners = tuple(given) if isinstance(given, Iterable) else (given,)
+        for listener in listeners:
+            _check_decider(f"a listener of the figures of `{name}`", listener, "observe", "StatsListener")
         self.operators.append(AddedOperator(name, operator, attributes, "", listeners))
         return operator
 
@@ -324,6 +343,7 @@ class Application:
     def add_policy(self, policy: Policy) -> None:
         """Let a policy decide on changes of the running application: see `ridgeline.policies`."""
         self._refuse_if_running("add_policy")
+        _check_decider("the policy", policy, "decide", "Policy")
         self.policies.append(policy)
 
     def promise(self, *promises: Promise) -> None:
@@ -332,7 +352,13 @@ class Application:
         See `ridgeline.sla`.
         """
         self._refuse_if_running("promise")
-        self.promises += promises
+        for promise in promises:
+            if not isinstance(promise, Promise):
+                remedy = 'make it with a function of `ridgeline.sla`, such as `latency("sink", p99="2s")`'
+                raise StructureError(f"a promise is {shorten(promise)}", remedy)
+            if any(promise.name == one.name for one in self.promises):
+                raise StructureError(f"the promise `{promise.name}` is given twice", "leave one of them out")
+            self.promises.append(promise)
 
     def add_migrations(self, operator: Operator | str, *migrations: Migration) -> None:
         """Give an operator migrations of its state: `app.add_migrations("sums", Migration(was="sum"))`.
@@ -407,6 +433,7 @@ class Application:
                 raise StructureError(f"`{sink.name}` is a sink of the stream twice", "name it once")
         if isinstance(locality, Mapping):
             _refuse_others("a locality is given for", locality, sinks, "name one of its sinks")
+        _check_duration("`keep` of the stream", keep)
         apart = _decoupled(sinks, decoupled)
         ports = self._persisting(name, sinks, persist)
         if not sinks and not ports:
@@ -473,6 +500,18 @@ class Application:
         `app.set_region("slow", store, window="1s", windows_in_flight=2)`.
         """
         self._refuse_if_running("set_region")
+        check_name("region", name)
+        if not operators:
+            raise StructureError(
+                f"region `{name}` names no operator", f'give one: `set_region("{name}", store)`'
+            )
+        added = [*(one.operator for one in self.operators), *(one.module for one in self.modules)]
+        for one in operators:
+            if not _among(one, added):
+                what = f"region `{name}` names {shorten(one)}, which is not in the application"
+                raise StructureError(what, "name its operators")
+        if window is not None:
+            _check_duration(f"the window of region `{name}`", window)
         self.regions.append(AddedRegion(name, operators, window, attributes))
 
     def dead_letters(self, output: Takes[DeadLetter, Operator] | InputPoint[DeadLetter]) -> None:

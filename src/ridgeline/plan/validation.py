@@ -18,7 +18,6 @@ from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import read_options
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import (
-    check_deciders,
     check_name,
     read_application,
     read_listeners,
@@ -111,7 +110,6 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     """
     faults = Faults()
     check_name(faults, "application", app.name)
-    check_deciders(faults, app)
     expanded = expand(faults, app, given.properties)
     names = {*expanded.graph.names, *names_made((*given.kept, *given.edits))}
     options = read_options(expanded.properties, given.attributes, names)

@@ -63,8 +63,6 @@ class Reader:
         self._faults = faults
         self._texts = texts
         self.made: dict[str, Any] = {}
-        self._persisters: dict[int, Any] = {}
-        """The attributes of the operators that write streams down, by the `id` of the operator."""
         named = ("operators.", "modules.")
         self._spoilt = {fault.where.split(".")[1] for fault in faults if fault.where.startswith(named)}
         attributes = self._values("attributes", specification.attributes)
@@ -80,15 +78,16 @@ class Reader:
             self._add_stream(name, stream)
         for name, region in self.specification.regions.items():
             self._add_region(name, region)
-        if (output := self._persist("dead_letters", self.specification.dead_letters)) is not None:
-            with self._adding("dead_letters"):
+        name = "dead_letters"
+        if (output := self._persist(name, name, self.specification.dead_letters)) is not None:
+            with self._noting(name):
                 self.application.dead_letters(output)
         for rule in self.specification.affinity:
             self.application.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
         self.application.policies += self._deciders("policies", self.specification.policies, "decide")
         for number, promise in enumerate(self.specification.promises):
             with self._noting(f"promises.{number}"):
-                self.application.promises.append(make_promise(promise.model_dump(exclude_unset=True)))
+                self.application.promise(make_promise(promise.model_dump(exclude_unset=True)))
         return self.application
 
     def _fault(self, where: str, what: str, remedy: str) -> None:
@@ -191,16 +190,18 @@ class Reader:
         locality: Any = given.locality
         if any(sink.locality is not None for _, sink in ends):
             locality = {end: own for end, sink in ends if (own := sink.locality or given.locality)}
-        persist = self._persist(f"{where}.persist", given.persist)
+        persist = self._persist(f"{where}.persist", f"{name}_persisted", given.persist)
         by_sink = {
-            end: self._persist(f"{where}.to.persist", sink.persist)
+            end: self._persist(
+                f"{where}.to.persist", f"{sink.port.replace('.', '_')}_persisted", sink.persist
+            )
             for end, sink in ends
             if sink.persist is not None
         }
         if by_sink and persist is not None:
             what = "`persist` is given for the stream and for single sinks"
             self._fault(f"{where}.persist", what, "give it for one of them")
-        with self._adding(where):
+        with self._noting(where):
             self.application.add_stream(
                 name,
                 source,
@@ -223,26 +224,19 @@ class Reader:
                 hint = did_you_mean(owner, {*self.made, *self._spoilt})
                 self._fault(f"{where}.operators", f"there is no operator `{owner}`", hint)
         if operators or not given.operators:
-            self.application.set_region(name, *operators, window=given.window, **attributes)
+            with self._noting(where):
+                self.application.set_region(name, *operators, window=given.window, **attributes)
 
-    @contextlib.contextmanager
-    def _adding(self, where: str) -> Iterator[None]:
-        """Note faults; give the operators that the application adds by itself their attributes."""
-        before = len(self.application.operators)
-        with self._noting(where):
-            yield
-        for added in self.application.operators[before:]:
-            added.attributes = self._persisters.get(id(added.operator), {})
-            self.made[added.name] = added.operator
-
-    def _persist(self, where: str, given: PersistSpec | str | None) -> Any:
-        """The operator that writes a stream down, or an input port; None if there is none, or a fault."""
+    def _persist(self, where: str, name: str, given: PersistSpec | str | None) -> Any:
+        """The input port, or the operator of this name, that writes tuples down; None for none or a fault."""
         if given is None:
             return None
         if isinstance(given, str):
             return self._end(where, given, "input")
         operator, attributes = self._component(where, given, Operator)
-        self._persisters[id(operator)] = attributes
+        if operator is not None:
+            with self._noting(where):
+                self.made[name] = self.application.add_operator(name, operator, **attributes)
         return operator
 
     def _end(self, where: str, text: str, what: str) -> Any:

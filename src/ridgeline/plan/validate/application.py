@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from ridgeline.api import application
-from ridgeline.api.application import Application
 from ridgeline.api.errors import StructureError, shorten
 from ridgeline.api.operator import Operator
-from ridgeline.api.policy import Promise, StatsListener
+from ridgeline.api.policy import StatsListener
 from ridgeline.api.support.attribute import MOST_SECONDS, Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.plan.draft import Draft, Faults
@@ -48,25 +46,6 @@ def read_application(draft: Draft, faults: Faults) -> None:
         faults.add(draft.application or "application", "the application has no operators", remedy)
 
 
-def check_deciders(faults: Faults, app: Application) -> None:
-    """Refuse policies and promises that are none, and promises that are given twice."""
-    for position, policy in enumerate(app.policies, 1):
-        if isinstance(policy, type) or not callable(getattr(policy, "decide", None)):
-            what = f"policy {position} is {_shown(policy)}, which has no method `decide`"
-            faults.add(app.name, what, "give an instance of a subclass of `ridgeline.policies.Policy`")
-    names: set[str] = set()
-    for promise in app.promises:
-        if not isinstance(promise, Promise):
-            what = f"a promise is {_shown(promise)}"
-            remedy = 'make it with a function of `ridgeline.sla`, such as `latency("sink", p99="2s")`'
-            faults.add(app.name, what, remedy)
-        elif promise.name in names:
-            what = f"the promise `{promise.name}` is given twice"
-            faults.add(app.name, what, "leave one of them out")
-        else:
-            names.add(promise.name)
-
-
 def read_listeners(draft: Draft, faults: Faults, written: Collection[str]) -> None:
     """Take the listeners of operators, and check which operators promises are of; once all are known.
 
@@ -74,22 +53,12 @@ def read_listeners(draft: Draft, faults: Faults, written: Collection[str]) -> No
     """
     found: dict[str, tuple[StatsListener | Operator, ...]] = {}
     for node in draft.graph.nodes.values():
-        for listener in node.listeners:
-            if isinstance(listener, type) or not callable(getattr(listener, "observe", None)):
-                what = f"a listener of its figures is {_shown(listener)}, which has no method `observe`"
-                remedy = "give an instance of a subclass of `ridgeline.policies.StatsListener`"
-                faults.add(node.name, what, remedy)
         own = (node.operator,) if callable(getattr(node.operator, "observe", None)) else ()
         if listeners := (*node.listeners, *own):
             found[node.name] = listeners
     known = {*draft.owners, *written}
-    promises: tuple[Any, ...] = draft.graph.promises
-    for promise in promises:
-        if isinstance(promise, Promise) and promise.operator and promise.operator not in known:
+    for promise in draft.graph.promises:
+        if promise.operator and promise.operator not in known:
             what = f"the promise `{promise.name}` is of an operator that there is not"
             faults.add(promise.operator, what, f"give one of {', '.join(sorted(known))}")
     draft.listeners = found
-
-
-def _shown(thing: object) -> str:
-    return f"the class `{thing.__name__}`" if isinstance(thing, type) else shorten(thing)

@@ -8,18 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.affinity import AffinityType
-from ridgeline.api.application import KEEP, AddedRegion
+from ridgeline.api.application import KEEP
 from ridgeline.api.columns.dead_letter import NAME
-from ridgeline.api.errors import listed, shorten
+from ridgeline.api.errors import listed
 from ridgeline.api.support.attribute import Scope
-from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.draft import Draft, Faults, free_name
 from ridgeline.plan.graph import Stream
 from ridgeline.plan.graphs import Sets, find_cycles, topological_order
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.region import PortRef, QueueEdge, Region
-from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.attributes import check_attributes
 
 Cut = tuple[Stream, PortRef]
@@ -114,11 +112,9 @@ def _given(
     """Name, window and attributes of the groups that `set_region` names."""
     found: dict[str, tuple[str, float | str | None, Mapping[str, Any]]] = {}
     for added in draft.graph.regions:
-        where = str(added.name)
-        check_name(faults, "region", added.name)
-        _check_window(faults, where, added)
+        where = added.name
         check_attributes(faults, where, Scope.APPLICATION, added.attributes, {})
-        names = _operators_of(draft, faults, where, added)
+        names = [name for name in added.operators if name in draft.owners]
         homes = {groups.of(name) for name in names}
         if len(homes) > 1:
             what = f"region `{added.name}` is to have {listed(names)}, but decoupled streams lie between them"
@@ -127,28 +123,7 @@ def _given(
             if home in found:
                 what = f"`{found[home][0]}` and `{added.name}` are names of one region"
                 faults.add(where, what, "call `set_region` once for it")
-            found[home] = (str(added.name), added.window, dict(added.attributes))
-    return found
-
-
-def _check_window(faults: Faults, where: str, added: AddedRegion) -> None:
-    try:
-        _ = added.window is None or parse_duration(added.window)
-    except ValueError:
-        faults.add(where, f"the window of the region is {shorten(added.window)}", f"give {FORMS}")
-
-
-def _operators_of(draft: Draft, faults: Faults, where: str, added: AddedRegion) -> list[str]:
-    """The operators that a call of `set_region` names."""
-    found = []
-    for one in added.operators:
-        if isinstance(one, str) and one in draft.owners:
-            found.append(one)
-        else:
-            what = f"it names {shorten(one)}, which is not in the application"
-            faults.add(where, what, "name its operators")
-    if not added.operators:
-        faults.add(where, "the region names no operator", f'give one: `set_region("{where}", store)`')
+            found[home] = (where, added.window, dict(added.attributes))
     return found
 
 

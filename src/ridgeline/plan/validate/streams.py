@@ -6,11 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ridgeline.api.application import KEEP
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
-from ridgeline.api.errors import listed, shorten
-from ridgeline.api.support.duration import FORMS, parse_duration
+from ridgeline.api.errors import listed
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, free_name
 from ridgeline.plan.graph import Graph, Sink, Stream
 from ridgeline.plan.graphs import reachable, successors
@@ -19,20 +17,14 @@ from ridgeline.plan.validate.attributes import member_of, read_port
 
 
 def read_streams(draft: Draft, faults: Faults) -> None:
-    """Add all streams to the draft, with valid localities and a valid `keep`."""
+    """Add all streams to the draft, with valid localities."""
     for given in draft.graph.streams.values():
-        keep = given.keep
-        try:
-            parse_duration(keep)
-        except ValueError:
-            faults.add(given.name, f"`keep` is {shorten(keep)}", f"give {FORMS}")
-            keep = KEEP
         places: dict[str, Locality | None] = {"None": None}
         for sink in given.sinks.values():  # one fault for all sinks that have the same
             if (text := repr(sink.locality)) not in places:
                 places[text] = member_of(faults, given.name, "locality", Locality, sink.locality)
         sinks = {end: replace(one, locality=places[repr(one.locality)]) for end, one in given.sinks.items()}
-        draft.put(replace(given, sinks=sinks, keep=keep))
+        draft.put(replace(given, sinks=sinks))
     _check_sharing(faults, draft.graph)
 
 
