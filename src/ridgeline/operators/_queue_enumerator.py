@@ -8,6 +8,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
@@ -19,7 +20,7 @@ from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import safe_name, write_failure
 from ridgeline.operators._queue_files import Entry, LostError, Registered
 from ridgeline.operators._queue_log import LogReader
-from ridgeline.operators._queue_objects import ReadAhead, folder_of
+from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
 
 _log = logging.getLogger(__name__)
@@ -72,6 +73,18 @@ class Offset(NamedTuple):
     last: int | None = None
 
 
+@dataclass
+class _Log:
+    """A log that is read from an entry on.
+
+    `arrived`: the entries of a store that the thread has read. `lost`: why it reads no more.
+    """
+
+    reader: LogReader
+    arrived: deque[Entry] = field(default_factory=deque)
+    lost: Exception | None = None
+
+
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to its budget, a million rows or 64 MiB.
 
@@ -80,8 +93,10 @@ class QueueEnumerator(Enumerator):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._reader: LogReader | ReadAhead | None = None
+        self._log: _Log
         self._waiting: deque[Entry] = deque()
+        self._look = threading.Event()
+        """Whether the thread is to look at once."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._committed: int | None = None
@@ -163,17 +178,15 @@ class QueueEnumerator(Enumerator):
         self._follow(first)
 
     def _follow(self, first: int) -> None:
-        if isinstance(self._reader, ReadAhead):
-            self._reader.end()
-        self._reader = LogReader(self._folder, first)
-        if self._folder.reads_ahead:
-            self._reader = ReadAhead(self._reader, _AHEAD, self._folder.look_seconds, self._context.wake)
+        self._log = _Log(LogReader(self._folder, first))
+        self._look.set()
 
     def _on_append(self) -> None:
         """Entries were appended. From any thread."""
-        if self._reader is not None:
-            self._reader.hurry()
-        if not self._folder.reads_ahead:
+        self._log.reader.hurry()
+        if self._folder.reads_ahead:
+            self._look.set()
+        else:
             self._context.wake()
 
     def _find(self) -> None:
@@ -275,11 +288,7 @@ class QueueEnumerator(Enumerator):
         if self._queue is None:
             self._find()
         try:
-            while (
-                self._reader is not None
-                and len(self._waiting) < _AHEAD
-                and (entries := self._reader.read(_AT_ONCE))
-            ):
+            while len(self._waiting) < _AHEAD and (entries := self._read(_AT_ONCE)):
                 self._waiting.extend(entries)
         except LostError as lost:
             if self._settings.when_lost == "fail" or lost.first is None:
@@ -288,11 +297,41 @@ class QueueEnumerator(Enumerator):
             self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
             self._follow(lost.first)
 
+    def _read(self, most: int) -> list[Entry]:
+        """The next entries, at most so many; of a store those that are here already."""
+        log = self._log
+        if not self._folder.reads_ahead:
+            return log.reader.read(most)
+        found = [log.arrived.popleft() for _ in range(min(most, len(log.arrived)))]
+        if not found and log.lost is not None:
+            raise log.lost
+        return found
+
+    def _read_ahead(self, log: _Log) -> None:
+        """Read the entries of a store that are there, in the thread: windows do not wait for requests."""
+        while log.lost is None and len(log.arrived) < _AHEAD and not self._stop.is_set():
+            entries: list[Entry] = []
+            try:
+                entries = log.reader.read()
+                self._away = ""
+            except OSError as error:
+                if not self._away:
+                    self._log_failure(error)
+                self._away = " ".join(str(error).split())
+            except Exception as error:  # noqa: BLE001  the next window raises it
+                log.lost = error
+            log.arrived.extend(entries)
+            if entries or log.lost is not None:
+                self._context.wake()
+            if not entries:
+                return
+
     def _unless_away(self, read: Callable[[], None]) -> None:
         """Read something. While the store of the queue is away there is nothing new. Raises other errors."""
         try:
             read()
-            self._away = self._reader.problem if isinstance(self._reader, ReadAhead) else ""
+            if not self._folder.reads_ahead:
+                self._away = ""
         except OSError as error:
             if not may_recover(error):
                 raise
@@ -328,8 +367,7 @@ class QueueEnumerator(Enumerator):
     def close(self) -> None:
         """Register the position, and stop looking."""
         self._stop.set()
-        if isinstance(self._reader, ReadAhead):
-            self._reader.end()
+        self._look.set()
         if self._thread is not None:
             self._end_listening()
             self._thread.join()
@@ -340,13 +378,17 @@ class QueueEnumerator(Enumerator):
             self._folder.close()
 
     def _watch(self) -> None:
-        """Look for entries of another process, and register the position."""
+        """Look for entries, of a store or of another process, and register the position."""
         looks = 0
         seen: Any = None
-        while not self._stop.wait(self._folder.look_seconds):
+        while not self._stop.is_set():
+            self._look.wait(self._folder.look_seconds)
+            self._look.clear()
             looks += 1
             try:
-                if not self._folder.reads_ahead and (found := self._folder.newest()) != seen:
+                if self._folder.reads_ahead:
+                    self._read_ahead(self._log)
+                elif (found := self._folder.newest()) != seen:
                     seen = found
                     self._on_append()
                 if looks % _REGISTER_LOOKS == 0:

@@ -19,9 +19,9 @@ import os
 import re
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -42,6 +42,7 @@ LOG_FILE = re.compile(rf"(\d+)(?:{re.escape(ENTRY)}|-(\d+){re.escape(BUNDLE)})")
 """Their names: the first entry, and of a bundle the one after its last. Other files are not the log's."""
 _COPIED_BYTES = 2**20
 """Fewer are copied before they are written: a call for each buffer takes longer."""
+_Result = TypeVar("_Result")
 SEGMENT_BYTES = 64 * 2**20
 """A segment is not appended to once it has so many."""
 
@@ -189,10 +190,16 @@ class QueueFolder:
         """The sorted names in a folder; none if it is not there. Raises OSError."""
         return sorted(path.name for path in (self.root / folder).glob("*"))
 
+    def each(self, do: Callable[[str], _Result], names: Iterable[str]) -> list[_Result]:
+        """Do something with each of these files. Raises OSError."""
+        return list(map(do, names))
+
     def remove(self, names: Iterable[str]) -> None:
         """Remove files; those that are not there are passed over. Raises OSError."""
-        for name in names:
-            (self.root / name).unlink(missing_ok=True)
+        self.each(self._remove, names)
+
+    def _remove(self, name: str) -> None:
+        (self.root / name).unlink(missing_ok=True)
 
     # What a queue has, and its readers ----------------------------------------------------------------------
 
@@ -205,14 +212,6 @@ class QueueFolder:
     def describe(self, description: dict[str, Any]) -> None:
         """Write `queue.json`. Raises OSError."""
         self.put("queue.json", sealed("queue.json", description), sync=True)
-
-    def segment_names(self) -> list[str]:
-        """All segments that are there. Raises OSError."""
-        return self.names("segments")
-
-    def remove_segments(self, names: Iterable[str]) -> None:
-        """Remove segments; those that are not there are passed over. Raises OSError."""
-        self.remove(f"segments/{name}" for name in names)
 
     def registration(self, reader: str) -> str:
         """The file of a reader, for people."""
@@ -246,10 +245,6 @@ class QueueFolder:
         """Write files as a whole, so that no reader sees half of one. Raises OSError."""
         for name, data in zip(names, contents, strict=True):
             self.put(name, data, sync=sync)
-
-    def read_each(self, names: Sequence[str]) -> list[bytes | None]:
-        """The contents of files; None where there is none. Raises OSError."""
-        return list(map(self.get, names))
 
     def remove_later(self, names: Iterable[str]) -> None:
         """Remove files that nobody needs any more. Raises OSError."""

@@ -141,7 +141,7 @@ class LogWriter:
             self.next = min(self.next, unsynced)
         used = self._read_bundles(_bundles(names))
         singles = [number for number in singles if number >= self.next]
-        for number, line in zip(singles, folder.read_each(list(map(_entry_name, singles))), strict=True):
+        for number, line in zip(singles, folder.each(folder.get, map(_entry_name, singles)), strict=True):
             try:
                 entry = _entry(
                     folder, _entry_name(self.next), line if number == self.next else None, self.next
@@ -163,7 +163,7 @@ class LogWriter:
             chain.append(bundle)
             end = bundle.end
         names = [bundle.name for bundle in chain]
-        for bundle, data in zip(chain, self._folder.read_each(names), strict=True):
+        for bundle, data in zip(chain, self._folder.each(self._folder.get, names), strict=True):
             self.files[self.next] = LogFile(self.next, bundle.name)
             for entry in _entries(self._folder, bundle, data, self.next):
                 self._note(entry)

@@ -5,15 +5,12 @@ A segment has the rows of one partition in one window.
 
 from __future__ import annotations
 
-import logging
-import threading
 import uuid
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector
@@ -22,7 +19,6 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path, resolve
-from ridgeline.api.support.masking import mask_text
 from ridgeline.operators._queue_files import (
     ENTRY,
     Entry,
@@ -32,9 +28,8 @@ from ridgeline.operators._queue_files import (
     SegmentWriter,
     damaged,
 )
-from ridgeline.operators._queue_log import LogReader
 
-_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 _AT_ONCE = 8
 """Requests that are under way at the same time."""
 _TRIES = 20
@@ -126,13 +121,9 @@ class ObjectFolder(QueueFolder):
         found = self._files.get_file_info(FileSelector(f"{self._base}/{folder}", allow_not_found=True))
         return sorted(info.base_name for info in found if info.is_file)
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are not there are passed over. Raises OSError."""
-        list(self.pool.map(self._remove, names))
-
-    def read_each(self, names: Sequence[str]) -> list[bytes | None]:
-        """The contents of objects; None where there is none. Raises OSError."""
-        return list(self.pool.map(self.get, names))
+    def each(self, do: Callable[[str], _Result], names: Iterable[str]) -> list[_Result]:
+        """Do something with several objects at the same time. Raises OSError."""
+        return list(self.pool.map(do, names))
 
     def remove_later(self, names: Iterable[str]) -> None:
         """Remove objects in a thread. The next driver removes those that an error has left."""
@@ -217,69 +208,3 @@ class ObjectSegmentReader(SegmentReader):
             found = "it is missing" if data is None else f"it has {len(data)} bytes"
             raise damaged(self._objects.name(name), f"{found}, {part.size} are named")
         return data
-
-
-class ReadAhead:
-    """Reads a log in a thread, so that who takes its entries need not wait for requests."""
-
-    def __init__(self, reader: LogReader, most: int, seconds: float, wake: Callable[[], None]) -> None:
-        """`most`: entries held. `wake`: called once there are more, by the thread."""
-        self.next = reader.next
-        self._reader, self._most, self._seconds, self._wake = reader, most, seconds, wake
-        self._found: deque[Entry] = deque()
-        self._error: BaseException | None = None
-        self.problem = ""
-        """Why nothing can be read now; "" if it can."""
-        self._changed = threading.Condition()
-        self._ended = self._hurries = False
-        self._thread = threading.Thread(target=self._run, name="ridgeline-queue-read", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        """Read until `end`, or an error that `read` raises. OSErrors are tried again."""
-        while not self._ended:
-            try:
-                entries = self._reader.read()
-                self.problem = ""
-            except OSError as error:
-                if not self.problem:
-                    _log.warning("%s", mask_text(str(error)))
-                self.problem = " ".join(str(error).split())
-                entries = []
-            except BaseException as error:  # noqa: BLE001  `read` raises it
-                self._error = error
-                self._wake()
-                return
-            self._found.extend(entries)
-            if entries:
-                self._wake()
-            with self._changed:
-                if not entries and not self._hurries and not self._ended:
-                    self._changed.wait(self._seconds)
-                self._hurries = False
-                while len(self._found) >= self._most and not self._ended:
-                    self._changed.wait()
-
-    def hurry(self) -> None:
-        """There are more entries now."""
-        self._reader.hurry()
-        with self._changed:
-            self._hurries = True
-            self._changed.notify()
-
-    def read(self, limit: int) -> list[Entry]:
-        """Those that were read, at most so many; returns at once. Raises what reading has raised."""
-        found = [self._found.popleft() for _ in range(min(limit, len(self._found)))]
-        if found:
-            self.next = found[-1].number + 1
-            with self._changed:
-                self._changed.notify()
-        elif self._error is not None:
-            raise self._error
-        return found
-
-    def end(self) -> None:
-        """Read no more. Called once."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify()

@@ -230,10 +230,10 @@ class QueuePublisher(Publisher):
     def _remove_strays(self) -> None:
         """Remove segments that no entry names: of attempts that were void."""
         named = self._log.segments | {part.segment for entry in self._recent for part in entry.parts}
-        strays = [name for name in self._folder.segment_names() if name not in named]
+        strays = [name for name in self._folder.names("segments") if name not in named]
         if strays:
             self._context.check_owner()
-            self._folder.remove_segments(strays)
+            self._folder.remove(f"segments/{name}" for name in strays)
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Make the entry of a window. Raises RidgelineError for rows of another schema than the queue's."""
