@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect._watching import Seen, Watching
+from ridgeline.connect.outage import Outage
 from ridgeline.connect.reader import Lost
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
 
@@ -96,8 +97,8 @@ class PartitionedEnumerator(Enumerator):
         """Those of the source when it was asked last what it remembers."""
         self._news: dict[str, float] = {}
         """When each source partition had something new last."""
-        self._remind_at: float | None = None
-        """When to say next which ends are not known, if windows wait for them."""
+        self._unknown = Outage(context.clock, self._source.silent_seconds)
+        """Windows wait since ends are not known."""
         self._watching.start(
             self._surroundings(context, offset),
             context.wake,
@@ -277,13 +278,8 @@ class PartitionedEnumerator(Enumerator):
     def _mention_wait(self, seen: Seen, *, waits: bool) -> None:
         """Say now and then, if nothing is read for long, which ends are not known."""
         if not waits:
-            self._remind_at = None
-            return
-        now = self._context.clock.monotonic()
-        if self._remind_at is None:
-            self._remind_at = now + self._source.silent_seconds
-        elif now >= self._remind_at:
-            self._remind_at = now + _REMIND_SECONDS
+            self._unknown.end()
+        elif self._unknown.goes_on(self._context.clock.monotonic()):
             lacking = [name for name in seen.names if name not in seen.ends]
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             what = f"nothing is read until the end of source partition `{lacking[0]}`{more} is known"

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import OperatorError, shorten
+from ridgeline.connect.outage import Outage
 from ridgeline.connect.source import Begin, Position, Source, SourceContext, SourceUnavailableError
 
 _log = logging.getLogger(__name__)
 RETRIED = (OSError, SourceUnavailableError)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-_SAID_AGAIN = 60.0
 _GONE_AFTER = 3
 """A source partition that this many lists lack is gone."""
 _LEAST_PAUSE = 0.002
@@ -90,56 +90,47 @@ class _Answers:
     def __init__(self, silent_seconds: float) -> None:
         self._silent_seconds = silent_seconds
         self._clock = SystemClock()
+        self._outage = Outage(self._clock)
         self._last = self._clock.monotonic()
-        self._failing: float | None = None
-        self._error = ""
-        self._said: float | None = None
+        self._error: str | None = None
 
     def monotonic(self) -> float:
         """The time of now."""
         return self._clock.monotonic()
 
     @property
-    def away_since(self) -> float | None:
-        """Since when it fails, or has not answered for long; None if it answers."""
-        if self._failing is not None:
-            return self._failing
-        return self._last if self.monotonic() - self._last >= self._silent_seconds else None
+    def _is_silent(self) -> bool:
+        return self.monotonic() - self._last >= self._silent_seconds
 
     @property
     def problem(self) -> str:
         """The last error, or that there is no answer; empty while it answers."""
-        if self.away_since is None:
-            return ""
-        return self._error if self._failing is not None else "no answer"
+        if self._error is not None:
+            return self._error
+        return "no answer" if self._is_silent else ""
 
     def came(self) -> str:
         """It has answered. Returns a text if it was said that it does not, else an empty one."""
-        since, now, said = self.away_since, self.monotonic(), self._said
-        self._last, self._failing, self._said = now, None, None
-        if said is None or since is None:
-            return ""
-        return f"the source answers again, after {now - since:.0f} s; nothing was lost"
+        self._last, self._error = self.monotonic(), None
+        lasted = self._outage.end()
+        return "" if lasted is None else f"the source answers again, after {lasted:.0f} s; nothing was lost"
 
     def failed(self, error: Exception) -> str:
         """It cannot be reached. Returns a text, an empty one if that was said in the last minute."""
-        now = self.monotonic()
-        self._failing, self._error = now if self._failing is None else self._failing, shorten(error)
-        return self._text(f"cannot be reached since {{}}: {self._error}", self._failing)
+        self._error = shorten(error)
+        return self._text("cannot be reached since {}: " + self._error, self.monotonic())
 
     def silence(self) -> str:
         """A text if it has not answered for long, without an error, and that was not said lately."""
-        since = self.away_since
-        if since is None or self._failing is not None:
+        if self._error is not None or not self._is_silent:
             return ""
-        return self._text("has not answered since {}", since)
+        return self._text("has not answered since {}", self._last)
 
     def _text(self, what: str, since: float) -> str:
-        now = self.monotonic()
-        if self._said is not None and now - self._said < _SAID_AGAIN:
+        if not self._outage.goes_on(since):
             return ""
-        self._said = now
-        began = datetime.fromtimestamp(self._clock.wall() - (now - since), UTC)
+        lasts = self.monotonic() - (self._outage.since or since)
+        began = datetime.fromtimestamp(self._clock.wall() - lasts, UTC)
         text = what.replace("{}", f"{began:%H:%M:%S} UTC")
         return f"the source {text}; it is asked again and again, and nothing is lost"
 

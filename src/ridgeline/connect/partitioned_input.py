@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.attributes import OnError
-from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.enumerator import Enumerator
@@ -29,40 +29,15 @@ from ridgeline.api.support.masking import masked_and_shortened
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark, Microseconds, Times, column_times
 from ridgeline.connect._enumerating import PartitionedEnumerator, Settings, begin_of
 from ridgeline.connect._watching import RETRIED
+from ridgeline.connect.outage import Outage
 from ridgeline.connect.reader import Lost, ReaderContext, Records, SourceRange, SourceReader
 from ridgeline.connect.source import Source
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_SAID_FIRST_SECONDS, _SAID_AGAIN_SECONDS = 5.0, 60.0
+_SAID_FIRST_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 Given = Times | str | None
 """The times of records: as such, or as the name of a column."""
-
-
-class _Wait:
-    """Says now and then in the operator's log that the other side gives nothing, and why."""
-
-    def __init__(self, clock: Clock, operator: str) -> None:
-        self._clock, self._operator = clock, operator
-        self._since: float | None = None
-        self._said: float | None = None
-
-    def failed(self, error: Exception) -> None:
-        """It cannot be reached."""
-        now = self._clock.monotonic()
-        self._since = now if self._since is None else self._since
-        due = self._since + _SAID_FIRST_SECONDS if self._said is None else self._said + _SAID_AGAIN_SECONDS
-        if now >= due:
-            self._said = now
-            what = "`%s` has read nothing for %.0f s, and tries again: %s"
-            _log.warning(what, self._operator, now - self._since, masked_and_shortened(error))
-
-    def came(self) -> None:
-        """It has answered."""
-        if self._said is not None and self._since is not None:
-            _log.warning(
-                "`%s` reads again, after %.0f s", self._operator, self._clock.monotonic() - self._since
-            )
 
 
 class Reading:
@@ -78,8 +53,8 @@ class Reading:
         """Read; where the other side cannot be reached, again and again from the start of the window."""
         notes = [part.note for part in parts]
         pause, clock = _FIRST_PAUSE, SystemClock()
-        wait = _Wait(clock, self.context.operator.name)
-        engine = self.context.operator.engine
+        outage, began = Outage(clock, _SAID_FIRST_SECONDS), clock.monotonic()
+        engine, name = self.context.operator.engine, self.context.operator.name
         while True:
             left_out, handed_over = len(engine.left_out), len(engine.handed_over)
             try:
@@ -89,7 +64,9 @@ class Reading:
                 found = list(self.reader.read_all(parts))
             except RETRIED as error:
                 self.close()
-                wait.failed(error)
+                if outage.goes_on(clock.monotonic()):
+                    what = "`%s` has read nothing for %.0f s, and tries again: %s"
+                    _log.warning(what, name, clock.monotonic() - began, masked_and_shortened(error))
                 del engine.left_out[left_out:]
                 del engine.handed_over[handed_over:]
                 for part, note in zip(parts, notes, strict=True):
@@ -97,7 +74,8 @@ class Reading:
                 clock.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                wait.came()
+                if (lasted := outage.end()) is not None:
+                    _log.warning("`%s` reads again, after %.0f s", name, lasted)
                 return found
 
     def close(self) -> None:

@@ -37,14 +37,6 @@ class Trouble(NamedTuple):
     error: str
 
 
-class RefusedRow(NamedTuple):
-    """A row that the other side refuses, as text, and why."""
-
-    window: int
-    row: str
-    reason: str
-
-
 class Progress(NamedTuple):
     """How far a run's windows are at their place.
 
@@ -98,7 +90,8 @@ class Shipper:
         self._released = progress.committed
         self._stopped = False
         self._link = _Link()
-        self._refused: dict[str, list[RefusedRow]] = {}
+        self._refused: dict[str, list[dict[str, Any]]] = {}
+        """The rows that the write under way leaves out, by the file that has them, and why."""
         self._refusals: set[str] = set()
         self.shipped = progress.written
         self._texts: list[str] = []
@@ -367,9 +360,9 @@ class Shipper:
             self._trouble = None
             self._settle(last)
         for name, rows in self._refused.items():
-            what = f"{len(rows)} row{'' if len(rows) == 1 else 's'} of window {rows[0].window}"
+            what = f"{len(rows)} row{'' if len(rows) == 1 else 's'} of window {rows[0]['window']}"
             where = f"left out, see `{self._store.uri}/{name}`"
-            self.say(f"{self._sink.place()} refuses {what}: {rows[0].reason}; {where}")
+            self.say(f"{self._sink.place()} refuses {what}: {rows[0]['error']}; {where}")
 
     def say(self, text: str) -> None:
         """Have a text shown."""
@@ -383,9 +376,9 @@ class Shipper:
         """
         name = f"{self._home}/refused-w{batch.window:010d}-p{batch.partition}.jsonl"
         rows = self._refused.setdefault(name, [])
-        rows.append(RefusedRow(batch.window, row, masked_and_capped(reason, 1000)))
+        rows.append({"window": batch.window, "row": row, "error": masked_and_capped(reason, 1000)})
         self._refusals.add(name)
-        lines = (json.dumps({"window": one.window, "row": one.row, "error": one.reason}) for one in rows)
+        lines = map(json.dumps, rows)
         try:
             self._store.keep(name, "".join(f"{line}\n" for line in lines).encode())
         except OSError as error:

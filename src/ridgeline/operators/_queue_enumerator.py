@@ -77,11 +77,12 @@ class Offset(NamedTuple):
 class _Log:
     """A log that is read from an entry on.
 
-    `arrived`: the entries of a store that the thread has read. `lost`: why it reads no more.
+    `waiting`: the entries that were read, and that no window has; of a store the thread adds them. `lost`:
+    why it reads no more.
     """
 
     reader: LogReader
-    arrived: deque[Entry] = field(default_factory=deque)
+    waiting: deque[Entry] = field(default_factory=deque)
     lost: Exception | None = None
 
 
@@ -94,7 +95,6 @@ class QueueEnumerator(Enumerator):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._log: _Log
-        self._waiting: deque[Entry] = deque()
         self._look = threading.Event()
         """Whether the thread is to look at once."""
         self._stop = threading.Event()
@@ -174,11 +174,10 @@ class QueueEnumerator(Enumerator):
     def _begin_at(self, first: int) -> None:
         """Read from this entry on."""
         self._position = first
-        self._waiting.clear()
-        self._follow(first)
+        self._follow(LogReader(self._folder, first), deque())
 
-    def _follow(self, first: int) -> None:
-        self._log = _Log(LogReader(self._folder, first))
+    def _follow(self, reader: LogReader, waiting: deque[Entry]) -> None:
+        self._log = _Log(reader, waiting)
         self._look.set()
 
     def _on_append(self) -> None:
@@ -235,9 +234,9 @@ class QueueEnumerator(Enumerator):
             self._begin_at(first)
         self._unless_away(self._read_more)
         before = known or Offset(self._queue, self._name, first, first, marks=self._marks)
-        skip = before.rest
-        if self._waiting and self._waiting[0].number != first:  # what has come before was dropped
-            first, skip = self._waiting[0].number, 0
+        skip, waiting = before.rest, self._log.waiting
+        if waiting and waiting[0].number != first:  # what has come before was dropped
+            first, skip = waiting[0].number, 0
         read, rows, rest = self._fitting(skip)
         if not read and not rows:
             if start is not None:
@@ -246,8 +245,8 @@ class QueueEnumerator(Enumerator):
             return before._replace(first=first, next=first)._asdict()
         self._position = read[-1].number + 1 if read else first
         ahead = 0
-        if self._waiting:
-            ahead = self._waiting[-1].total - self._waiting[0].total + self._waiting[0].rows - rest
+        if waiting:
+            ahead = waiting[-1].total - waiting[0].total + waiting[0].rows - rest
         return Offset(
             queue=self._queue,
             reader=self._name,
@@ -257,7 +256,7 @@ class QueueEnumerator(Enumerator):
             rest=rest,
             rows=before.rows + rows,
             ahead=ahead,
-            ended=bool(read) and read[-1].end and not self._waiting,
+            ended=bool(read) and read[-1].end and not waiting,
             marks=_last_marks(read, before.marks),
             last=read[-1].digest if read else before.last,
         )._asdict()
@@ -269,14 +268,14 @@ class QueueEnumerator(Enumerator):
         """
         most = min(_WINDOW_ROWS, self._context.budget())
         read: list[Entry] = []
-        rows, size = -skip, 0
-        while self._waiting and rows < most and size < _WINDOW_BYTES:
-            entry = self._waiting[0]
+        rows, size, waiting = -skip, 0, self._log.waiting
+        while waiting and rows < most and size < _WINDOW_BYTES:
+            entry = waiting[0]
             if read and (entry.begins or rows + entry.rows > _WHOLE * most):
                 break
             if rows + entry.rows > _WHOLE * most:
                 return read, math.ceil(most), skip + math.ceil(most)
-            read.append(self._waiting.popleft())
+            read.append(waiting.popleft())
             rows += entry.rows
             size += entry.size
             if entry.closes:
@@ -287,29 +286,24 @@ class QueueEnumerator(Enumerator):
         """Fill the entries that wait. Called by `advance`. Raises OSError, RidgelineError."""
         if self._queue is None:
             self._find()
+        log = self._log
         try:
-            while len(self._waiting) < _AHEAD and (entries := self._read(_AT_ONCE)):
-                self._waiting.extend(entries)
+            if not log.waiting and log.lost is not None:
+                raise log.lost
+            while not self._folder.reads_ahead and len(log.waiting) < _AHEAD:
+                if not (entries := log.reader.read(_AT_ONCE)):
+                    break
+                log.waiting.extend(entries)
         except LostError as lost:
             if self._settings.when_lost == "fail" or lost.first is None:
                 raise
             what = f"queue `{self._settings.path}`: entries {lost.number} to {lost.first - 1} were dropped"
             self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
-            self._follow(lost.first)
-
-    def _read(self, most: int) -> list[Entry]:
-        """The next entries, at most so many; of a store those that are here already."""
-        log = self._log
-        if not self._folder.reads_ahead:
-            return log.reader.read(most)
-        found = [log.arrived.popleft() for _ in range(min(most, len(log.arrived)))]
-        if not found and log.lost is not None:
-            raise log.lost
-        return found
+            self._follow(LogReader(self._folder, lost.first), log.waiting)
 
     def _read_ahead(self, log: _Log) -> None:
         """Read the entries of a store that are there, in the thread: windows do not wait for requests."""
-        while log.lost is None and len(log.arrived) < _AHEAD and not self._stop.is_set():
+        while log.lost is None and len(log.waiting) < _AHEAD and not self._stop.is_set():
             entries: list[Entry] = []
             try:
                 entries = log.reader.read()
@@ -320,7 +314,7 @@ class QueueEnumerator(Enumerator):
                 self._away = " ".join(str(error).split())
             except Exception as error:  # noqa: BLE001  the next window raises it
                 log.lost = error
-            log.arrived.extend(entries)
+            log.waiting.extend(entries)
             if entries or log.lost is not None:
                 self._context.wake()
             if not entries:
