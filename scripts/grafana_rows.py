@@ -113,14 +113,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Path and window",
             "timeseries",
-            8,
+            12,
             (
                 Query("critical_path_seconds", legend="critical path"),
                 *_quantiles("window_latency_seconds", legend="window"),
             ),
         ),
-        Panel("Slack", "timeseries", 8, (Query("operator_slack_seconds", _PARTITION, _TITLE),)),
-        Panel("On the path", "table", 8, (Query("critical_path_info"),)),
+        Panel("Slack", "timeseries", 12, (Query("operator_slack_seconds", _PARTITION, _TITLE),)),
     ),
     "Operators": (
         Panel(
@@ -351,10 +350,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "timeseries",
             6,
             (
-                Query("heartbeats_received_total", legend="received"),
                 Query("messages_refused_total", ("reason",), "refused: {{reason}}"),
                 Query("heartbeats_unsent_total", legend="not sent"),
-                Query("clock_clamps_total", legend="clock clamps"),
                 Query("subscribers_dropped_total", legend="subscribers dropped"),
             ),
         ),

@@ -175,19 +175,6 @@ HOSTS = (
         read=_clock_skew,
     ),
     Metric(
-        "clock_clamps_total",
-        "Durations between hosts that came out negative and were counted as 0.",
-        "A steady rate says that latencies between hosts are only as good as the skew is estimated.",
-        read=one(lambda scrape: scrape.overview["latency"]["clamps"]),
-    ),
-    Metric(
-        "heartbeats_received_total",
-        "Heartbeats that STRAM took. Containers send them in windows that take longer than "
-        "`heartbeat_interval`.",
-        "None in long windows: the driver's port cannot be reached from the executors.",
-        read=one(lambda scrape: scrape.info["stats"]["heartbeatsReceived"]),
-    ),
-    Metric(
         "messages_refused_total",
         "Messages and connections to STRAM that did not count: `unauthenticated`, `malformed`, `too large`, "
         "`late` or `too many`.",

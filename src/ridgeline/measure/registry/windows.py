@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
-from ridgeline.measure.answers.windows import PathStepAnswer
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Distribution, Labelled, Labels, Metric
 from ridgeline.measure.registry.scrape import Scrape, one, seconds, summed
 
@@ -19,16 +17,11 @@ def _blame(scrape: Scrape) -> Labelled:
     return found.items()
 
 
-def _path(scrape: Scrape) -> Iterator[tuple[int, Labels, PathStepAnswer]]:
-    """The steps of the last critical path: position, labels and step of operators that the plan has."""
-    for position, step in enumerate(scrape.overview["criticalPath"]["path"]):
-        if (labels := scrape.labels_of.get(step["operator"])) is not None:
-            yield position, labels, step
-
-
 def _path_seconds(scrape: Scrape) -> Labelled:
-    """The seconds of these steps. Unifiers of one port may be several of them."""
-    return summed((labels, seconds(step["latencyMs"])) for _, labels, step in _path(scrape)).items()
+    """The seconds of the steps of the last critical path. Unifiers of one port may be several of them."""
+    path = scrape.overview["criticalPath"]["path"]
+    steps = ((scrape.labels_of.get(step["operator"]), seconds(step["latencyMs"])) for step in path)
+    return summed((labels, spent) for labels, spent in steps if labels is not None).items()
 
 
 def _slack(scrape: Scrape) -> Labelled:
@@ -162,14 +155,6 @@ WINDOWS = (
         "The greatest is what to speed up or to partition.",
         labels=OPERATOR,
         read=_path_seconds,
-    ),
-    Metric(
-        "critical_path_info",
-        "The operators on the last window's critical path, by position from 0 on.",
-        "If it changes often, several paths are about equally long: see the slack.",
-        labels=("position", *OPERATOR),
-        aliases=("Apex `criticalPath`",),
-        read=lambda scrape: [((str(position), *labels), 1) for position, labels, _ in _path(scrape)],
     ),
     Metric(
         "operator_slack_seconds",
