@@ -42,8 +42,6 @@ class CriticalPathPolicy(SteeringPolicy):
     patience: Seconds = 300.0
     divides: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    _unhelpful: dict[tuple[str, int], float] = PrivateAttr(default_factory=dict)
-    """By operator and number of partitions that were refused or have not helped: at what load."""
     _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
     _needed_at: dict[str, float] = PrivateAttr(default_factory=dict)
     _asked_at: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -62,14 +60,15 @@ class CriticalPathPolicy(SteeringPolicy):
         if state == REFUSED or (state == MISSED and decision.undo):
             for edit in decision.edits:
                 if isinstance(edit, Repartition) and edit.partitions is not None:
-                    self._unhelpful[edit.operator, edit.partitions] = self._asked_at[edit.operator]
+                    load, at = self._asked_at[edit.operator], self._changed_at or 0.0
+                    self._unhelpful[edit.operator, edit.partitions] = load, at
 
     def limit(self, figures: ApplicationFigures, name: str) -> int:
         """As of others; inputs that are not known to divide, and what `keep` names, stay as they are."""
         operator = figures.operators[name]
         if name in self.keep or (operator.is_input and name not in self.divides):
             return operator.partitions
-        return super().limit(figures, name)
+        return max(super().limit(figures, name), operator.partitions)
 
     def _remember_needed(self, figures: ApplicationFigures) -> None:
         for name, one in figures.operators.items():
@@ -117,15 +116,13 @@ class CriticalPathPolicy(SteeringPolicy):
             return None
         limited = ""
         for name, one in figures.operators.items():
-            limit = max(self.limit(figures, name), one.partitions)
-            can = 1.0 / max(predicted_busy(one, limit), 1e-9)
+            can = 1.0 / max(predicted_busy(one, self.limit(figures, name)), 1e-9)
             if can < load:
                 load, limited = can, name
         load = max(load, 1.0)
         wanted: dict[str, int] = {}
         for one in tight:
-            limit = max(self.limit(figures, one.name), one.partitions)
-            number = partitions_for(one, load, self.target, limit)
+            number = partitions_for(one, load, self.target, self.limit(figures, one.name))
             if (
                 busy_share(one) * load > self.busy
                 and number > one.partitions
@@ -213,8 +210,7 @@ class CriticalPathPolicy(SteeringPolicy):
         return None
 
     def _was_unhelpful(self, figures: ApplicationFigures, name: str, number: int) -> bool:
-        load = self._unhelpful.get((name, number))
-        return load is not None and _alike(_load(figures, name), load)
+        return self.was_unhelpful((name, number), _load(figures, name), _OTHER_LOAD)
 
     def _change(
         self,
@@ -243,10 +239,6 @@ def _expected(
         return Expectation("tuples_per_second", rate, rate * more, busiest) if more > _MORE else None
     before, after = busy_share(operator), predicted_busy(operator, wanted[busiest], load)
     return Expectation("utilization", before, after, busiest) if after <= _LESS * before else None
-
-
-def _alike(load: float, other: float) -> bool:
-    return 1 - _OTHER_LOAD <= load / max(other, 1e-9) <= 1 + _OTHER_LOAD
 
 
 def _load(figures: ApplicationFigures, name: str) -> float:

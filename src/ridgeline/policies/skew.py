@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -15,7 +15,7 @@ from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigur
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_partitioner
-from ridgeline.policies.answers import Decision, Expectation
+from ridgeline.policies.answers import MISSED, REFUSED, Decision, Expectation
 from ridgeline.policies.model import MOSTLY, behind
 from ridgeline.policies.steering import Seconds, SteeringPolicy
 
@@ -26,18 +26,6 @@ _LOOK_SECONDS = 5.0
 """Keys are counted for so long before anything is decided, unless the cool-down is shorter."""
 _TELLING = 2.0  # a key is named if it is so many times as heavy as its error
 _NAMED = 3
-
-
-@dataclass(slots=True)
-class _Known:
-    """The memory of the policy for an operator.
-
-    `counting_since`: since when its keys are counted. `unhelpful`: the imbalance at which no change helped,
-    and when that was.
-    """
-
-    counting_since: float | None = None
-    unhelpful: tuple[float, float] | None = None
 
 
 class SkewPolicy(SteeringPolicy):
@@ -58,7 +46,8 @@ class SkewPolicy(SteeringPolicy):
     may_share: bool = True
     tolerance: float = Field(default=0.05, gt=0)
     patience: Seconds = 600.0
-    _known: dict[str, _Known] = PrivateAttr(default_factory=dict)
+    _counting_since: dict[str, float] = PrivateAttr(default_factory=dict)
+    """By operator, since when its keys are counted."""
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:
         """At most one decision, for the operator with the greatest skew that matters."""
@@ -70,10 +59,8 @@ class SkewPolicy(SteeringPolicy):
     def told(self, decision: Decision, state: str) -> None:
         """Remember what was refused or has not helped, and do not try it again while the skew is the same."""
         for edit in decision.edits:
-            if isinstance(edit, Repartition) and edit.operator in self._known:
-                known = self._known[edit.operator]
-                if state in {"REFUSED", "MISSED"} and decision.expects:
-                    known.unhelpful = (decision.expects[0].before, self._changed_at or 0.0)
+            if isinstance(edit, Repartition) and state in {REFUSED, MISSED} and decision.expects:
+                self._unhelpful[edit.operator] = decision.expects[0].before, self._changed_at or 0.0
 
     def _skewed(self, figures: ApplicationFigures) -> Iterator[tuple[float, Decision]]:
         """The decisions that even out skew, each with how even it makes its operator."""
@@ -83,10 +70,10 @@ class SkewPolicy(SteeringPolicy):
             reason = self._matters(figures, one) if one.imbalance > self.ratio else ""
             if not reason:
                 continue
-            keys, known = self._keys(figures, one), self._known[one.name]
+            keys, since = self._keys(figures, one), figures.at - self.patience
             if keys is None or keys.fixed or keys.imbalance <= self.ratio:
                 continue
-            if _was_unhelpful(known, figures.at, keys, self.worth_it, self.patience):
+            if self.was_unhelpful(name, keys.imbalance, self.worth_it, since):
                 continue
             may_share = self.may_share and not keys.alone
             partitioner = balance(
@@ -94,7 +81,7 @@ class SkewPolicy(SteeringPolicy):
             )
             after = divided_by(keys, partitioner)
             if after.imbalance > (1 - self.worth_it) * keys.imbalance:
-                known.unhelpful = keys.imbalance, figures.at
+                self._unhelpful[name] = keys.imbalance, figures.at
                 continue
             yield after.imbalance, self._evened(figures, one, keys, after, partitioner, reason)
 
@@ -111,11 +98,9 @@ class SkewPolicy(SteeringPolicy):
 
     def _keys(self, figures: ApplicationFigures, one: OperatorFigures) -> KeyLoad | None:
         """The keys of an operator, once they have been counted for some time."""
-        known = self._known.setdefault(one.name, _Known())
         keys = figures.for_seconds(_KEY_SECONDS).operators[one.name].keys
-        if known.counting_since is None:
-            known.counting_since = figures.at
-        enough = figures.at - known.counting_since >= min(_LOOK_SECONDS, self.cooldown)
+        since = self._counting_since.setdefault(one.name, figures.at)
+        enough = figures.at - since >= min(_LOOK_SECONDS, self.cooldown)
         telling = keys is not None and keys.tuples >= _LEAST_TUPLES * keys.partitions
         return keys if telling and enough else None
 
@@ -153,14 +138,6 @@ class SkewPolicy(SteeringPolicy):
         self._changed_at = figures.at
         undo = () if keys.partitioner is None else (_repartition(one.name, keys.partitioner),)
         return Decision((_repartition(one.name, partitioner),), note, tuple(expects), undo)
-
-
-def _was_unhelpful(known: _Known, at: float, keys: KeyLoad, alike: float, patience: float) -> bool:
-    """Whether nothing has helped at this skew, not so long ago."""
-    if known.unhelpful is None:
-        return False
-    imbalance, since = known.unhelpful
-    return abs(keys.imbalance / imbalance - 1) < alike and at - since < patience
 
 
 def _repartition(operator: str, partitioner: Partitioner) -> Repartition:

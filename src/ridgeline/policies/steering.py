@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ _FEWEST = 3
 """Windows that are enough to decide while the application is behind: they take long then."""
 _LONGEST = 900.0
 """Figures are over a longer period than usual, up to this, where windows take long."""
+_LEAST = 1e-9
 _SOONEST = 1.0
 """Seconds after which it can be seen at the earliest what came of a change."""
 Seconds = Annotated[Any, BeforeValidator(parse_duration)]
@@ -40,6 +42,8 @@ class SteeringPolicy(Policy):
     max_partitions: dict[str, int] = Field(default_factory=dict)
     _changed_at: float | None = PrivateAttr(default=None)
     _version: int | None = PrivateAttr(default=None)
+    _unhelpful: dict[Any, tuple[float, float]] = PrivateAttr(default_factory=dict)
+    """By what was refused or has not helped: at which load or skew, and when."""
 
     def ready(self, figures: ApplicationFigures) -> ApplicationFigures | None:
         """The figures since the last change of the plan, by anybody; None while it is too early to decide."""
@@ -69,6 +73,11 @@ class SteeringPolicy(Policy):
         if self.max_slots and figures.slots:
             slots = min(self.max_slots, figures.slots)
         return min(slots, self.max_partitions.get(name, slots))
+
+    def was_unhelpful(self, tried: object, now: float, alike: float, since: float = -math.inf) -> bool:
+        """Whether it did not help, since then, at a load or skew within `alike` of that of now."""
+        level, at = self._unhelpful.get(tried, (math.inf, -math.inf))
+        return at >= since and abs(now / max(level, _LEAST) - 1) <= alike
 
     def repartition(
         self,

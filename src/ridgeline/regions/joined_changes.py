@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, did_you_mean, listed
@@ -20,8 +20,7 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
-from ridgeline.plan.execution import Plan
-from ridgeline.plan.region import IDS, Region
+from ridgeline.plan.region import IDS
 from ridgeline.regions.region_run import RegionRun, state_of
 from ridgeline.stram.changes import EditPlan, What
 
@@ -147,26 +146,7 @@ class JoinedChanges:
         return [asked.row() for asked in self.all()]
 
 
-class HasPlan(Protocol):
-    """A region, planned or running."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def plan(self) -> Plan:
-        """Its plan."""
-
-    @property
-    def region(self) -> Region:
-        """Its operators and queues, as they are written."""
-
-
-AnyRegion = TypeVar("AnyRegion", bound=HasPlan)
-
-
-def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
+def region_of(regions: Sequence[RegionRun], edits: Sequence[Edit]) -> RegionRun:
     """The one region that has all that edits name. Raises ChangeError that says which names are where."""
     _check_ends(regions, edits)
     if any(isinstance(edit, SetAttribute) and not edit.operator for edit in edits):
@@ -176,7 +156,7 @@ def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
     added |= {_Name("operator", edit.new) for edit in edits if isinstance(edit, RenameOperator)}
     added |= {_Name("stream", edit.name) for edit in edits if isinstance(edit, AddStream)}
     known = [(one, _known(one)) for one in regions]
-    homes: dict[str, list[AnyRegion]] = {}
+    homes: dict[str, list[RegionRun]] = {}
     for named in chain.from_iterable(map(_named, edits)):
         if named in added:
             continue
@@ -196,7 +176,7 @@ def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
     return shared[0]
 
 
-def _check_ends(regions: Iterable[HasPlan], edits: Iterable[Edit]) -> None:
+def _check_ends(regions: Iterable[RegionRun], edits: Iterable[Edit]) -> None:
     """Refuse to undo what joins two regions. Raises ChangeError.
 
     The other end would wait for rows, or for a reader, that never come.
@@ -233,7 +213,7 @@ def _named(edit: Any) -> Iterator[_Name]:
             yield _Name("operator", port.rpartition(".")[0])
 
 
-def _known(region: HasPlan) -> set[_Name]:
+def _known(region: RegionRun) -> set[_Name]:
     """The names of operators, modules and streams of a region."""
     logical = region.plan.logical
     found = {_Name("stream", one.name) for one in logical.streams}

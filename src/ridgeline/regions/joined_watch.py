@@ -84,11 +84,6 @@ def _verdict(state: str, found: WaitingAnswer, seen: str) -> str:
     return Verdict.FALLING_BEHIND.value if found["writtenPerSecond"] > 0 else Verdict.NOT_CATCHING_UP.value
 
 
-def region_rows(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> list[RegionAnswer]:
-    """The regions, in topological order."""
-    return [_region(view, queues) for view in views]
-
-
 def _region(view: RegionView, queues: Sequence[QueueAnswer]) -> RegionAnswer:
     """The row of one region, with those of `queues` that it has an end of."""
     region, info = view.region, view.watch.info()
@@ -283,7 +278,10 @@ class JoinedWatch(Watch):
         progress = overview["progress"]
         blame = "; ".join(progress.get("because", ()))
         said = f"{progress['application']['verdict']}: {blame}" if blame else sentence_of(overview)["text"]
-        return {"sentence": said, "regions": region_rows(self.views, progress.get("queues", []))}
+        return {
+            "sentence": said,
+            "regions": [_region(view, progress.get("queues", [])) for view in self.views],
+        }
 
     def needs_region(self, window_id: object) -> None:
         """Raise RegionNeededError for a window, where there are several regions."""
