@@ -37,7 +37,8 @@ Beam leaves open, and is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -104,61 +105,60 @@ class Reports:
     """
 
     def __init__(self, shape: ProgressShape, running: Mapping[int, RunningOperator]) -> None:
-        self._shape, inputs = shape, shape.inputs
         places = {one: place for one, place in shape.topology.places.items() if one in running}
         reports, rows = [running[one] for one in places], list(places.values())
-        produced = [
-            (shape.port(one.id, port), count) for one in reports for port, count in one.produced.items()
-        ]
-        active = [
-            (shape.port(one.id, port), count)
-            for one in reports
-            for port, count in one.active_produced.items()
-        ]
+        for report in reports:  # ports that nobody reads from are numbered as they are reported
+            for port in (*report.produced, *report.active_produced):
+                shape.port(report.id, port)
         names = {name: code for code, name in enumerate(("waiting", "running", "done", "unknown"))}
-        size, ports = len(inputs), len(shape.owners)
+        size = len(shape.inputs)
         self.states = np.full(size, _ABSENT, np.int16)
         self.states[rows] = [names.setdefault(report.state, len(names)) for report in reports]
         self.names = list(names)
         self.amounts = np.zeros((4, size))
         """Rows: seconds, of these in `end_window`, consumed, active."""
         self.amounts[:, rows] = np.array([_amounts(report) for report in reports]).T
-        self.amounts[1, inputs] = 0.0
+        self.amounts[1, shape.inputs] = 0.0
         self.work = np.full((3, size), np.nan)
         self.work[:, rows] = np.array([_work(report) for report in reports]).T
         self.foresees = np.zeros(size, np.bool_)
         """It reports what is expected at any port."""
         self.foresees[rows] = [bool(report.active_remaining) for report in reports]
-        self.present, self.promised = np.zeros(ports, np.bool_), np.zeros(ports, np.bool_)
-        self.before, self.now = np.zeros(ports), np.zeros(ports)
-        self.expected, self.oldest = np.full(ports, np.nan), np.full(ports, np.nan)
-        self.read, self.queued = np.zeros(len(shape.readers)), np.full(len(shape.readers), np.nan)
-        for values, found in ((self.before, produced), (self.now, active)):
-            for port, count in found:
-                values[port] = number(count)
-                self.present[port] = True
-        for report in reports:
-            self._read_ports(report)
+        outputs, inputs = partial(_by_port, reports, shape.ports), partial(_by_port, reports, shape.readers)
+        before, now = outputs("produced"), outputs("active_produced")
+        self.present = ~(np.isnan(before) & np.isnan(now))
+        self.before, self.now = np.nan_to_num(before), np.nan_to_num(now)
+        self.expected = outputs("active_remaining", _expected)
+        self.promised = ~np.isnan(outputs("active_remaining", lambda _: 1.0))
+        self.oldest = outputs("oldest_in_flight", lambda at: at if np.isfinite(at) else np.nan)
+        self.read, self.queued = np.nan_to_num(inputs("consumed")), inputs("queued")
 
-    def _read_ports(self, report: RunningOperator) -> None:
-        """Read the ports of a report, without the tuples that were produced."""
-        ports, readers, one = self._shape.ports, self._shape.readers, report.id
-        for name, expected in report.active_remaining.items():
-            port = ports.get((one, name))
-            if port is not None:
-                self.promised[port] = True
-                if expected == expected:  # noqa: PLR0124  not NaN
-                    endless = expected < 0 or expected == np.inf
-                    self.expected[port] = np.inf if endless else number(expected)
-        for name, oldest in report.oldest_in_flight.items():
-            port = ports.get((one, name))
-            if port is not None and np.isfinite(oldest):
-                self.oldest[port] = oldest
-        for values, counts in ((self.read, report.consumed), (self.queued, report.queued)):
-            for name, count in counts.items():
-                reader = readers.get((one, name))
-                if reader is not None:
-                    values[reader] = number(count)
+
+def number(value: float) -> float:
+    """A count or a time as a finite number that is not negative."""
+    return float(min(MOST, max(0, value))) if value == value else 0.0  # noqa: PLR0124  not NaN
+
+
+def _by_port(
+    reports: Iterable[RunningOperator],
+    ports: Mapping[tuple[int, str], int],
+    field: str,
+    read: Callable[[float], float] = number,
+) -> Numbers:
+    """The numbers of ports in a field of reports; NaN where nothing is reported."""
+    found = np.full(len(ports), np.nan)
+    for report in reports:
+        for name, value in getattr(report, field).items():
+            if (port := ports.get((report.id, name))) is not None:
+                found[port] = read(value)
+    return found
+
+
+def _expected(value: float) -> float:
+    """The tuples that are expected; without an end if they are negative, NaN if nobody knows."""
+    if value != value:  # noqa: PLR0124  NaN
+        return np.nan
+    return np.inf if value < 0 or value == np.inf else number(value)
 
 
 def _amounts(report: RunningOperator) -> tuple[float, float, float, float]:
@@ -544,8 +544,3 @@ class Doing(NamedTuple):
 
     states: Mapping[int, str]
     silent: frozenset[int]
-
-
-def number(value: float) -> float:
-    """A count or a time as a finite number that is not negative."""
-    return float(min(MOST, max(0, value))) if value == value else 0.0  # noqa: PLR0124  not NaN
