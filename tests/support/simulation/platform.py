@@ -20,7 +20,7 @@ from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.process.shipped_files import place_of
 from ridgeline.engine.state import state_files
-from ridgeline.operators import _file_publisher
+from ridgeline.operators import _segments
 from ridgeline.plan.execution import Plan
 from ridgeline.stram import lateness
 from support.simulation import ether
@@ -196,7 +196,7 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
     yield changes, "ThreadPoolExecutor", Here
     yield contents, "ThreadPoolExecutor", Here
-    yield _file_publisher, "OutputFiles", SimulatedOutputFiles
+    yield _segments, "OutputFiles", SimulatedOutputFiles
     yield lateness, "LEAST_WINDOWS", 2
     yield lateness, "LEAST_SECONDS", 0.01
     yield from ether.patches()

@@ -286,7 +286,7 @@ class _Arrow:
 
 
 class _Event:
-    """An `Event` whose `wait` lets a thread go on as long as it has turns."""
+    """An `Event`: whoever asks whether it is set goes on as long as it has turns. Nobody waits for it."""
 
     def __init__(self) -> None:
         self._set = False
@@ -294,12 +294,18 @@ class _Event:
     def set(self) -> None:
         self._set = True
 
-    def wait(self, _seconds: float) -> bool:
+    def clear(self) -> None:
+        self._set = False
+
+    def is_set(self) -> bool:
         """True if the thread is to end, here: its turn is over."""
         if self._set or not SYSTEM.turns:
             return True
         SYSTEM.turns -= 1
         return False
+
+    def wait(self, _seconds: float) -> bool:
+        return self._set
 
 
 class _Thread:
