@@ -59,7 +59,7 @@ PLATFORM = frozenset({ENDED, HELD, METRICS, WATERMARK})
 """The states that an operator may have without declaring them; (None,) if it has not."""
 
 
-class State(Declaration, Generic[T]):
+class State(Declaration[T], Generic[T]):
     """One value that survives windows: `position = State(0)`; read and assign it as an attribute.
 
     The default is copied. `scope="window"`: the value lives for an application window of its operator, over

@@ -14,12 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from typing_extensions import is_typeddict
 
-from ridgeline.api.cells.per_instance import OWN, PerInstance
+from ridgeline.api.cells.per_instance import OWN, Own, PerInstance
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.support.pickling import dumps
 
@@ -70,7 +70,7 @@ class StateCell(ABC):
         self.reset()
 
 
-class Declaration(PerInstance, ABC):
+class Declaration(PerInstance[Own], ABC, Generic[Own]):
     """A state that a class body declares; makes the cell of each instance."""
 
     scope: StateScope = "application"
@@ -106,7 +106,7 @@ def checked_merge(merge: Callable[[Any, Any], Any] | None, scope: StateScope) ->
     return merge
 
 
-def cell_of(operator: object, declaration: Declaration) -> StateCell:
+def cell_of(operator: object, declaration: Declaration[Any]) -> StateCell:
     """The cell of one declared state of one operator instance."""
     cell: StateCell = getattr(operator, OWN + declaration.name)
     return cell
@@ -137,7 +137,7 @@ def differs(before: object, after: object) -> bool:
 T = TypeVar("T")
 
 
-class Cache(PerInstance, Generic[T]):
+class Cache(PerInstance[T], Generic[T]):
     """A value that windows may change and that may be lost between any two of them: `known = Cache(dict)`.
 
     `make`, a callable without arguments, makes it when it is first read in a container, and again in another
@@ -162,14 +162,6 @@ class Cache(PerInstance, Generic[T]):
     def make(self, instance: Any) -> T:
         """A new value for an operator instance."""
         return self.make_one()
-
-    if TYPE_CHECKING:
-
-        @overload  # type: ignore[override]
-        def __get__(self, instance: None, owner: type) -> Self: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> T: ...
-        def __get__(self, instance: object, owner: type) -> Self | T: ...
 
     def __set__(self, instance: object, value: T) -> None:
         vars(instance)[OWN + self.name] = value

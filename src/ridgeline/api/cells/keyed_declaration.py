@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import reduce
 from operator import add
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -116,7 +116,7 @@ class _Options(TypedDict, total=False):
     moves: Literal["same"] | None
 
 
-class KeyedState(Declaration, Generic[K, V]):
+class KeyedState(Declaration[KeyedCell[K, V]], Generic[K, V]):
     """A value per key: `totals = KeyedState(int, key=str, default=0)`.
 
     A mutable mapping, split by key on repartition. Where its key is not that of the input port, but holds it,
@@ -216,21 +216,13 @@ class KeyedState(Declaration, Generic[K, V]):
         """A new cell without keys."""
         return KeyedCell(Kind(self.type, self.name), self.default)
 
-    if TYPE_CHECKING:
-
-        @overload  # type: ignore[override]
-        def __get__(self, instance: None, owner: type) -> KeyedState[K, V]: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> KeyedCell[K, V]: ...
-        def __get__(self, instance: object, owner: type) -> KeyedState[K, V] | KeyedCell[K, V]: ...
-
     def __set__(self, instance: object, value: object) -> None:
         if value is not cell_of(instance, self):  # which `|=` assigns
             what = f"`{type(instance).__name__}.{self.name}`"
             raise AttributeError(f"{what} is keyed state; assign to its keys, or `clear()` it")
 
 
-class Lifetimes(Declaration):
+class Lifetimes(Declaration[TimerCell[Any]]):
     """When the keys of a state with a `ttl` end: declared beside it, by the state itself."""
 
     def __init__(self, state: KeyedState[Any, Any], name: str) -> None:

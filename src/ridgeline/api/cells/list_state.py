@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableSequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, overload
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 from typing_extensions import TypeVar
 
@@ -21,7 +21,7 @@ class _Options(TypedDict, total=False):
     moves_to: MovesTo | None
 
 
-class ListState(Declaration, Generic[T]):
+class ListState(Declaration["ListCell[T]"], Generic[T]):
     """A list that survives windows: `recent = ListState(float)`.
 
     An append writes only the new items to the checkpoint; any other edit rewrites the list from that place.
@@ -64,14 +64,6 @@ class ListState(Declaration, Generic[T]):
     def cell(self) -> ListCell[T]:
         """A new empty cell."""
         return ListCell(Kind(Any if self.type is None else self.type, self.name))
-
-    if TYPE_CHECKING:
-
-        @overload  # type: ignore[override]
-        def __get__(self, instance: None, owner: type) -> ListState[T]: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> ListCell[T]: ...
-        def __get__(self, instance: object, owner: type) -> ListState[T] | ListCell[T]: ...
 
     def __set__(self, instance: object, value: object) -> None:
         if value is not cell_of(instance, self):  # which `+=` assigns

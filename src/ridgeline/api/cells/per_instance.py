@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
+
+from typing_extensions import TypeVar
+
+Own = TypeVar("Own", default=Any)
 
 OWN = "_own_"
 """Prefix of the attributes in which an instance keeps its own objects."""
 
 
-class PerInstance(property):
+class PerInstance(property, Generic[Own]):
     """A descriptor whose value is an object per instance, made by `make` on first access.
 
     Read on the class, it is the descriptor itself. Ports and state are read for every tuple. A property whose
@@ -32,6 +36,14 @@ class PerInstance(property):
 
     def _read(self) -> None:
         super().__init__(attrgetter(OWN + self.name), doc=type(self).__doc__)
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __get__(self, instance: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> Own: ...
+        def __get__(self, instance: object, owner: type) -> Self | Own: ...
 
     def make(self, instance: Any) -> object:
         """Make the object of this instance."""
