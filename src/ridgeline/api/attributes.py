@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Union, get_arg
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.attribute import Attribute, Scope
+from ridgeline.api.support.documented import documented
 
 
 class ProcessingMode(enum.StrEnum):
@@ -94,147 +95,80 @@ OnErrorName: TypeAlias = Literal["STOP", "SKIP", "RETRY"]
 class About:
     """What an annotation says of an attribute beside the type, as of `Attribute`."""
 
-    help: str
     default: Any = None
     minimum: float | None = None
     maximum: int = 2**31 - 1
 
 
-_Limit = Annotated[
-    int | Sequence[int] | None,
-    About(
-        "greatest number of partitions that one unifier merges; more make a cascade; several "
-        "numbers: one for each level",
-        minimum=2,
-    ),
-]
-_Codec = Annotated[
-    StreamCodec | None,
-    About(
-        "what makes bytes of tuples on their way to input ports, in place of Arrow; its `hash` is not used"
-    ),
-]
-_Parallel = Annotated[
-    bool,
-    About(
-        "partitions follow the upstream operator's, one to one, without a shuffle; of an "
-        "operator: at all its input ports",
-        default=False,
-    ),
-]
-_SingleFinal = Annotated[
-    bool | None,
-    About(
-        "one unifier for all partitions downstream, in place of one for each; of an input port: "
-        "for its operator, whatever the output port says; default: false"
-    ),
-]
-
-
 class _OfAll(TypedDict, total=False):
-    """Attributes of operators and unifiers, for which the application may say a default."""
+    """Attributes of operators and unifiers, for which the application may say a default.
 
-    timeout_window_count: Annotated[
-        int,
-        About(
-            "windows, or 60 s if that is more, without its end of a window and with no slot at work",
-            default=120,
-            minimum=1,
-        ),
-    ]
-    recovery_attempts: Annotated[
-        int,
-        About(
-            "how often a window that failed is started again before the application fails",
-            default=3,
-            minimum=0,
-        ),
-    ]
-    memory_mb: Annotated[
-        int | None,
-        About(
-            "memory of a partition's Python process in MB, which its slot asks the cluster for; with "
-            "dynamic allocation only",
-            minimum=1,
-        ),
-    ]
-    vcores: Annotated[
-        int | None,
-        About(
-            "cores that its slot takes on a cluster, for operators with threads of their own; default: 1",
-            minimum=1,
-            maximum=1024,
-        ),
-    ]
+    Args:
+        timeout_window_count: windows, or 60 s if that is more, without its end of a window and with no slot
+            at work
+        recovery_attempts: how often a window that failed is started again before the application fails
+        memory_mb: memory of a partition's Python process in MB, which its slot asks the cluster for; with
+            dynamic allocation only
+        vcores: cores that its slot takes on a cluster, for operators with threads of their own; default: 1
+    """
+
+    timeout_window_count: Annotated[int, About(default=120, minimum=1)]
+    recovery_attempts: Annotated[int, About(default=3, minimum=0)]
+    memory_mb: Annotated[int | None, About(minimum=1)]
+    vcores: Annotated[int | None, About(minimum=1, maximum=1024)]
 
 
 class _OfEach(TypedDict, total=False):
-    """Attributes of operators and unifiers."""
+    """Attributes of operators and unifiers.
 
-    application_window_count: Annotated[
-        int, About("streaming windows that the operator sees as one", default=1, minimum=1)
-    ]
-    application_window: Annotated[
-        float | str | None,
-        About(
-            "the same as a duration, a multiple of the application's window; in place of "
-            "`application_window_count`"
-        ),
-    ]
-    gpus: Annotated[
-        int | None, About("GPUs of a partition, which its slot takes on a cluster", minimum=1, maximum=1024)
-    ]
+    Args:
+        application_window_count: streaming windows that the operator sees as one
+        application_window: the same as a duration, a multiple of the application's window; in place of
+            `application_window_count`
+        gpus: GPUs of a partition, which its slot takes on a cluster
+    """
+
+    application_window_count: Annotated[int, About(default=1, minimum=1)]
+    application_window: float | str | None
+    gpus: Annotated[int | None, About(minimum=1, maximum=1024)]
 
 
 class _OfOperators(TypedDict, total=False):
-    """Attributes of operators, for which the application may say a default."""
+    """Attributes of operators, for which the application may say a default.
 
-    processing_mode: Annotated[
-        ProcessingMode | ModeName,
-        About("what happens to a window in which it fails", default=ProcessingMode.AT_LEAST_ONCE),
-    ]
-    on_error: Annotated[
-        OnError | OnErrorName,
-        About("a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it", default=OnError.STOP),
-    ]
-    callback_timeout: Annotated[
-        float | str | None,
-        About("seconds without a tuple in or out after which a callback is stuck; default: never"),
-    ]
-    time_ahead_limit: Annotated[
-        float | str,
-        About(
-            "of input operators: seconds by which a record's time may be ahead of the clock and still "
-            "move the watermark; default: a day",
-            default=86_400.0,
-        ),
-    ]
-    error_tuples_kept: Annotated[
-        int, About("how many tuples of error ports are kept per window and shown", default=0, minimum=0)
-    ]
-    speculation: Annotated[
-        float | None,
-        About(
-            "a slot with it that takes longer for a window than `speculation_multiplier` times this "
-            "quantile of its own past, such as 0.9, gives its containers to a spare slot, which takes "
-            "one more core; default: never",
-            minimum=0.5,
-            maximum=1,
-        ),
-    ]
-    unifier_limit: _Limit
+    Args:
+        processing_mode: what happens to a window in which it fails
+        on_error: a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it
+        callback_timeout: seconds without a tuple in or out after which a callback is stuck; default: never
+        time_ahead_limit: of input operators: seconds by which a record's time may be ahead of the clock and
+            still move the watermark; default: a day
+        error_tuples_kept: how many tuples of error ports are kept per window and shown
+        speculation: a slot with it that takes longer for a window than `speculation_multiplier` times this
+            quantile of its own past, such as 0.9, gives its containers to a spare slot, which takes one more
+            core; default: never
+        unifier_limit: greatest number of partitions that one unifier merges; more make a cascade; several
+            numbers: one for each level
+    """
+
+    processing_mode: Annotated[ProcessingMode | ModeName, About(default=ProcessingMode.AT_LEAST_ONCE)]
+    on_error: Annotated[OnError | OnErrorName, About(default=OnError.STOP)]
+    callback_timeout: float | str | None
+    time_ahead_limit: Annotated[float | str, About(default=86_400.0)]
+    error_tuples_kept: Annotated[int, About(default=0, minimum=0)]
+    speculation: Annotated[float | None, About(minimum=0.5, maximum=1)]
+    unifier_limit: Annotated[int | Sequence[int] | None, About(minimum=2)]
 
 
 class _Divided(TypedDict, total=False):
-    """Attributes that divide an operator, which are listed first."""
+    """Attributes that divide an operator, which are listed first.
 
-    partitions: Annotated[
-        int, About("number of instances of the operator", default=1, minimum=1, maximum=2**16)
-    ]
-    partitioner: Annotated[
-        Partitioner | None,
-        About("who gets which tuples; default: sticky by key on every connected port that has one"),
-    ]
+    Args:
+        partitions: number of instances of the operator
+        partitioner: who gets which tuples; default: sticky by key on every connected port that has one
+    """
+
+    partitions: Annotated[int, About(default=1, minimum=1, maximum=2**16)]
+    partitioner: Partitioner | None
 
 
 class OperatorAttributes(_Divided, _OfEach, _OfOperators, _OfAll, total=False):
@@ -242,35 +176,24 @@ class OperatorAttributes(_Divided, _OfEach, _OfOperators, _OfAll, total=False):
 
     Example:
         >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
+
+    Args:
+        slide_by_window_count: streaming windows by which the application window slides, a divisor of
+            `application_window_count`; default: application windows do not overlap
+        keep_state: false, with AT_MOST_ONCE: its state is not committed; after an outage it begins anew, and
+            a window that is made again passes it by
+        locality_host: the host where its partitions run if Spark can start them there, as Spark names it; an
+            `AffinityRule(..., hosts=[...])` is strict
+        locality_rack: as `locality_host`, any host of this rack; where Hadoop names racks, as on YARN
+        partition_parallel: partitions follow the upstream operator's, one to one, without a shuffle; of an
+            operator: at all its input ports
     """
 
-    slide_by_window_count: Annotated[
-        int | None,
-        About(
-            "streaming windows by which the application window slides, a divisor of "
-            "`application_window_count`; default: application windows do not overlap",
-            minimum=1,
-        ),
-    ]
-    keep_state: Annotated[
-        bool,
-        About(
-            "false, with AT_MOST_ONCE: its state is not committed; after an outage it begins anew, "
-            "and a window that is made again passes it by",
-            default=True,
-        ),
-    ]
-    locality_host: Annotated[
-        str | None,
-        About(
-            "the host where its partitions run if Spark can start them there, as Spark names it; an "
-            "`AffinityRule(..., hosts=[...])` is strict"
-        ),
-    ]
-    locality_rack: Annotated[
-        str | None, About("as `locality_host`, any host of this rack; where Hadoop names racks, as on YARN")
-    ]
-    partition_parallel: _Parallel
+    slide_by_window_count: Annotated[int | None, About(minimum=1)]
+    keep_state: Annotated[bool, About(default=True)]
+    locality_host: str | None
+    locality_rack: str | None
+    partition_parallel: Annotated[bool, About(default=False)]
 
 
 class ApplicationAttributes(_OfOperators, _OfAll, total=False):
@@ -278,93 +201,50 @@ class ApplicationAttributes(_OfOperators, _OfAll, total=False):
 
     Example:
         >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}
+
+    Args:
+        containers_max_count: the most slots, each a process in which containers live; default: one a
+            container, as far as there are cores
+        doc_link: where the application is described; shown in plans and over REST
+        data_link: where its results are seen; shown in plans and over REST
+        snapshot_interval: deltas of an operator's state before they are merged, beside the windows; default:
+            16, up to 256 where they come within a second
+        windows_kept: committed windows whose manifests and state are kept before they are purged
+        windows_in_flight: windows that may be under way at the same time; with 2 or 1 records get to sinks
+            sooner, in fewer windows a second
+        window_work: seconds of work that a window has at most while inputs are behind: what is more waits for
+            the next one; an hour or more: no bound; default: the width of windows, half a second at least
+        speculation_multiplier: so many times the quantile that `speculation` says, and 100 ms at least, a
+            window may take
+        heartbeat_interval: seconds between a container's messages in a long window; with more than 2,000
+            slots they come less often
+        heartbeat_timeout: seconds without a heartbeat after which a container counts as silent
+        throughput_calculation_interval: seconds over which tuples per second are averaged
+        stats_max_allowable_windows_lag: windows after which an operator's latency is taken from its lag
+        ages_from_newest_record: record ages are less that of the newest record that the window has read: for
+            a replay of old data
+        metrics_recording_level: how much is measured: OFF, INFO or TRACE
+        stream_codec: what makes bytes of tuples on their way to input ports, in place of Arrow; its `hash` is
+            not used
     """
 
-    containers_max_count: Annotated[
-        int | None,
-        About(
-            "the most slots, each a process in which containers live; default: one a container, as "
-            "far as there are cores",
-            minimum=1,
-        ),
-    ]
-    doc_link: Annotated[str | None, About("where the application is described; shown in plans and over REST")]
-    data_link: Annotated[str | None, About("where its results are seen; shown in plans and over REST")]
-    snapshot_interval: Annotated[
-        int | None,
-        About(
-            "deltas of an operator's state before they are merged, beside the windows; default: 16, "
-            "up to 256 where they come within a second",
-            minimum=1,
-        ),
-    ]
-    windows_kept: Annotated[
-        int,
-        About(
-            "committed windows whose manifests and state are kept before they are purged",
-            default=5,
-            minimum=1,
-        ),
-    ]
-    windows_in_flight: Annotated[
-        int,
-        About(
-            "windows that may be under way at the same time; with 2 or 1 records get to sinks sooner, "
-            "in fewer windows a second",
-            default=4,
-            minimum=1,
-            maximum=64,
-        ),
-    ]
-    window_work: Annotated[
-        float | str | None,
-        About(
-            "seconds of work that a window has at most while inputs are behind: what is more waits "
-            "for the next one; an hour or more: no bound; default: the width of windows, half a "
-            "second at least"
-        ),
-    ]
-    speculation_multiplier: Annotated[
-        float,
-        About(
-            "so many times the quantile that `speculation` says, and 100 ms at least, a window may take",
-            default=1.5,
-            minimum=1,
-            maximum=1000,
-        ),
-    ]
-    heartbeat_interval: Annotated[
-        float | str,
-        About(
-            "seconds between a container's messages in a long window; with more than 2,000 slots they "
-            "come less often",
-            default=1.0,
-        ),
-    ]
-    heartbeat_timeout: Annotated[
-        float | str,
-        About("seconds without a heartbeat after which a container counts as silent", default=30.0),
-    ]
-    throughput_calculation_interval: Annotated[
-        float | str, About("seconds over which tuples per second are averaged", default=10.0)
-    ]
-    stats_max_allowable_windows_lag: Annotated[
-        int,
-        About("windows after which an operator's latency is taken from its lag", default=1000, minimum=10),
-    ]
-    ages_from_newest_record: Annotated[
-        bool,
-        About(
-            "record ages are less that of the newest record that the window has read: for a replay of "
-            "old data",
-            default=False,
-        ),
-    ]
+    containers_max_count: Annotated[int | None, About(minimum=1)]
+    doc_link: str | None
+    data_link: str | None
+    snapshot_interval: Annotated[int | None, About(minimum=1)]
+    windows_kept: Annotated[int, About(default=5, minimum=1)]
+    windows_in_flight: Annotated[int, About(default=4, minimum=1, maximum=64)]
+    window_work: float | str | None
+    speculation_multiplier: Annotated[float, About(default=1.5, minimum=1, maximum=1000)]
+    heartbeat_interval: Annotated[float | str, About(default=1.0)]
+    heartbeat_timeout: Annotated[float | str, About(default=30.0)]
+    throughput_calculation_interval: Annotated[float | str, About(default=10.0)]
+    stats_max_allowable_windows_lag: Annotated[int, About(default=1000, minimum=10)]
+    ages_from_newest_record: Annotated[bool, About(default=False)]
     metrics_recording_level: Annotated[
-        RecordingLevel | Literal["OFF", "INFO", "TRACE"],
-        About("how much is measured: OFF, INFO or TRACE", default=RecordingLevel.INFO),
+        RecordingLevel | Literal["OFF", "INFO", "TRACE"], About(default=RecordingLevel.INFO)
     ]
-    stream_codec: _Codec
+    stream_codec: StreamCodec | None
 
 
 class InputPortAttributes(TypedDict, total=False):
@@ -372,19 +252,18 @@ class InputPortAttributes(TypedDict, total=False):
 
     Example:
         >>> side_by_side: InputPortAttributes = {"partition_parallel": True}
+
+    Args:
+        unifier_single_final: one unifier for all partitions downstream, in place of one for each; of an input
+            port: for its operator, whatever the output port says; default: false
+        queue_capacity: no further window begins while so many tuples wait at the port, sent by other
+            containers; default: `windows_in_flight` alone bounds them
     """
 
-    unifier_single_final: _SingleFinal
-    stream_codec: _Codec
-    partition_parallel: _Parallel
-    queue_capacity: Annotated[
-        int | None,
-        About(
-            "no further window begins while so many tuples wait at the port, sent by other "
-            "containers; default: `windows_in_flight` alone bounds them",
-            minimum=1,
-        ),
-    ]
+    unifier_single_final: bool | None
+    stream_codec: StreamCodec | None
+    partition_parallel: Annotated[bool, About(default=False)]
+    queue_capacity: Annotated[int | None, About(minimum=1)]
 
 
 class OutputPortAttributes(TypedDict, total=False):
@@ -392,19 +271,15 @@ class OutputPortAttributes(TypedDict, total=False):
 
     Example:
         >>> cascade: OutputPortAttributes = {"unifier_limit": 4}
+
+    Args:
+        buffer_memory_mb: no further window begins while so many MB wait that the containers of the port have
+            sent to others; default: `windows_in_flight` alone bounds them
     """
 
-    unifier_limit: _Limit
-    unifier_single_final: _SingleFinal
-    buffer_memory_mb: Annotated[
-        int | None,
-        About(
-            "no further window begins while so many MB wait that the containers of the port have sent "
-            "to others; default: `windows_in_flight` alone bounds them",
-            minimum=1,
-            maximum=2**20,
-        ),
-    ]
+    unifier_limit: Annotated[int | Sequence[int] | None, About(minimum=2)]
+    unifier_single_final: bool | None
+    buffer_memory_mb: Annotated[int | None, About(minimum=1, maximum=2**20)]
 
 
 class UnifierAttributes(_OfEach, _OfAll, total=False):
@@ -420,15 +295,13 @@ class StreamAttributes(TypedDict, total=False):
 
     Example:
         >>> together: StreamAttributes = {"locality": "CONTAINER_LOCAL"}
+
+    Args:
+        locality: where the operators of the stream run: in one container, or in separate ones, which on Spark
+            share a host or rack; default: the planner decides
     """
 
-    locality: Annotated[
-        Locality | LocalityName | None,
-        About(
-            "where the operators of the stream run: in one container, or in separate ones, which on "
-            "Spark share a host or rack; default: the planner decides"
-        ),
-    ]
+    locality: Locality | LocalityName | None
 
 
 def _kind(hint: Any) -> tuple[type, bool]:
@@ -448,14 +321,21 @@ _OF = {
     Scope.APPLICATION: ApplicationAttributes,
 }
 _HINTS = {scope: get_type_hints(kind, include_extras=True) for scope, kind in _OF.items()}
+_HELP = {
+    name: said.text
+    for kind in (_OfAll, _OfEach, _OfOperators, _Divided, *_OF.values())
+    for name, said in documented(kind)[1].items()
+}
 
 
 def _attribute(name: str) -> Attribute:
     scopes = [scope for scope, hints in _HINTS.items() if name in hints]
-    hint, about = get_args(_HINTS[scopes[0]][name])
+    hint, about = _HINTS[scopes[0]][name], About()
+    if get_origin(hint) is Annotated:
+        hint, about = get_args(hint)
     kind, several = _kind(hint)
     limits = about.minimum, about.maximum
-    return Attribute(name, frozenset(scopes), kind, about.default, about.help, *limits, several)
+    return Attribute(name, frozenset(scopes), kind, about.default, _HELP[name], *limits, several)
 
 
 ATTRIBUTES: Mapping[str, Attribute] = {

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import typer
 from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
+from ridgeline.api.support.documented import Described, documented
 from ridgeline.api.support.option import Option
 from ridgeline.cli import completing
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.options import assignments
-from ridgeline.service.documented import Described, documented
 
 
 def option(help: str = "", *flags: str, called: str = "", **more: Any) -> Any:  # noqa: A002

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 from starlette.requests import Request
 
 from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.support.documented import Described, documented
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.service import BASE
 from ridgeline.service.access.roles import UNKNOWN, Caller, Role
-from ridgeline.service.documented import Described, documented
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import LogicalPlanAnswer, LogicalPlanOperatorAnswer
 from ridgeline.service.http.apex import KeptPlan
