@@ -143,9 +143,9 @@ class _OfOperators(TypedDict, total=False):
         time_ahead_limit: of input operators: seconds by which a record's time may be ahead of the clock and
             still move the watermark; default: a day
         error_tuples_kept: how many tuples of error ports are kept per window and shown
-        speculation: a slot with it that takes longer for a window than `speculation_multiplier` times this
-            quantile of its own past, such as 0.9, gives its containers to a spare slot, which takes one more
-            core; default: never
+        speculation: quantile, such as 0.9, of the past times of a slot with it. One that takes longer for a
+            window than `speculation_multiplier` times that gives its containers to a spare slot, which takes
+            one more core; default: never
         unifier_limit: greatest number of partitions that one unifier merges; more make a cascade; several
             numbers: one for each level
     """
@@ -212,7 +212,7 @@ class ApplicationAttributes(_OfOperators, _OfAll, total=False):
         windows_kept: committed windows whose manifests and state are kept before they are purged
         windows_in_flight: windows that may be under way at the same time; with 2 or 1 records get to sinks
             sooner, in fewer windows a second
-        window_work: seconds of work that a window has at most while inputs are behind: what is more waits for
+        window_work: seconds of work that a window has at most while inputs are behind. What is more waits for
             the next one; an hour or more: no bound; default: the width of windows, half a second at least
         speculation_multiplier: so many times the quantile that `speculation` says, and 100 ms at least, a
             window may take
@@ -254,7 +254,7 @@ class InputPortAttributes(TypedDict, total=False):
         >>> side_by_side: InputPortAttributes = {"partition_parallel": True}
 
     Args:
-        unifier_single_final: one unifier for all partitions downstream, in place of one for each; of an input
+        unifier_single_final: one unifier for all partitions downstream, in place of one for each. Of an input
             port: for its operator, whatever the output port says; default: false
         queue_capacity: no further window begins while so many tuples wait at the port, sent by other
             containers; default: `windows_in_flight` alone bounds them
@@ -297,7 +297,7 @@ class StreamAttributes(TypedDict, total=False):
         >>> together: StreamAttributes = {"locality": "CONTAINER_LOCAL"}
 
     Args:
-        locality: where the operators of the stream run: in one container, or in separate ones, which on Spark
+        locality: where the operators of the stream run: in one container, or in separate ones. On Spark those
             share a host or rack; default: the planner decides
     """
 
