@@ -32,7 +32,7 @@ class StatsAnswer(TypedDict):
     windowsRetried: Annotated[int, "Attempts that did not count and were made again."]
     tasksRetried: Annotated[int, "Tasks that Spark began again in committed windows."]
     slots: Annotated[int | None, "Slots that host containers now; null where there are none."]
-    slotsWanted: Annotated[int | None, "As many as there would be if Spark had the cores."]
+    slotsWanted: Annotated[int | None, "As many slots as there would be if Spark had the cores."]
     slotsLost: Annotated[int, "Slots that were lost: their process died, or is out of reach."]
     slotsSilent: Annotated[int, "How often the host of a slot did not answer for a while."]
     slotsRestarted: Annotated[int, "Processes that took the place of a slot that was lost."]
@@ -60,7 +60,7 @@ class InfoAnswer(TypedDict):
     checkpoint: Annotated[str | None, "The checkpoint folder."]
     master: Annotated[str | None, "The Spark master."]
     propertiesKept: Annotated[dict[str, str], "Properties of the run before that it goes on with, by name."]
-    startTime: Annotated[float, "When the run began."]
+    startTime: Annotated[float, "When the run began, seconds since 1970."]
     elapsedTime: Annotated[float, "Seconds since then, up to its end."]
     state: Annotated[
         str,

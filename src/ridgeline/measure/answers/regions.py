@@ -16,9 +16,9 @@ class InRegionAnswer(TypedDict):
 class WaitingAnswer(TypedDict):
     """What waits in a queue for one of its readers, and when there will be no room for more."""
 
-    backlogRecords: Annotated[int, "Tuples that the reader has not committed."]
-    backlogBytes: Annotated[int, "Bytes of these tuples on the disk."]
-    backlogSeconds: Annotated[float, "Age of the oldest of them: since it was written; 0 without any."]
+    backlogRecords: Annotated[int, "Tuples in the queue that its reader has not committed."]
+    backlogBytes: Annotated[int, "Bytes on the disk of tuples that the reader has not committed."]
+    backlogSeconds: Annotated[float, "Age of the oldest of these tuples since it was written; 0 without any."]
     writtenPerSecond: Annotated[float, "Tuples written per second over the last 10 seconds."]
     readPerSecond: Annotated[float, "Tuples read per second; 0 while its region does not run."]
     full: Annotated[bool, "True while the writer's region waits for this reader: the queue has no room."]

@@ -25,14 +25,14 @@ class WatermarkAnswer(InRegionAnswer, TypedDict):
     state: Annotated[str, "`waiting` for a first record, `running`, `idle` or `finished`."]
     watermark: Annotated[
         float | None,
-        "No older record is to come; seconds since 1970. Null unless one has come, and at the end.",
+        "No record older than this is to come; seconds since 1970. Null before the first, and at the end.",
     ]
-    lagSeconds: Annotated[float | None, "How far it is behind the clock; negative: ahead of it."]
+    lagSeconds: Annotated[float | None, "How far the watermark is behind the clock; negative: ahead of it."]
     heldBackBy: Annotated[list[str], "The partitions of inputs that it waits for, at most 8 of them."]
     idleInputs: Annotated[list[str], "The partitions of inputs upstream that are idle, at most 8 of them."]
     lateRecords: Annotated[int, "Records that came too late, since the start."]
     recordsAhead: Annotated[
-        int, "Records of an input too far ahead of the clock to move it, since the start."
+        int, "Records of an input too far ahead of the clock to move the watermark, since the start."
     ]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ridgeline.measure.answers.application import InfoAnswer
+from ridgeline.measure.answers.changes import PromiseAnswer
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
 from ridgeline.measure.metric import STATES, VERDICTS, Labelled, Metric
-from ridgeline.measure.registry.scrape import Scrape, one, state
+from ridgeline.measure.registry.scrape import Scrape, of_answers, one, state
 
 
 def _backlog(scrape: Scrape) -> BacklogAnswer:
@@ -18,18 +20,16 @@ def _run(scrape: Scrape) -> Labelled:
     yield (info["id"], info["user"] or "", info["master"] or ""), 1
 
 
-def _kept(scrape: Scrape) -> Labelled:
-    """Whether promises are kept."""
-    for promise in scrape.promises:
-        kept = promise["kept"]
-        yield (promise["promise"],), None if kept is None else float(kept)
-
-
 def _remaining_seconds(progress: ProgressAnswer) -> float | None:
     """The time that the running window will still take."""
     return progress["window"]["remainingSeconds"] if progress["running"] else None
 
 
+_of_run = of_answers(InfoAnswer, lambda scrape: (((), scrape.info),))
+_of_backlog = of_answers(BacklogAnswer, lambda scrape: (((), _backlog(scrape)),))
+_of_promise = of_answers(
+    PromiseAnswer, lambda scrape: (((row["promise"],), row) for row in scrape.promises), ("promise",)
+)
 APPLICATION = (
     Metric(
         "build_info",
@@ -53,12 +53,11 @@ APPLICATION = (
         states=STATES,
         read=lambda scrape: state(STATES, scrape.info["state"]),
     ),
-    Metric(
+    _of_run(
         "application_start_timestamp_seconds",
-        "When the run began, seconds since 1970.",
+        "startTime",
         "Subtract it from `time()` for the uptime; a change is a restart.",
-        aliases=("Apex `startTime`",),
-        read=one(lambda scrape: scrape.info["startTime"]),
+        "Apex `startTime`",
     ),
     Metric(
         "verdict",
@@ -70,26 +69,23 @@ APPLICATION = (
         states=VERDICTS,
         read=lambda scrape: state(VERDICTS, _backlog(scrape)["verdict"]),
     ),
-    Metric(
+    _of_backlog(
         "backlog_seconds",
-        "How long the sources' backlog would take to be processed, were nothing to arrive.",
+        "backlogSeconds",
         "If it grows, the application is too slow for its input.",
-        aliases=("Dataflow `backlog_seconds`",),
-        read=one(lambda scrape: _backlog(scrape)["backlogSeconds"]),
+        "Dataflow `backlog_seconds`",
     ),
-    Metric(
+    _of_backlog(
         "backlog_records",
-        "Records that sources have not given to the application yet.",
+        "backlogRecords",
         "If it grows, the application is too slow for its input.",
-        aliases=("Flink `pendingRecords`", "Kafka `records-lag`"),
-        read=one(lambda scrape: _backlog(scrape)["backlogRecords"]),
+        "Flink `pendingRecords`",
+        "Kafka `records-lag`",
     ),
-    Metric(
+    _of_backlog(
         "oldest_waiting_seconds",
-        "Age of the oldest record that waits at a source or in windows under way; by the schedule, how late "
-        "windows are.",
+        "oldest",
         "Alert on it: results are at least so old. While it grows, the application falls behind.",
-        read=one(lambda scrape: _backlog(scrape)["oldest"]["value"]),
     ),
     Metric(
         "progress_remaining_seconds",
@@ -98,17 +94,15 @@ APPLICATION = (
         "takes it.",
         read=one(lambda scrape: _remaining_seconds(scrape.overview["progress"])),
     ),
-    Metric(
+    _of_backlog(
         "windows_behind",
-        "Windows that are due by the schedule and not begun.",
+        "windowsBehind",
         "If it grows, windows take longer than they are wide: widen them, or shorten the critical path.",
-        read=one(lambda scrape: _backlog(scrape)["windowsBehind"]),
     ),
-    Metric(
+    _of_run(
         "plan_version",
-        "Version of the plan; it grows with each change of it.",
+        "planVersion",
         "A step in any other figure at the same time comes from the change: see `ridgeline changes`.",
-        read=one(lambda scrape: scrape.info["planVersion"]),
     ),
     Metric(
         "changes_total",
@@ -124,19 +118,14 @@ APPLICATION = (
         "What is above the usual distance of windows is what the change has cost: moving states, new slots.",
         read=one(lambda scrape: scrape.held_seconds),
     ),
-    Metric(
+    _of_promise(
         "promise_kept",
-        "1 while a promise of the application is kept, 0 while it is broken. Absent while it cannot "
-        "be judged.",
+        "kept",
         "At 0: see `ridgeline promises`. The alert `RidgelinePromiseBroken` looks at it.",
-        labels=("promise",),
-        read=_kept,
     ),
-    Metric(
+    _of_promise(
         "promise_broken_seconds_total",
-        "How long a promise of the application was broken, in sum.",
+        "brokenSeconds",
         "Its rate is the share of time in which the promise was broken.",
-        labels=("promise",),
-        read=lambda scrape: [((each["promise"],), each["brokenSeconds"]) for each in scrape.promises],
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, TypeAlias, cast, get_type_hints
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
@@ -15,7 +15,7 @@ from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.events import ProcessUsage
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
-from ridgeline.measure.metric import Labelled, Labels, Value, operator_labels
+from ridgeline.measure.metric import Labelled, Labels, Metric, Value, operator_labels
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.topology import MetricNode, OperatorNode
 
@@ -64,6 +64,28 @@ class Scrape:
 def one(value: Callable[[Scrape], Value]) -> Callable[[Scrape], Labelled]:
     """The reading of a metric without labels."""
     return lambda scrape: (((), value(scrape)),)
+
+
+Rows: TypeAlias = Iterable[tuple[Labels, Mapping[str, Any]]]
+"""Answers, each with the values of its labels."""
+
+
+def of_answers(
+    answer: type, rows: Callable[[Scrape], Rows], labels: tuple[str, ...] = ()
+) -> Callable[..., Metric]:
+    """Makes metrics of fields of an answer: a field says what it means, there and here."""
+    hints = get_type_hints(answer, include_extras=True)
+
+    def metric(name: str, field: str, advice: str, *aliases: str) -> Metric:
+        def read(scrape: Scrape) -> Labelled:
+            for values, row in rows(scrape):
+                value = row[field]["value"] if isinstance(row[field], Mapping) else row[field]
+                yield values, float(value) if isinstance(value, bool) else value
+
+        text = hints[field].__metadata__[0].replace("null", "absent").replace("Null", "Absent")
+        return Metric(name, text, advice, labels, aliases, read=read)
+
+    return metric
 
 
 def state(states: Iterable[str], actual: str, labels: Labels = ()) -> Iterator[tuple[Labels, float]]:

@@ -20,7 +20,7 @@ from ridgeline.measure.metric import (
     Metric,
     operator_labels,
 )
-from ridgeline.measure.registry.scrape import Scrape, one, seconds, state
+from ridgeline.measure.registry.scrape import Scrape, of_answers, one, seconds, state
 
 
 def _sources(scrape: Scrape) -> Sequence[SourceAnswer]:
@@ -31,11 +31,6 @@ def _sources(scrape: Scrape) -> Sequence[SourceAnswer]:
 def _queues(scrape: Scrape) -> Sequence[QueueAnswer]:
     """The queues that the region reads; none without regions."""
     return scrape.overview["progress"].get("queues", ())
-
-
-def _ends(row: QueueAnswer) -> Labels:
-    """The labels of a queue."""
-    return row["reader"], row["stream"]
 
 
 def _catch_up(scrape: Scrape) -> Labelled:
@@ -64,44 +59,38 @@ def _refused(scrape: Scrape) -> Labelled:
 
 
 _SOURCE = ("operator",)
-_of_source = partial(Metric, labels=_SOURCE)
+_of_source = of_answers(
+    SourceAnswer, lambda scrape: (((row["operator"],), row) for row in _sources(scrape)), _SOURCE
+)
 SOURCES = (
     _of_source(
         "source_backlog_records",
-        "Records that a source has not given to the application yet. Absent where unknown.",
+        "backlogRecords",
         "If it grows, the application is too slow for this source.",
-        aliases=(
-            "Flink `pendingRecords`",
-            "Spark `avgOffsetsBehindLatest`",
-            "Databricks `STREAMING_BACKLOG_RECORDS`",
-        ),
-        read=lambda scrape: [((row["operator"],), row["backlogRecords"]) for row in _sources(scrape)],
+        "Flink `pendingRecords`",
+        "Spark `avgOffsetsBehindLatest`",
+        "Databricks `STREAMING_BACKLOG_RECORDS`",
     ),
     _of_source(
         "source_backlog_bytes",
-        "Bytes that a source has not given to the application yet. Absent where unknown.",
+        "backlogBytes",
         "As `source_backlog_records`.",
-        aliases=("Databricks `STREAMING_BACKLOG_BYTES`",),
-        read=lambda scrape: [((row["operator"],), row["backlogBytes"]) for row in _sources(scrape)],
+        "Databricks `STREAMING_BACKLOG_BYTES`",
     ),
     _of_source(
         "source_backlog_seconds",
-        "How long a source's backlog takes at the current drain rate, were nothing to arrive.",
+        "backlogSeconds",
         "Alert on it: it is how late results are.",
-        aliases=("Dataflow `backlog_seconds`", "Databricks `STREAMING_BACKLOG_SECONDS`"),
-        read=lambda scrape: [((row["operator"],), row["backlogSeconds"]) for row in _sources(scrape)],
+        "Dataflow `backlog_seconds`",
+        "Databricks `STREAMING_BACKLOG_SECONDS`",
     ),
-    _of_source(
-        "source_oldest_seconds",
-        "Age of the oldest record of a source that waits, there or in windows under way. Absent if unknown.",
-        "Alert on it: results are at least so old.",
-        read=lambda scrape: [((row["operator"],), row["oldest"]["value"]) for row in _sources(scrape)],
-    ),
-    _of_source(
+    _of_source("source_oldest_seconds", "oldest", "Alert on it: results are at least so old."),
+    Metric(
         "source_catch_up_seconds",
         "Time until a source's backlog is processed: backlog / (drain - arrival). Absent while it does "
         "not fall.",
         "Absent with a backlog: it never catches up; add partitions or cores.",
+        labels=_SOURCE,
         read=_catch_up,
     ),
     Metric(
@@ -114,31 +103,27 @@ SOURCES = (
     ),
 )
 
-_of_queue = partial(Metric, labels=("operator", "stream"))
+_of_queue = of_answers(
+    QueueAnswer,
+    lambda scrape: (((row["reader"], row["stream"]), row) for row in _queues(scrape)),
+    ("operator", "stream"),
+)
 QUEUES = (
     _of_queue(
         "queue_backlog_records",
-        "Tuples in the durable queue of a decoupled stream that its reader has not committed.",
+        "backlogRecords",
         "If it grows, the reader's region is too slow, or does not run.",
-        read=lambda scrape: [(_ends(row), row["backlogRecords"]) for row in _queues(scrape)],
     ),
-    _of_queue(
-        "queue_backlog_bytes",
-        "Bytes of these tuples on the disk.",
-        "As `queue_backlog_records`.",
-        read=lambda scrape: [(_ends(row), row["backlogBytes"]) for row in _queues(scrape)],
-    ),
+    _of_queue("queue_backlog_bytes", "backlogBytes", "As `queue_backlog_records`."),
     _of_queue(
         "queue_backlog_seconds",
-        "Age of the oldest of these tuples, since its window was committed.",
+        "backlogSeconds",
         "Alert on it below the queue's `keep`: there the writer's region is held back.",
-        read=lambda scrape: [(_ends(row), row["backlogSeconds"]) for row in _queues(scrape)],
     ),
     _of_queue(
         "queue_full",
-        "1 while the writer's region begins no window, since this reader has not read the full queue.",
+        "full",
         "Start the reader's region, or make it faster; more `keep` gives it time.",
-        read=lambda scrape: [(_ends(row), float(row["full"])) for row in _queues(scrape)],
     ),
 )
 
@@ -227,12 +212,6 @@ def _marks(scrape: Scrape) -> Iterator[tuple[Labels, WatermarkAnswer]]:
         yield scrape.labels_of[mark["operator"]], mark
 
 
-def _counted(scrape: Scrape, field: Literal["lateRecords", "recordsAhead"]) -> Labelled:
-    """A count of records beside the watermarks."""
-    for labels, mark in _marks(scrape):
-        yield labels, mark[field]
-
-
 _STATISTICS: tuple[tuple[str, Literal["minMs", "maxMs", "avgMs"], str], ...] = (
     ("minimum", "minMs", "Below 0: a clock is ahead, or timestamps lie in the future."),
     ("maximum", "maxMs", "How stale the stalest result is: alert on it at the stage `commit`."),
@@ -271,42 +250,38 @@ RECORDS = (
     ),
 )
 
-_of_operator = partial(Metric, labels=OPERATOR)
+_of_mark = of_answers(WatermarkAnswer, _marks, OPERATOR)
 WATERMARKS = (
-    _of_operator(
+    _of_mark(
         "watermark_timestamp_seconds",
-        "The watermark of an operator: no older record is to come. Absent before the first record and at the "
-        "end.",
+        "watermark",
         "If it stands still, `ridgeline record-age --watermarks` names the input that holds it back.",
-        aliases=("Flink `currentInputWatermark`",),
-        read=lambda scrape: [(labels, mark["watermark"]) for labels, mark in _marks(scrape)],
+        "Flink `currentInputWatermark`",
     ),
-    _of_operator(
+    _of_mark(
         "watermark_lag_seconds",
-        "How far the watermark of an operator is behind the clock.",
+        "lagSeconds",
         "It is how late results of event time are. If it grows without end, an input is silent: give it "
         "`idle_after`.",
-        aliases=("Dataflow `data_watermark_age`",),
-        read=lambda scrape: [(labels, mark["lagSeconds"]) for labels, mark in _marks(scrape)],
+        "Dataflow `data_watermark_age`",
     ),
-    _of_operator(
+    Metric(
         "watermark_idle",
         "1 of an operator whose inputs, or that itself as an input, had no record for `idle_after`.",
         "It holds no watermark up; its next records may be late.",
+        labels=OPERATOR,
         read=lambda scrape: [(labels, float(mark["state"] == "idle")) for labels, mark in _marks(scrape)],
     ),
-    _of_operator(
+    _of_mark(
         "records_late_total",
-        "Records that came too late for their windows.",
+        "lateRecords",
         "If it rises, give the input a greater `lateness`, or the operator one of its own.",
-        aliases=("Flink `numLateRecordsDropped`", "Spark `numRowsDroppedByWatermark`"),
-        read=partial(_counted, field="lateRecords"),
+        "Flink `numLateRecordsDropped`",
+        "Spark `numRowsDroppedByWatermark`",
     ),
-    _of_operator(
+    _of_mark(
         "records_ahead_total",
-        "Records of an input that are ahead of the clock by more than `time_ahead_limit`: they move no "
-        "watermark.",
+        "recordsAhead",
         "Look for wrong clocks or units where these records are made.",
-        read=partial(_counted, field="recordsAhead"),
     ),
 )

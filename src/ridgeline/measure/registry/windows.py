@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+from ridgeline.measure.answers.application import StatsAnswer
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Distribution, Labelled, Labels, Metric
-from ridgeline.measure.registry.scrape import Scrape, one, seconds, summed
+from ridgeline.measure.registry.scrape import Scrape, of_answers, one, seconds, summed
 
 
 def _blame(scrape: Scrape) -> Labelled:
@@ -31,38 +30,16 @@ def _slack(scrape: Scrape) -> Labelled:
             yield scrape.labels_of[title], seconds(ms)
 
 
-def _slots(what: str, scrape: Scrape) -> float:
-    """How often this was counted of slots."""
-    return scrape.counts.slots[what]
-
-
 _SLOTS = {
-    "silent": (
-        "How often the host of a slot did not answer for a while.",
-        "The network between hosts is cut or overloaded, or a host stands still: see the log for which.",
-    ),
-    "lost": (
-        "Slots that were lost: their process died, or its host is out of reach.",
-        "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
-    ),
-    "restarted": (
-        "Processes that took the place of a slot that was lost.",
-        "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
-    ),
-    "reduced": (
-        "How often all containers moved to fewer slots, since Spark had too few cores for long.",
-        "Windows take longer: give Spark the cores again, and containers spread again by themselves.",
-    ),
-    "misplaced": (
-        "Slots that stay on another host than their streams' locality asks for.",
-        "Tuples cross the network: free a core on that host, and restart the application.",
-    ),
-    "speculated": (
-        "Slots that were late by their own past, so that the spare one ran their containers.",
-        "Several a minute: a host is slow or overloaded, or `speculation_multiplier` is too low.",
-    ),
+    "silent": "The network is cut or overloaded, or a host stands still: see the log for which.",
+    "lost": "Look for the host's out-of-memory killer, lost executors and crashes in native code.",
+    "restarted": "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
+    "reduced": "Give Spark the cores again, and containers spread again by themselves.",
+    "misplaced": "Tuples cross the network: free a core on that host, and restart the application.",
+    "speculated": "Several a minute: a host is slow or overloaded, or `speculation_multiplier` is too low.",
 }
 """What is counted of slots, and what to do about it."""
+_of_run = of_answers(StatsAnswer, lambda scrape: (((), scrape.info["stats"]),))
 WINDOWS = (
     Metric(
         "window_latency_seconds",
@@ -82,44 +59,33 @@ WINDOWS = (
         labels=("what", "operator"),
         read=_blame,
     ),
-    Metric(
+    _of_run(
         "windows_committed_total",
-        "Windows committed.",
+        "windowsCommitted",
         "Alert if its rate is 0 for longer than a few windows.",
-        aliases=("Kafka Streams `commit-total`", "Flink `numberOfCompletedCheckpoints`"),
-        read=one(lambda scrape: scrape.info["stats"]["windowsCommitted"]),
+        "Kafka Streams `commit-total`",
+        "Flink `numberOfCompletedCheckpoints`",
     ),
-    Metric(
+    _of_run(
         "windows_retried_total",
-        "Attempts at windows that did not count and were made again.",
+        "windowsRetried",
         "Look for the reason in the driver's log: an operator that raised, or an executor that died.",
-        aliases=("Flink `numberOfFailedCheckpoints`",),
-        read=one(lambda scrape: scrape.info["stats"]["windowsRetried"]),
+        "Flink `numberOfFailedCheckpoints`",
     ),
-    Metric(
+    _of_run(
         "tasks_retried_total",
-        "Tasks that Spark began again in windows that were committed.",
+        "tasksRetried",
         "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
-        aliases=("Spark `numFailedTasks`",),
-        read=one(lambda scrape: scrape.info["stats"]["tasksRetried"]),
+        "Spark `numFailedTasks`",
     ),
-    Metric(
+    _of_run(
         "slots",
-        "Slots that host containers now.",
+        "slots",
         "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
         "spread again once it has.",
-        read=one(lambda scrape: getattr(scrape.counts.sized, "slots", None)),
     ),
-    Metric(
-        "slots_wanted",
-        "As many slots as containers would have if Spark had the cores that its settings allow.",
-        "Compare with `slots`.",
-        read=one(lambda scrape: getattr(scrape.counts.sized, "wanted", None)),
-    ),
-    *(
-        Metric(f"slots_{what}_total", text, advice, read=one(partial(_slots, what)))
-        for what, (text, advice) in _SLOTS.items()
-    ),
+    _of_run("slots_wanted", "slotsWanted", "Compare with `slots`."),
+    *(_of_run(f"slots_{what}_total", f"slots{what.capitalize()}", advice) for what, advice in _SLOTS.items()),
     Metric(
         "state_compactions_total",
         "Compactions of states that were installed.",
