@@ -192,7 +192,6 @@ STEPS: dict[str, dict[str, Step]] = {
         ),
         "`sample(0.1)`": lambda s: s.sample("step", 0.1),
         "`limit_rate`": lambda s: s.limit_rate("step", 1e9),
-        "`split_by_share`, by key": lambda s: s.split_by_share("step", {"a": 0.5, "b": 0.5}, key="key").a,
         "`deduplicate`": lambda s: s.deduplicate("step", "number"),
         '`deduplicate(within="1m")`': lambda s: s.deduplicate("step", "key", within="1m"),
         "`top(10)`": lambda s: s.top("step", 10, "number"),
@@ -238,8 +237,6 @@ STEPS: dict[str, dict[str, Step]] = {
         "`validate` with pydantic": lambda s: s.select("three", "key", "number", "value").validate(
             "step", Checked
         ),
-        "`explode`, three items": lambda s: s.explode("step", "items"),
-        "`flatten`, a struct of two": lambda s: s.flatten("step", "place"),
         "`fill_forward`": lambda s: s.fill_forward("step", "gap", key="key"),
         "`batch_up`, of 100": lambda s: s.batch_up("step", 100),
     },

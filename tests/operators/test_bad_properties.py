@@ -19,7 +19,6 @@ from ridgeline.api.operator import operator_type
 from ridgeline.connectors.models import ModelOperator
 from ridgeline.operators import absence, hysteresis, rolling, session, sliding, streak, tumbling
 from ridgeline.operators import aggregate as agg
-from ridgeline.operators import generators as gen
 from ridgeline.plan.validation import validate
 from ridgeline.testing import CollectorSink, ListInput
 
@@ -109,11 +108,6 @@ def replayed(**properties: Any) -> Make:
     return lambda: lib.FileReplayInput(**{"path": "a", "schema": Short, "format": "csv", **properties})
 
 
-def events(**properties: Any) -> Make:
-    columns = {"id": gen.sequence(), "time": gen.times("2026-01-01", every="1s")}
-    return lambda: lib.EventGenerator(**{"columns": columns, **properties})
-
-
 INTERVAL = pa.schema([("a", pa.month_day_nano_interval())])
 SECONDS, POSITIVE = "must be a number of seconds", "must be more than 0"
 NO_KEY = "`tags` is list.*cannot be keys"
@@ -130,7 +124,7 @@ REFUSED: list[tuple[Make, str]] = [
     (lambda: lib.FillForward("value", "key", within="soon"), SECONDS),
     (lambda: lib.FillForward("value", "key", within=0), POSITIVE),
     (lambda: lib.FillForward((), "key"), "step.columns"),
-    (lambda: lib.Format("csv"), "flatten or explode it before, or take json"),
+    (lambda: lib.Format("csv"), "make columns or rows of it before, or take json"),
     (lambda: lib.Format("template"), "must be given for the format template"),
     (lambda: lib.Format("json", template="{text}"), "is of the format template alone"),
     (lambda: lib.Format("template", template="{tex}"), "did you mean `text`"),
@@ -150,11 +144,6 @@ REFUSED: list[tuple[Make, str]] = [
     (lambda: lib.Parse("text", "regex", schema=Short, pattern="(?P<user>.)"), "no group `cents`"),
     (lambda: lib.Parse("text", "common_log", schema=Short), "no group `cents`"),
     (lambda: lib.Validate(Checked), "`nothing`"),
-    (lambda: lib.Explode("text"), "no list"),
-    (lambda: lib.SplitByShare({"a": 0.9, "b": 0.2}, "key"), "1 in sum"),
-    (lambda: lib.SplitByShare({"a": 1.5, "b": -0.5}, "key"), "1 in sum"),
-    (lambda: lib.SplitByShare({"a": 0.5, "divide": 0.5}, "key"), "must be a name"),
-    (lambda: lib.SplitByShare({"a": 0.9, "b": 0.1}, "kee"), "did you mean `key`"),
     (awaited(predict), "must be an `async def`; `map` takes other functions"),
     (awaited(timeout="soon"), "step.timeout"),
     (awaited(timeout=0), POSITIVE),
@@ -270,14 +259,7 @@ REFUSED: list[tuple[Make, str]] = [
     (replayed(schema=Row), "is a column that CSV cannot hold; use another `format`"),
     (replayed(rows_per_window=0), "greater than 0"),
     (replayed(rows_per_window=5, rows_per_second=1), "sets the pace together .*; give one of them"),
-    (events(timestamp="id"), "must be a column of `times`"),
-    (events(timestamp="at"), "must be a column of `times`"),
-    (events(lateness="5s"), "needs `timestamp`"),
-    (events(per_second=0), "should be greater than 0"),
-    (events(per_second=math.inf), "should be a finite number"),
     (lambda: lib.FilterRows(cast("Any", {"polars": PICKLED})), "predicate.*a function of Python.*as code"),
-    (events(columns={}), "at least 1"),
-    (events(columns={"id": 5}), "columns.id.*instance of Integers or an instance of Uniform"),
     (lambda: lib.RandomEventGenerator(minimum=5, maximum=4), "`minimum`.*not be above `maximum`, which is 4"),
     (lib.FileOutput, "path.*is required"),
     (lambda: lib.FileOutput("out", format=cast("Any", "csv")), "should be 'parquet' or 'jsonl'"),
@@ -294,7 +276,6 @@ REFUSED: list[tuple[Make, str]] = [
 REFUSED_NAMES: list[tuple[Make, str]] = [
     (lambda: lib.Format("key_value", columns="a b"), "`a b` cannot be a key"),
     (lambda: lib.Format("avro"), "`a b` is no name of a field in Avro"),
-    (lib.Flatten, "`a_b` would be there twice"),
     (lambda: lib.TopByKey("a b", by="a_b"), "the stream has a column `rank` already; rename it before"),
 ]
 
@@ -366,14 +347,6 @@ WRONG: list[tuple[Make, str]] = [
     (lambda: lib.zscore("value", -1), r"`zscore\('value', -1\)`: "),
     (lambda: lib.ewma("value", alpha=1), "got"),
     (lambda: lib.change_point("value", learn=1), "got"),
-    (lambda: gen.integers(2, 1), "got"),
-    (lambda: gen.uniform(1, math.nan), "got"),
-    (lambda: gen.normal(0, -1), "got"),
-    (lambda: gen.choice([]), "got"),
-    (lambda: gen.choice(["a"], [0]), "got"),
-    (lambda: gen.choice(["a"], [1, 2]), "got"),
-    (lambda: gen.times("soon", every=1), "Invalid isoformat"),
-    (lambda: gen.times("2026-01-01", every="often"), "is not a duration"),
 ]
 
 

@@ -512,7 +512,6 @@ CASES = {
     ),
     "transformed": plain(lambda: lib.Transform(lambda frame: frame.head(99))),
     "united": plain(lambda: lib.Union(1), entry="input_1"),
-    "flattened": plain(lib.Flatten),
     "validated": plain(lambda: lib.Validate(Positive)),
     "predicted": plain(
         lambda: ModelOperator(str(MODEL), ["value"]), lambda key, value: [(key, value, 2.0 * value)]
@@ -522,7 +521,6 @@ CASES = {
     "limited": Case(lambda: lib.LimitRate(1000), of_parts=True),
     "sampled": Case(lambda: lib.Sampler(share=0.5), entry="data", of_parts=True),
     "sampled_by_key": Case(lambda: lib.Sampler(share=0.5, key="key", seed=3), entry="data", of_parts=True),
-    "shared": Case(lambda: lib.SplitByShare({"a": 0.6, "b": 0.4}), leaving="a", of_parts=True),
     "formatted": Case(lambda: lib.Format("key_value"), of_parts=True),
     "filled": Case(lambda: lib.FillForward("value", "key")),
     "deduplicated": Case(lambda: lib.Deduplicate("key"), firsts),
@@ -571,11 +569,8 @@ COMPARED = [name for name, case in CASES.items() if case.expected]
 ELSEWHERE = {
     "Sql": "operators/test_sql.py::test_results_equal_duckdb_window_by_window",
     "BatchUp": "operators/shaping/test_batch_up.py::test_equals_a_loop",
-    "Explode": "operators/test_shaping.py::test_explode_equals_polars",
     "Parse": "operators/test_shaping.py::test_each_format",
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
-    "EventGenerator": "operators/test_event_generator.py::test_records_are_the_same_for_any_number_of_"
-    "partitions",
     "FileInput": "operators/test_file_input.py::test_each_file_once_with_kills",
     "FileOutput": "operators/test_contract.py::test_written_rows_do_not_depend_on_partitions",
     "FileReplayInput": "operators/test_file_replay_input.py::test_any_split_into_windows_and_partitions_"
@@ -611,7 +606,7 @@ def test_each_operator_of_the_library_has_a_case() -> None:
     compared = {type(CASES[name].make()).__name__ for name in COMPARED}
     for name, kind in kinds.items():
         if name in ELSEWHERE:
-            grouping = ("BatchUp", "Explode", "Parse", "RoundRobinHashMap", "Sql")
+            grouping = ("BatchUp", "Parse", "RoundRobinHashMap", "Sql")
             assert issubclass(kind, InputOperator) or not operator_type(kind).outputs or name in grouping
         elif set(operator_type(kind).states) - {"_waiting"}:
             assert name in compared | MOVES_NOTHING, f"no case compares {name}, which has state, with a loop"

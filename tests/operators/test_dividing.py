@@ -14,11 +14,9 @@ from ridgeline import (
     Operator,
     OperatorError,
     OutputPort,
-    RidgelineError,
     ValidationError,
 )
 from ridgeline.operators import BucketTest, LimitRate, Sampler, Union
-from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validation import validate
 from ridgeline.testing import END_WINDOW, CollectorSink, CountSink, Faults, ListInput, run_local
 
@@ -133,28 +131,6 @@ def test_a_key_that_is_no_column_is_named():
         OperatorError, match="samples by the key `shopp`, which is no column; did you mean `shop`"
     ):
         sampled(Sampler(share=0.5, key="shopp"))
-
-
-class Visit(NamedTuple):
-    user: str | None
-    page: int
-
-
-VISITS = [Visit(f"user{number % 4000}" if number % 4000 else None, number) for number in range(8000)]
-
-
-def test_it_is_data() -> None:
-    app = Application("shares")
-    visits = app.read("visits", ListInput(Visit, VISITS))
-    visits.split_by_share("ab", {"a": 0.9, "b": 0.1}, ("user",)).a.write("sink")
-    made = validate(app, {"ab.shares": {"a": 0.4, "b": 0.6}}).operator("ab").operator
-    assert operator_spec("ab", made, {})["properties"]["shares"] == {"a": 0.4, "b": 0.6}
-
-
-def test_a_step_without_shares_says_so() -> None:
-    visits = Application("shares").read("visits", ListInput(Visit, []))
-    with pytest.raises(RidgelineError, match="step `ab` has no share"):
-        visits.split_by_share("ab", {"two words": 1.0})
 
 
 class Sale(NamedTuple):

@@ -1,4 +1,4 @@
-"""Parse, validate, explode, flatten: beside polars, re and json, with bad rows apart and over partitions."""
+"""Parse, validate: beside polars, re and json, with bad rows apart and over partitions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 from pydantic import BaseModel, Field
 
 from ridgeline import Application, OperatorError, RidgelineError, ValidationError
-from ridgeline.operators import Explode, Flatten, Parse, Validate, Windowed, rolling, tumbling
+from ridgeline.operators import Parse, Validate, Windowed, rolling, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
@@ -182,45 +180,6 @@ def test_what_no_stream_reads_is_an_error_or_a_dead_letter() -> None:
 LISTS = pa.schema([("id", pa.int64()), ("items", pa.list_(pa.int64()))])
 
 
-@QUIET
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 3),
-            st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=4)),
-        ),
-        max_size=12,
-    ),
-    st.booleans(),
-)
-def test_explode_equals_polars(rows: list[tuple[int, Any]], keep_empty: bool) -> None:
-    found, _ = run(rows, Explode("items", keep_empty), LISTS, bad=False)
-    divided, _ = run(rows, Explode("items", keep_empty), LISTS, bad=False, partitions=3)
-    assert sorted(map(repr, divided)) == sorted(map(repr, found))
-    frame = pl.DataFrame(rows, schema={"id": pl.Int64, "items": pl.List(pl.Int64)}, orient="row")
-    if not keep_empty:
-        frame = frame.filter(pl.col("items").list.len() > 0)
-    assert [tuple(row.values()) for row in found] == frame.explode(
-        "items", empty_as_null=True, keep_nulls=True
-    ).rows()
-
-
-def test_flatten_equals_polars() -> None:
-    inner = pa.struct([("a", pa.int64()), ("deep", pa.struct([("b", pa.string())]))])
-    schema = pa.schema([("id", pa.int64()), ("one", inner), ("two", inner)])
-    value = {"a": 1, "deep": {"b": "x"}}
-    rows = [(1, value, None), (2, {"a": None, "deep": None}, value), (3, None, None)]
-    found, _ = run(rows, Flatten(), schema, bad=False)
-    assert list(found[0]) == ["id", "one_a", "one_deep_b", "two_a", "two_deep_b"]
-    assert [tuple(row.values()) for row in found] == [
-        (1, 1, "x", None, None),
-        (2, None, None, 1, "x"),
-        (3, None, None, None, None),
-    ]
-    found, _ = run(rows, Flatten("one", separator="."), schema, bad=False)
-    assert list(found[0]) == ["id", "one.a", "one.deep.b", "two"]
-
-
 class Raw(NamedTuple):
     text: str
 
@@ -252,18 +211,6 @@ def test_parse_and_validate() -> None:
     assert run.collected("sink") == [Paid("ann", 5)]
     assert [row["user"] for row in run.collected("invalid")] == ["bob"]
     assert [row["text"] for row in run.collected("broken")] == ["nothing"]
-
-
-def test_explode_and_flatten() -> None:
-    item = pa.struct([("name", pa.string()), ("count", pa.int64())])
-    schema = pa.schema([("id", pa.int64()), ("items", pa.list_(item))])
-    app = Application("baskets")
-    baskets = app.read("baskets", ListInput(schema, [(1, [{"name": "a", "count": 2}]), (2, [])]))
-    flat = baskets.explode("items", "items", keep_empty=True).flatten("flat", separator=".")
-    flat.write("sink", CollectorSink())
-    rows = [tuple(row.values()) for row in run_local(app).collected("sink")]
-    assert rows == [(1, "a", 2), (2, None, None)]
-    assert flat.schema.names == ["id", "items.name", "items.count"]
 
 
 SPRING = datetime(2026, 3, 29, tzinfo=UTC)

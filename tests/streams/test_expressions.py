@@ -15,7 +15,7 @@ import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError, Stream, ValidationError
 from ridgeline.api.columns.schema import Schema
-from ridgeline.operators import EventGenerator, generators
+from ridgeline.operators import FileReplayInput
 from ridgeline.operators.frames._expressions import reads_other_rows, tree
 from ridgeline.operators.frames._nulls import never_null, sure_after
 from ridgeline.plan.planner import plan_application
@@ -450,12 +450,8 @@ def test_a_column_that_polars_cannot_hold_is_named_only_if_it_is_used() -> None:
 
 def test_an_application_is_written_as_a_specification_and_read_again() -> None:
     app = Application("orders", window="1s")
-    columns = {
-        "page": generators.choice(["a/b", "c"]),
-        "value": generators.integers(0, 9),
-        "at": generators.times("2026-01-01", every="10ms"),
-    }
-    source = app.read("orders", EventGenerator(columns, count=50, seed=3))
+    schema = pa.schema([("page", "string"), ("value", "int64"), ("at", pa.timestamp("us", "UTC"))])
+    source = app.read("orders", FileReplayInput("orders.csv", schema, format="csv"))
     shops, others = source.split("shops", pl.col("page").str.starts_with("a"))
     parts = shops.union("both", others).branch("parts", long="value > 5", short=pl.col("value") < 2)
     typed = parts.long.cast("typed", {"value": float, "page": "varchar"}).rename("named", {"page": "p"})

@@ -148,7 +148,6 @@ FAULTS: list[tuple[Steps, *tuple[str, ...]]] = [
         "no column `centss`",
     ),
     (lambda s: no_schema(s).select("step", "none"), NO_SCHEMA),
-    (lambda s: no_schema(s).explode("step", "none"), NO_SCHEMA),
     (lambda s: no_schema(s).group_by("none").aggregate("step", **N), NO_SCHEMA),
     (
         lambda s: s.app.read("late", ListInput(Order, [], "time", lateness="soon")).sort_within("step"),

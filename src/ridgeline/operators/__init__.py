@@ -23,8 +23,6 @@ from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
 from ridgeline.operators.deduplicate import Deduplicate
 from ridgeline.operators.delay import Delay
 from ridgeline.operators.detect import Detect
-from ridgeline.operators.event_generator import EventGenerator
-from ridgeline.operators.explode import Explode, Flatten
 from ridgeline.operators.file_input import FileInput
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
@@ -53,7 +51,7 @@ from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.script_operator import ScriptOperator
-from ridgeline.operators.shaping import BatchUp, FillForward, Format, SplitByShare
+from ridgeline.operators.shaping import BatchUp, FillForward, Format
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.socket_input import SocketInput
 from ridgeline.operators.sort import Sort
@@ -88,8 +86,6 @@ __all__ = [
     "Delay",
     "Detect",
     "Drop",
-    "EventGenerator",
-    "Explode",
     "Expression",
     "FileInput",
     "FileOutput",
@@ -98,7 +94,6 @@ __all__ = [
     "Filter",
     "FilterRows",
     "FlatMap",
-    "Flatten",
     "Format",
     "Global",
     "IterableInput",
@@ -129,7 +124,6 @@ __all__ = [
     "SparkInput",
     "SparkOutput",
     "Split",
-    "SplitByShare",
     "Sql",
     "SqlQuery",
     "StdinInput",

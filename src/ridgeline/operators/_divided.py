@@ -200,7 +200,7 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
             kind = schema.arrow.field(name).type
             msg = f"the key column `{name}` is {kind}, whose values cannot be keys; take other columns"
             if pa.types.is_list(kind):
-                msg += ", or make a row of each item before, by `explode`"
+                msg += ", or make a row of each item before, by `transform`"
             raise SchemaError(msg)
 
 

@@ -19,17 +19,12 @@ T = TypeVar("T", default=Any)
 
 def chosen(keys: list[pa.Array], share: float, seed: int) -> npt.NDArray[np.bool_]:
     """Which rows are in a share: the same for equal keys, in any partition and process."""
-    return shares_of(keys, seed) < share
-
-
-def shares_of(keys: list[pa.Array], seed: int) -> npt.NDArray[np.float64]:
-    """For each row a number from 0 to 1, exclusively: equal keys have the same, in any process."""
     mixed = np.full(len(keys[0]) if keys else 0, seed % 2**64, np.uint64)
     for column in keys:
         if pa.types.is_nested(column.type):  # what cannot be a key can still decide, as text
             column = pa.array([repr(value) for value in column.to_pylist()], pa.string())  # noqa: PLW2901
         mixed = mix(mixed ^ hash_column(column))
-    return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53 < share
 
 
 class Sampler(Operator, Generic[T]):

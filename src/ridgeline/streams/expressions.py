@@ -121,7 +121,7 @@ class ExpressionSteps(Steps[T_co]):
         own, attributes = divided(name, named)
         operator = Branch[Any](own)
         rest = self._step(name, operator, attributes, output="rest")
-        streams = {port: self.app.stream(getattr(operator, port)) for port in type(operator).ports()}
+        streams = {port: self.app.stream(getattr(operator, port)) for port in operator.shape or ()}
         return Outputs(name, {**streams, "rest": rest})
 
     def transform(

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
-from ridgeline.api import OperatorAttributes, RidgelineError, SchemaType
+from ridgeline.api import OperatorAttributes, SchemaType
 from ridgeline.operators import (
     BatchUp,
-    Explode,
     FillForward,
-    Flatten,
     Format,
     Parse,
-    SplitByShare,
     Validate,
 )
 from ridgeline.operators.parse import LineFormat
 from ridgeline.operators.shaping.format import WrittenFormat
 from ridgeline.streams.connecting import Steps
 from ridgeline.streams.expressions import split_options
-from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.tables import Columns, key_of, maybe
 
 if TYPE_CHECKING:
@@ -91,23 +86,6 @@ class ShapingSteps(Steps[T_co]):
         """Check tuples by a pydantic model, see `Validate`. Those that it refuses are the stream `bad`."""
         return checked(self._step(name, Validate(model), attributes))
 
-    def explode(
-        self, name: str, column: str, *, keep_empty: bool = False, **attributes: Unpack[OperatorAttributes]
-    ) -> Stream[Any]:
-        """A row for each item of a list; see `Explode`."""
-        return self._step(name, Explode(column, keep_empty), attributes)
-
-    def flatten(
-        self,
-        name: str,
-        columns: Columns | None = None,
-        *,
-        separator: str = "_",
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[Any]:
-        """The fields of structs as columns; see `Flatten`."""
-        return self._step(name, Flatten(maybe(columns), separator), attributes)
-
     def fill_forward(
         self,
         name: str,
@@ -132,30 +110,6 @@ class ShapingSteps(Steps[T_co]):
     ) -> Stream[Any]:
         """Tuples with a list of so many tuples each; see `BatchUp`."""
         return self._step(name, BatchUp(size, after, maybe(key), column), attributes)
-
-    def split_by_share(
-        self,
-        name: str,
-        shares: Mapping[str, float],
-        key: Columns | None = None,
-        *,
-        seed: int = 0,
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Outputs:
-        """Divide by shares: `parts = users.split_by_share("ab", {"a": 0.9, "b": 0.1}, key="user")`.
-
-        The streams are `parts.a` and `parts.b`; see `SplitByShare`. Raises RidgelineError without a name that
-        a port can have.
-        """
-        operator = SplitByShare[Any](dict(shares), maybe(key), seed)
-        ports = type(operator).ports()
-        if not ports:
-            example = f'`split_by_share("{name}", {{"a": 0.9, "b": 0.1}})`'
-            raise RidgelineError(
-                f"step `{name}` has no share with a name that a port can have; give some, such as {example}"
-            )
-        self._step(name, operator, attributes, output=ports[0])
-        return Outputs(name, {port: self.app.stream(getattr(operator, port)) for port in ports})
 
 
 def checked(stream: Stream[Any]) -> Checked[Any]:

@@ -181,7 +181,7 @@ def test_no_text_of_any_property_of_the_library_is_for_operate():
         and not is_number_or_choice(kind, name)  # which refuse it when the change is planned
     ]
     assert free == []
-    assert role_for(operators.EventGenerator, "per_second", 5) is Role.OPERATE
+    assert role_for(operators.LimitRate, "rate", 5) is Role.OPERATE
     assert role_for(operators.Deduplicate, "within", "5m") is Role.OPERATE
     assert role_for(operators.Deduplicate, "within", "/etc/passwd") is Role.ADMIN
     assert role_for(operators.Deduplicate, "by", "clock") is Role.OPERATE

@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, Schema
 from ridgeline.api.context import OperatorContext
-from ridgeline.operators._shaped import NamedOutputs
+from ridgeline.operators._shaped import ShapedOperator, unshaped
 from ridgeline.operators.frames._expressions import Given, data_where_possible
 from ridgeline.operators.frames._predicate import Predicate, PredicateStep
 from ridgeline.operators.frames._step import Memory
@@ -61,7 +61,7 @@ class Split(PredicateStep[T]):
         self.others.emit_batch(batch.filter(rest), rows=rest)
 
 
-class Branch(NamedOutputs, Generic[T]):
+class Branch(ShapedOperator, Generic[T]):
     """Divide rows by several predicates: each goes to the port of the first that is true, else to `rest`.
 
     `predicates`: by the name of the port, each as of `Split`. Rows keep their order and times. Partitions:
@@ -92,6 +92,31 @@ class Branch(NamedOutputs, Generic[T]):
     predicates: dict[str, Given] = Field(min_length=1)
 
     shaped_by = "predicates"
+    fixed = "cannot get other names from outside; give them in the application"
+
+    @classmethod
+    def shape_of(cls, given: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """The names that a port can have."""
+        names = given.get("predicates")
+        return tuple(name for name in names if cls._is_port(name)) if isinstance(names, Mapping) else None
+
+    @classmethod
+    def members_of(cls, shape: tuple[str, ...]) -> dict[str, Any]:
+        """A port for each predicate."""
+        return {name: OutputPort[Any](Any) for name in shape}
+
+    @classmethod
+    def _is_port(cls, name: object) -> bool:
+        named = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+        return named and not hasattr(unshaped(cls), str(name))
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse names that no port can have, and other ports than those of the application."""
+        odd = [name for name in self.predicates if not self._is_port(name)]
+        if not odd:
+            return super().property_faults()
+        rule = "must be a name such as `large`, and not one that the operator has itself"
+        return [("predicates", odd[0], rule)]
 
     def __post_init__(self) -> None:
         """Keep the predicates as data."""

@@ -3,6 +3,5 @@
 from ridgeline.operators.shaping.batch_up import BatchUp
 from ridgeline.operators.shaping.fill_forward import FillForward
 from ridgeline.operators.shaping.format import Format
-from ridgeline.operators.shaping.split_by_share import SplitByShare
 
-__all__ = ["BatchUp", "FillForward", "Format", "SplitByShare"]
+__all__ = ["BatchUp", "FillForward", "Format"]

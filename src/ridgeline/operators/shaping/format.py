@@ -86,7 +86,7 @@ def _check_flat(format: str, columns: pa.Schema) -> None:
     for field in columns:
         if not csv_reads(field.type):
             what = f"`{field.name}` is {field.type}, which {format} does not have"
-            raise SchemaError(f"{what}; flatten or explode it before, or take json")
+            raise SchemaError(f"{what}; make columns or rows of it before, or take json")
         if format == "key_value" and (not field.name or _NO_NAME.search(field.name)):
             raise SchemaError(f"`{field.name}` cannot be a key; rename the column")
 
