@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -48,11 +47,6 @@ VALUES = {
     "variance": agg.variance("price"),
     "spread": agg.variance("size", ddof=0),
     "stddev": agg.stddev("price"),
-    "covariance": agg.covariance("price", "size"),
-    "correlation": agg.correlation("price", "size"),
-    "slope": agg.slope("price", "size"),
-    "intercept": agg.intercept("price", "size"),
-    "trend": agg.slope("size", "time"),
     "unique": agg.count_unique("price"),
     "venues": agg.count_unique("venue"),
     "median": agg.median("price"),
@@ -65,10 +59,6 @@ VALUES = {
     "list": agg.collect_list("venue"),
     "set": agg.collect_set("venue"),
     "diff": agg.diff("size"),
-    "pct_change": agg.pct_change("price"),
-    "rank": agg.rank("size"),
-    "min_rank": agg.rank("size", method="min", descending=True),
-    "histogram": agg.histogram("price", [-2, 0, 1.5, 4]),
     "joined": agg.reduce("venue", joined),
     "longest": agg.reduce("venue", longest, 0, merge=max),
 }
@@ -86,55 +76,24 @@ def spread_of(values: list[Any], ddof: int) -> Fraction | None:
     return sum(((value - mean) ** 2 for value in exact), Fraction(0)) / (len(exact) - ddof)
 
 
-def together(pairs: list[tuple[Any, Any]]) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
-    """Sums of squares about the means, of products, and the means."""
-    xs, ys = fractions([x for x, _ in pairs]), fractions([y for _, y in pairs])
-    x, y = sum(xs, Fraction(0)) / len(xs), sum(ys, Fraction(0)) / len(ys)
-    return (
-        sum(((one - x) ** 2 for one in xs), Fraction(0)),
-        sum(((one - y) ** 2 for one in ys), Fraction(0)),
-        sum(((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)), Fraction(0)),
-        x,
-        y,
-    )
-
-
 def expected(own: list[Trade]) -> dict[str, Any]:
     """Of the trades of a window, in the order of their times."""
     prices = [one.price for one in own if one.price is not None]
     sizes = [one.size for one in own if one.size is not None]
     venues = [one.venue for one in own if one.venue is not None]
-    both = [(one.price, one.size) for one in own if one.price is not None and one.size is not None]
-    timed = [(one.size, (one.time - START).total_seconds()) for one in own if one.size is not None]
     found: dict[str, Any] = dict.fromkeys(VALUES)
     for name, values, ddof in (("variance", prices, 1), ("spread", sizes, 0)):
         spread = spread_of(values, ddof)
         found[name] = None if spread is None else float(spread)
     found["stddev"] = None if found["variance"] is None else statistics.stdev(fractions(prices))
-    if len(both) > 1:
-        xx, yy, xy, x, y = together(both)
-        found["covariance"] = float(xy / (len(both) - 1))
-        if yy:
-            found["slope"], found["intercept"] = float(xy / yy), float(x - xy / yy * y)
-        if xx and yy:
-            found["correlation"] = math.copysign(math.sqrt(xy * xy / (xx * yy)), xy)
-    if len(timed) > 1 and (line := together(timed))[1]:
-        found["trend"] = float(line[2] / line[1])
     found["unique"], found["venues"] = len(set(prices)), len(set(venues))
     if prices:
         found["median"] = float(np.quantile(prices, 0.5))
-        if len(prices) > 1:
-            before, after = prices[-2:]
-            found["pct_change"] = (
-                after / before - 1 if before else math.nan if not after else math.copysign(math.inf, after)
-            )
     if sizes:
         ordered = sorted(sizes)
         found["quantiles"] = [float(ordered[0]), float(ordered[(len(sizes) - 1) // 4]), float(ordered[-1])]
         most = max(Counter(sizes).values())
         found["mode"] = min(value for value, count in Counter(sizes).items() if count == most)
-        found["rank"] = float(pd.Series(sizes).rank().iloc[-1])
-        found["min_rank"] = int(pd.Series(sizes).rank(method="min", ascending=False).iloc[-1])
         found["diff"] = sizes[-1] - sizes[-2] if len(sizes) > 1 else None
     some = [one.size for one in own if one.venue == "x" and one.size is not None]
     found["some"] = sum(some) if some else None
@@ -145,7 +104,6 @@ def expected(own: list[Trade]) -> dict[str, Any]:
     counts = sorted(Counter(venues).items(), key=lambda one: (-one[1], one[0]))
     found["top"] = [{"value": value, "count": count} for value, count in counts[:2]]
     found["list"], found["set"] = venues, sorted(set(venues))
-    found["histogram"] = np.histogram(prices, [-2, 0, 1.5, 4])[0].tolist()
     found["joined"] = "".join(venues) if venues else None
     found["longest"] = max(map(len, venues), default=0)
     return found
@@ -338,9 +296,6 @@ def test_hostile_values() -> None:
         "most": agg.quantile("number", 1),
         "middle": agg.median("amount"),
         "diff": agg.diff("amount"),
-        "rank": agg.rank("number"),
-        "histogram": agg.histogram("number", [0, math.inf]),
-        "slope": agg.slope("amount", "flag"),
     }
     source = Application("odd", window="1s").read("odd", ListInput(Odd, items, "time", lateness=0))
     (row,) = source.group_by("key").window(tumbling("1m")).aggregate("figures", **values).collect()
@@ -355,11 +310,6 @@ def test_hostile_values() -> None:
     assert row["most"] == inf
     assert row["middle"] == 1.1
     assert row["diff"] == Decimal(-99999999)
-    assert row["rank"] is None
-    assert row["histogram"] == [3]
-    assert row["slope"] == pytest.approx(
-        Fraction(Decimal("100000001.20")) / 3 + Fraction(Decimal("2.25")) / 2
-    )
 
 
 def test_a_function_takes_what_sessions_that_join_have() -> None:
@@ -421,5 +371,5 @@ def test_schemas_say_what_is_never_null() -> None:
     trades = app.read("trades", ListInput(Trade, [], "time", lateness=0)).group_by("symbol")
     schema = trades.window(tumbling("1m")).aggregate("figures", **VALUES).schema
     never = {field.name for field in schema if not field.nullable}
-    wanted = {"unique", "venues", "top", "list", "set", "histogram", "longest", "window_start", "window_end"}
+    wanted = {"unique", "venues", "top", "list", "set", "longest", "window_start", "window_end"}
     assert never & set(VALUES) | {"window_start", "window_end"} == wanted

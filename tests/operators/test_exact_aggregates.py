@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application
 from ridgeline.operators import aggregate, tumbling
-from ridgeline.operators._exact import added, divided, exact, float_sums, product_sums, rounded
+from ridgeline.operators._exact import added, divided, exact, float_square_sums, float_sums, rounded
 from ridgeline.operators.key_value import extremes
 from ridgeline.testing import ListInput
 
@@ -73,13 +73,12 @@ def test_sums_of_floats_equal_those_of_fractions(rows: list[tuple[int, float]], 
                 assert divided(total, len(own)) == float(sum(map(Fraction, own), Fraction(0)) / len(own))
 
 
-def test_products_are_summed_without_rounding_whatever_their_sizes() -> None:
+def test_squares_are_summed_without_rounding_whatever_their_sizes() -> None:
     random = np.random.default_rng(1)
-    one, other = random.normal(size=(2, 300)) * 10.0 ** random.integers(-200, 201, (2, 300))
+    values = random.normal(size=300) * 10.0 ** random.integers(-200, 201, 300)
     groups = random.integers(0, 3, 300)
-    for group, found in enumerate(product_sums(one, other, groups, 3)):
-        pairs = zip(one[groups == group].tolist(), other[groups == group].tolist(), strict=True)
-        assert exact(found) == sum(Fraction(first) * Fraction(second) for first, second in pairs)
+    for group, found in enumerate(float_square_sums(values, groups, 3)):
+        assert exact(found) == sum(Fraction(value) ** 2 for value in values[groups == group].tolist())
 
 
 def test_extremes_of_all_types_that_have_an_order() -> None:

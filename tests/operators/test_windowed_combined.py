@@ -52,7 +52,6 @@ VALUES = {
     "last": aggregate.last("cents"),
     "dearest": aggregate.max_by("cents", "price"),
     "spread": aggregate.variance("price"),
-    "slope": aggregate.slope("price", "time"),
     "final": aggregate.is_final(),
     "of_a": aggregate.only(aggregate.sum("cents"), where="shop", equals="a"),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, localcontext
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -31,7 +31,7 @@ _FAR = 900
 _MOST_ROWS = 1 << 20
 _LEAST_EXPONENT = -1074
 _GREATEST = 1024
-_LEAST_PRODUCT, _GREATEST_PRODUCT = 2.0**-900, 2.0**990
+_LEAST_SQUARE, _GREATEST_SQUARE = 2.0**-900, 2.0**990
 
 
 def added(one: Sum, other: Sum) -> Sum:
@@ -218,52 +218,29 @@ def _least(mantissa: int, exponent: int) -> Sum:
     return mantissa, exponent
 
 
-def product_sums(one: npt.NDArray[Any], other: npt.NDArray[Any], index: Index, groups: int) -> list[Sum]:
-    """The sum of the products of each group, of two arrays of floats, of integers, or of objects.
+def float_square_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> list[Sum]:
+    """The sum of the squares of each group.
 
-    Objects are Python's integers or Decimals.
+    A square is the sum of two floats, but for very large and very small ones (Dekker, 1971).
     """
-    if one.dtype == np.float64:
-        return _float_products(one, other, index, groups)
-    if one.dtype == np.int64 and len(one):
-        largest = [max(-int(values.min()), int(values.max())) for values in (one, other)]
-        if len(one) * largest[0] * largest[1] >= 2**63:
-            one, other = one.astype(object), other.astype(object)  # Python's integers do not overflow
-    totals = np.zeros(groups, one.dtype)
-    with localcontext(EXACT):
-        np.add.at(totals, index, one * other)
-    return list(totals.tolist())
-
-
-def _float_products(
-    one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], index: Index, groups: int
-) -> list[Sum]:
-    """Each product is the sum of two floats, but for very large and very small ones (Dekker, 1971)."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        products = one * other
-        size, one_size, other_size = np.abs(products), np.abs(one), np.abs(other)
-        split = ((size > _LEAST_PRODUCT) & (size < _GREATEST_PRODUCT)) | (one == 0) | (other == 0)
-        split &= (one_size < _GREATEST_PRODUCT) & (other_size < _GREATEST_PRODUCT)
-        (high, low), (high_2, low_2) = _halves(one), _halves(other)
-        errors = ((high * high_2 - products) + high * low_2 + low * high_2) + low * low_2
+        squares = values * values
+        split = ((squares > _LEAST_SQUARE) & (squares < _GREATEST_SQUARE)) | (values == 0)
+        wide = values * 134_217_729.0
+        high = wide - (wide - values)  # half of the digits (Veltkamp)
+        low = values - high
+        errors = (high * high - squares) + 2 * high * low + low * low
     rest = np.flatnonzero(~split)
-    products[rest] = errors[rest] = 0.0
+    squares[rest] = errors[rest] = 0.0
     # each alone: together their exponents differ too much for the quick way
-    found = list(map(added, float_sums(products, index, groups), float_sums(errors, index, groups)))
-    for group, first, second in zip(*(values[rest].tolist() for values in (index, one, other)), strict=True):
-        product: Sum = first * second
-        if math.isfinite(first) and math.isfinite(second):
-            (mantissa, exponent), (times, more) = _pair(first), _pair(second)
-            product = _least(mantissa * times, exponent + more)
-        found[group] = added(found[group], product)
+    found = list(map(added, float_sums(squares, index, groups), float_sums(errors, index, groups)))
+    for group, value in zip(index[rest].tolist(), values[rest].tolist(), strict=True):
+        square: Sum = value * value
+        if math.isfinite(value):
+            mantissa, exponent = _pair(value)
+            square = _least(mantissa * mantissa, 2 * exponent)
+        found[group] = added(found[group], square)
     return found
-
-
-def _halves(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Floats as sums of two with half the digits (Veltkamp)."""
-    wide = values * 134_217_729.0
-    high = wide - (wide - values)
-    return high, values - high
 
 
 def rolling_sums(values: Sequence[Sum], bounds: Sequence[tuple[int, int]]) -> list[Sum] | None:

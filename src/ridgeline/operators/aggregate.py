@@ -16,33 +16,21 @@ from ridgeline.operators.aggregates.basic import (
     window_end,
     window_start,
 )
-from ridgeline.operators.aggregates.collected import collect_list, diff, pct_change, reduce
-from ridgeline.operators.aggregates.counted import collect_set, count_unique, mode, rank, top
+from ridgeline.operators.aggregates.collected import collect_list, diff, reduce
+from ridgeline.operators.aggregates.counted import collect_set, count_unique, mode, top
 from ridgeline.operators.aggregates.only import only
-from ridgeline.operators.aggregates.quantiles import histogram, median, quantile, quantiles
-from ridgeline.operators.aggregates.spread import (
-    correlation,
-    covariance,
-    intercept,
-    mean,
-    slope,
-    stddev,
-    variance,
-)
+from ridgeline.operators.aggregates.quantiles import median, quantile, quantiles
+from ridgeline.operators.aggregates.spread import mean, stddev, variance
 from ridgeline.operators.aggregates.value import Aggregate
 
 __all__ = [
     "Aggregate",
     "collect_list",
     "collect_set",
-    "correlation",
     "count",
     "count_unique",
-    "covariance",
     "diff",
     "first",
-    "histogram",
-    "intercept",
     "is_final",
     "last",
     "max",
@@ -53,12 +41,9 @@ __all__ = [
     "min_by",
     "mode",
     "only",
-    "pct_change",
     "quantile",
     "quantiles",
-    "rank",
     "reduce",
-    "slope",
     "stddev",
     "sum",
     "top",
@@ -76,7 +61,6 @@ _ELSEWHERE = {
     "n_unique": "count_unique",
     "nunique": "count_unique",
     "percentile": "quantile",
-    "corr": "correlation",
     "list": "collect_list",
     "set": "collect_set",
 }

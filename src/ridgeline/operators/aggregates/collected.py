@@ -1,4 +1,4 @@
-"""Aggregates of values in their order: lists, changes, and functions of one's own."""
+"""Aggregates of values in their order: lists, differences, and functions of one's own."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class _CollectList(Rules, kinds=("collect_list",)):
         return [value for _, value in part]
 
 
-class _Change(Rules, kinds=("diff", "pct_change")):
+class _Diff(Rules, kinds=("diff",)):
     """The part is `Timed`, of the two newest values."""
 
     def field(self, columns: pa.Schema) -> pa.Field:
         kind = self.number_of(columns).type
-        if self.aggregate.kind == "pct_change" or pa.types.is_floating(kind):
+        if pa.types.is_floating(kind):
             kind = pa.float64()
         elif not pa.types.is_decimal(kind):
             kind = pa.int64()
@@ -84,11 +84,7 @@ class _Change(Rules, kinds=("diff", "pct_change")):
         if len(part) == 1:
             return None
         (_, before), (_, after) = part
-        if self.aggregate.kind == "diff":
-            return after - before
-        if before:
-            return float(after / before - 1) if before == before else before  # noqa: PLR0124  a NaN
-        return float("nan") if not after or after != after else float("inf") if after > 0 else float("-inf")  # noqa: PLR0124
+        return after - before
 
 
 class _Reduce(Rules, kinds=("reduce",)):
@@ -149,12 +145,7 @@ def collect_list(column: str) -> Aggregate:
 
 def diff(column: str) -> Aggregate:
     """The newest value of a column of numbers less the one before it; null of one value."""
-    return _Change.of("diff", column)
-
-
-def pct_change(column: str) -> Aggregate:
-    """As `diff`, as a share of the value before: 0.5 is 50 per cent more."""
-    return _Change.of("pct_change", column)
+    return _Diff.of("diff", column)
 
 
 def reduce(

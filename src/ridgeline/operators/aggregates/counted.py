@@ -1,4 +1,4 @@
-"""Aggregates of how often each value comes: distinct values, the most frequent ones, ranks."""
+"""Aggregates of how often each value comes: distinct values, the most frequent ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.support.results import names_call
-from ridgeline.operators.aggregates.rules import Rules, list_field, placed
+from ridgeline.operators.aggregates.rules import Rules, list_field
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import distinct
 
@@ -138,45 +138,6 @@ class _Mode(_Counted, kinds=("mode",)):
         return highest(part, 1)[0]["value"]
 
 
-class _Rank(_Counted, kinds=("rank",)):
-    """The part is (`Counts`, (time, newest value))."""
-
-    def field(self, columns: pa.Schema) -> pa.Field:
-        field = self.number_of(columns)
-        kind = pa.float64() if self.option("method") == "average" else pa.int64()
-        return pa.field("", kind, nullable=field.nullable or pa.types.is_floating(field.type))
-
-    def parts(self, rows: Rows) -> list[Part]:
-        """Of each group the newest value is that of its last row."""
-        counts = super().parts(rows)
-        found = rows.of(self.column)
-        newest = np.zeros(rows.count, np.int64)
-        newest[found.groups] = np.arange(len(found.groups))
-        there = [group for group, part in enumerate(counts) if part is not None]
-        places = newest[there]
-        values = map(_one, found.column.take(pa.array(places)).to_pylist())
-        timed = zip(there, zip(found.times[places].tolist(), values, strict=True), strict=True)
-        return placed(rows.count, ((group, (counts[group], own)) for group, own in timed))
-
-    def merge(self, one: Part, other: Part) -> Part:
-        newest = other[1] if other[1][0] >= one[1][0] else one[1]
-        return super().merge(one[0], other[0]), newest
-
-    def retract(self, whole: Part, oldest: Part) -> Part:
-        return super().retract(whole[0], oldest[0]), whole[1]
-
-    def result(self, part: Part) -> Any:
-        counts, (_, newest) = part
-        if newest != newest:  # noqa: PLR0124  a NaN
-            return None
-        known = [(value, count) for value, count in counts if value == value]  # noqa: PLR0124  a NaN
-        sign = -1 if self.option("descending") else 1
-        before = sum(count for value, count in known if sign * (value - newest) < 0)
-        equal = sum(count for value, count in known if value == newest)
-        ranks = {"min": before + 1, "max": before + equal, "average": before + (equal + 1) / 2}
-        return ranks[self.option("method")]
-
-
 def count_unique(column: str, *, exact: bool = True) -> Aggregate:
     """How many distinct values of a column there are; null is none.
 
@@ -209,14 +170,3 @@ def collect_set(column: str) -> Aggregate:
 def mode(column: str) -> Aggregate:
     """The most frequent value of a column, of several the least."""
     return _Mode.of("mode", column)
-
-
-@names_call
-def rank(column: str, *, method: str = "average", descending: bool = False) -> Aggregate:
-    """The rank of the newest value among all, from 1: in `rolling` windows that of each record.
-
-    `method`: of equal values "average", "min" or "max". Null of a NaN. Raises ValueError for another method.
-    """
-    if method not in ("average", "min", "max"):
-        raise ValueError(f'the `method` of `rank` is "average", "min" or "max"; got {method!r}')
-    return _Rank.of("rank", column, method=method, descending=descending)

@@ -1,8 +1,7 @@
-"""Quantiles and histograms of numbers."""
+"""Quantiles of numbers."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,36 +71,6 @@ def floats_of(column: pa.Array) -> npt.NDArray[np.float64]:
     return found
 
 
-class _Histogram(Rules, kinds=("histogram",)):
-    """The part is the numbers of values in the bins."""
-
-    takes = "numbers"
-    kind = list_field(pa.int64()).type
-
-    def __init__(self, aggregate: Aggregate) -> None:
-        super().__init__(aggregate)
-        self.edges = np.array(self.option("bins"), np.float64)
-        self.nothing = [0] * (len(self.edges) - 1)
-
-    def parts(self, rows: Rows) -> list[Part]:
-        found = rows.of(self.column)
-        values, bins = floats_of(found.column), len(self.edges) - 1
-        places = np.searchsorted(self.edges, values, "right") - 1
-        places[values == self.edges[-1]] = bins - 1
-        inside = (places >= 0) & (places < bins) & ~np.isnan(values)
-        counts = np.bincount(found.groups[inside] * bins + places[inside], minlength=rows.count * bins)
-        return [tuple(own) for own in counts.reshape(rows.count, bins).tolist()]
-
-    def merge(self, one: Part, other: Part) -> Part:
-        return tuple(a + b for a, b in zip(one, other, strict=True))
-
-    def retract(self, whole: Part, oldest: Part) -> Part:
-        return tuple(a - b for a, b in zip(whole, oldest, strict=True))
-
-    def result(self, part: Part) -> Any:
-        return list(part)
-
-
 @names_call
 def quantile(column: str, q: float, *, interpolation: str = "linear", exact: bool = True) -> Aggregate:
     """The quantile `q`, from 0 to 1, of a column of numbers, as a float; NaN is left out.
@@ -127,19 +96,6 @@ def quantiles(
 def median(column: str, *, exact: bool = True) -> Aggregate:
     """The median of a column of numbers, as a float: the quantile 0.5."""
     return quantile(column, 0.5, exact=exact)
-
-
-@names_call
-def histogram(column: str, bins: Sequence[float]) -> Aggregate:
-    """How many values lie in each bin, as a list. `bins`: their borders, ascending, one more than bins.
-
-    A bin has its lower border, and the last one its upper one too. Values outside, and NaN, are left out.
-    Raises ValueError for borders that do not ascend.
-    """
-    edges = tuple(float(edge) for edge in bins)
-    if len(edges) < 2 or any(not a < b for a, b in itertools.pairwise(edges)):  # noqa: PLR2004
-        raise ValueError(f"the `bins` of a histogram are two borders at least, ascending; got {bins!r}")
-    return _Histogram.of("histogram", column, bins=edges)
 
 
 def _share(q: float) -> float:
