@@ -144,10 +144,6 @@ def _table(events: Stream[Any]) -> Any:
     return events.select("side", "key", other="number").table("table", "key")
 
 
-def _timed_table(events: Stream[Any]) -> Any:
-    return events.select("side", "key", "time", other="number").table("table", "key")
-
-
 def _parse(column: str, form: Any, schema: Any = Short, **options: Any) -> Step:
     return lambda s: s.parse("step", column, form, schema=schema, **options)
 
@@ -207,7 +203,6 @@ STEPS: dict[str, dict[str, Step]] = {
     "Joins, 1,000 keys": {
         "`join` with a table that changes as often": lambda s: s.join("step", _table(s), "key"),
         "`table` alone": lambda s: _table(s).changes,
-        '`join` with `versions="1m"` of it': lambda s: s.join("step", _timed_table(s), "key", versions="1m"),
         '`join_in_window(tumbling("1s"))` with itself': lambda s: s.join_in_window(
             "step", s.select("side", "key", "time", other="number"), "key", tumbling("1s")
         ),

@@ -167,8 +167,6 @@ REFUSED: list[tuple[Make, str]] = [
     (lambda: lib.TableJoin({"key": "number"}), "never equal"),
     (lambda: lib.TableJoin("key", deleted="removed"), "removed"),
     (lambda: lib.TableJoin("key", suffix=""), "twice"),
-    (lambda: lib.TableJoin("key", versions="1h", broadcast=True), "versions"),
-    (lambda: lib.TableJoin("key", versions="soon"), "versions"),
     (lambda: lib.WithinJoin("kee", "1s"), "`kee`"),
     (lambda: lib.WithinJoin({"kee": "key"}, "1s"), "`kee`"),
     (lambda: lib.WithinJoin({"key": "number"}, "1s"), "never equal"),

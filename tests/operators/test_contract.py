@@ -530,9 +530,6 @@ CASES = {
     "latest": Case(lambda: lib.LatestByKey("key"), changes_of_a_table),
     "table_join": Case(lambda: lib.TableJoin("key"), joined_rows, also=("table",)),
     "broadcast_join": Case(lambda: lib.TableJoin("key", broadcast=True), joined_rows, also=("table",)),
-    "versions_join": Case(
-        lambda: lib.TableJoin("key", versions="2s"), pairs_as_of, timed=True, also=("table",)
-    ),
     "within_join": paired(
         lambda: lib.WithinJoin("key", "1s", how="left"), pairs_where(lambda one, other: abs(one - other) <= 1)
     ),

@@ -78,7 +78,6 @@ CASES: list[tuple[type[Operator], dict[str, Any], str, Any]] = [
     (Windowed, {"key": "key", "windows": tumbling("1h"), "values": {"n": COUNT}}, "early", "1s"),
     (WindowJoin, {"on": "key", "windows": tumbling("1h")}, "how", "left"),
     (AsOfJoin, {"on": "key"}, "on", "other"),
-    (TableJoin, {"on": "key"}, "versions", "1h"),
     (Largest, {}, "smallest", True),
 ]  # fmt: skip
 MAY_CHANGE: list[tuple[type[Operator], dict[str, Any], str, Any]] = [

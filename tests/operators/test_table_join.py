@@ -1,4 +1,4 @@
-"""Streams joined with tables as of the records' times, and first tuples of keys."""
+"""Streams joined with tables as latest rows, and first tuples of keys."""
 
 from __future__ import annotations
 
@@ -58,36 +58,33 @@ def counted(found: Sequence[Any]) -> Counter[str]:
     return Counter(repr(list(map(plain, row))) for row in found)
 
 
-def as_of(orders: Any, customers: Any) -> list[tuple[Any, ...]]:
-    found = []
+def latest(orders: Any, customers: Any) -> list[tuple[Any, ...]]:
+    found, rows = [], {}
     for number, window in enumerate(orders):
-        seen = [row for rows in customers[: number + 1] for row in rows]
+        for row in customers[number] if number < len(customers) else ():
+            rows[row.id] = row
         for order in window:
-            best: Any = None
-            for row in seen:
-                if row.id == order.customer and row.id is not None and row.time <= order.time:
-                    best = row if best is None or row.time >= best.time else best
-            gone = best is None or best.gone is True
-            found.append((*order, *((None,) * 2 if gone else (best.place, best.time))))
+            row = None if order.customer is None else rows.get(order.customer)
+            gone = row is None or row.gone is True
+            found.append((*order, *((None,) * 2 if gone else (row.place, row.time))))
     return found
 
 
 @settings(deadline=None, max_examples=deep(3), suppress_health_check=[HealthCheck.too_slow])
 @given(ORDERS, CUSTOMERS)
-def test_versions_are_those_of_the_records_times(orders: Any, customers: Any) -> None:
+def test_rows_are_the_latest_that_are_not_deleted(orders: Any, customers: Any) -> None:
     orders, customers = timed(Order, orders), timed(Customer, customers)
     for partitions in (1, 3):
         app = Application("joined", window="1s")
         streams = []
         for name, kind, windows in (("orders", Order, orders), ("customers", Customer, customers)):
             items = [item for window in windows for item in (*window, END_WINDOW)]
-            streams.append(app.read(name, ListInput(kind, items, "time", lateness="3s")))
+            streams.append(app.read(name, ListInput(kind, items)))
         table = streams[1].table("table", key="id", deleted="gone")
-        on = {"customer": "id"}
-        joined = streams[0].join("join", table, on, "left", versions="4s", partitions=partitions)
+        joined = streams[0].join("join", table, {"customer": "id"}, "left", partitions=partitions)
         joined.write("sink", CollectorSink())
         found = [tuple(row.values()) for row in run_local(app).collected("sink")]
-        assert counted(found) == counted(as_of(orders, customers))
+        assert counted(found) == counted(latest(orders, customers))
 
 
 class Sale(NamedTuple):

@@ -448,10 +448,15 @@ def test_a_column_that_polars_cannot_hold_is_named_only_if_it_is_used() -> None:
     assert (fault.where, "column `v` is month_day_nano_interval" in fault.what) == ("whole.output", True)
 
 
+class Visit(NamedTuple):
+    page: str
+    value: int
+    at: datetime
+
+
 def test_an_application_is_written_as_a_specification_and_read_again() -> None:
     app = Application("orders", window="1s")
-    schema = pa.schema([("page", "string"), ("value", "int64"), ("at", pa.timestamp("us", "UTC"))])
-    source = app.read("orders", FileReplayInput("orders.csv", schema, format="csv"))
+    source = app.read("orders", FileReplayInput("orders.csv", Visit, format="csv"))
     shops, others = source.split("shops", pl.col("page").str.starts_with("a"))
     parts = shops.union("both", others).branch("parts", long="value > 5", short=pl.col("value") < 2)
     typed = parts.long.cast("typed", {"value": float, "page": "varchar"}).rename("named", {"page": "p"})

@@ -106,7 +106,6 @@ NO_TIMES: dict[str, Steps] = {
     "sorts records": lambda s: s.sort_within("step"),
     "forgets keys": lambda s: s.deduplicate("step", "ident", within="1m"),
     "joins records": lambda s: s.join_within("step", other(s), "ident", "1m"),
-    "joins tuples": lambda s: s.join("step", other(s).table("table", "ident"), "ident", versions="1h"),
 }
 
 

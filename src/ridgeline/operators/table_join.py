@@ -1,11 +1,9 @@
-"""Join of a stream with a table: the row of each key that is the latest, or was at the record's time."""
+"""Join of a stream with a table: the latest row of each key."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import chain, compress, repeat
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,17 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, metric
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.columns.nulls import one
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.partitioner import StickyPartitioner
-from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.api.times import LATEST, Microseconds
 from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
 from ridgeline.operators._joined import (
     On,
-    Row,
     arrays_of,
     as_batch,
     fitted,
@@ -201,11 +196,6 @@ def _one_part(parts: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
     return [pa.concat_arrays(list(columns)) for columns in zip(*parts, strict=True)]
 
 
-_NEVER = np.iinfo(np.int64).max
-Version = tuple[int, Row | None]
-"""Since when a row is the latest, in microseconds since 1970; None for a key that was deleted then."""
-
-
 class TableJoin(DividedOperator):
     """Join a stream with a table, which is the latest row of each key of another stream.
 
@@ -220,16 +210,11 @@ class TableJoin(DividedOperator):
 
     `deleted`: a column of booleans of `table`, true in a row that deletes its key. The column is not joined.
 
-    `versions`: how long older rows are kept, such as "1h"; then a tuple is joined with the row that was the
-    latest at its time. Rows come into force at their own times, in whatever order they come. A tuple older
-    than the oldest row that is kept has none. Raises RidgelineError if a stream has no times.
-
     `broadcast`: all partitions hold the whole table, and the stream is divided round robin. It is for small
-    tables: each partition writes all of it. Not with `versions`.
+    tables: each partition writes all of it.
 
-    State: the latest row of each key, the metric `held_rows` says how many. With `versions` the rows before,
-    until the watermark is `versions` past the time at which another took their place.
-    Without `versions`, up to a million rows are in memory a second time, as columns.
+    State: the latest row of each key; the metric `held_rows` says how many. Up to a million rows are in
+    memory a second time, as columns.
 
     Partitions: by `on`, the same on both sides. Round robin is refused with RidgelineError, unless
     `broadcast`: a tuple would not meet its row.
@@ -263,7 +248,7 @@ class TableJoin(DividedOperator):
     """
 
     shaped_by = "on"
-    state_depends_on = ("table", "on", "deleted", "versions", "broadcast")
+    state_depends_on = ("table", "on", "deleted", "broadcast")
 
     # ports are processed in the order in which they are declared: the table before the stream
     table = InputPort(Any)
@@ -273,16 +258,13 @@ class TableJoin(DividedOperator):
     on: On
     how: Literal["inner", "left", "anti"] = "inner"
     deleted: str | None = Field(default=None, kw_only=True)
-    versions: Duration | None = Field(default=None, kw_only=True)
     broadcast: bool = Field(default=False, kw_only=True)
     suffix: str = Field(default="_right", kw_only=True)
 
     latest = KeyedState(tuple, default=())
-    """By key, the values of the table's other columns; with `versions` its versions, the oldest first."""
+    """By key, the values of the table's other columns."""
     replica = KeyedState(tuple, default=(), moves="same")
     """The same with `broadcast`, in all partitions."""
-    sweep_at = State(_NEVER, moves="least")
-    """When versions whose time is over are looked for next."""
 
     @classmethod
     def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -296,7 +278,7 @@ class TableJoin(DividedOperator):
         if self.broadcast:
             vars(self)["partitioner_default"] = StickyPartitioner("input")
 
-    @metric(help="Rows of the table, versions of a key counted as one.")
+    @metric(help="Rows of the table.")
     def held_rows(self) -> int | None:
         """The number of keys that have a row."""
         return None if self.broadcast and self.context.partition else len(self.rows)
@@ -305,13 +287,6 @@ class TableJoin(DividedOperator):
     def rows(self) -> KeyedCell[Any, Any]:
         """The state that holds the table."""
         return self.replica if self.broadcast else self.latest
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, and what does not go together."""
-        faults = super().property_faults()
-        if self.broadcast and self.versions is not None:
-            faults.append(("versions", self.versions, "cannot be had with `broadcast`"))
-        return faults
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
@@ -326,14 +301,9 @@ class TableJoin(DividedOperator):
         """The columns of the table that are joined."""
         return others(table, (*right_columns(self.on), self.deleted))
 
-    def needs_times(self) -> str:
-        """To find the row of a time, with `versions`."""
-        return "" if self.versions is None else "joins tuples"
-
     def setup(self, context: OperatorContext) -> None:
         """Read the properties."""
         self.mine, self.theirs = left_columns(self.on), right_columns(self.on)
-        self.keep = None if self.versions is None else round(parse_duration(self.versions) * 1_000_000)
         self.index = TableIndex()
 
     @table.process_batch
@@ -344,46 +314,16 @@ class TableJoin(DividedOperator):
         rows = rows_of(batch, names)
         gone = deletions(batch, self.deleted)
         new = [None if over else row for row, over in zip(rows, gone, strict=True)]
-        if self.keep is None:
-            last = dict(zip(codes.tolist(), new, strict=True))
-            for code, row in last.items():
-                if row is None:
-                    self.rows.pop(keys[code], None)
-            # a row without columns must differ from none
-            rest = [(keys[code], row or (True,)) for code, row in last.items() if row is not None]
-            if rest:
-                self.rows.put_many(*zip(*rest, strict=True))
-            if self.index.is_of(self.rows):
-                self.index.note(codes, keys, [batch.column(name) for name in names], gone)
-            return
-        self._put_versions(self.record_times(batch, "keeps rows"), codes, keys, new)
-
-    def _put_versions(
-        self, times: Microseconds, codes: Index, keys: Sequence[Any], rows: Sequence[Row | None]
-    ) -> None:
-        """Add versions of keys; of equal times the one that came last wins.
-
-        None is forgotten before the end of the window: an older row may still come behind a deletion.
-        """
-        held: dict[int, dict[int, Row | None]] = {}
-        for code, time, row in zip(codes.tolist(), times.tolist(), rows, strict=True):
-            if code not in held:
-                held[code] = dict(self.latest.get(keys[code], ()))
-            held[code][time] = row
-        for code, versions in held.items():
-            self.latest[keys[code]] = tuple(sorted(versions.items(), key=itemgetter(0)))
-        now = self.context.watermark_microseconds
-        self.sweep_at = min(self.sweep_at, max(now, int(times.min(initial=_NEVER))) + (self.keep or 0))
-
-    def _keep_versions(self, key: Any, versions: tuple[Version, ...]) -> None:
-        """Keep those that a tuple may still need."""
-        oldest = self.context.watermark_microseconds - (self.keep or 0)
-        first = max(0, bisect_right(versions, oldest, key=itemgetter(0)) - 1)
-        versions = versions[first:]
-        if len(versions) == 1 and versions[0][1] is None and versions[0][0] <= oldest:
-            self.latest.pop(key, None)
-        elif self.latest.get(key) != versions:
-            self.latest[key] = versions
+        last = dict(zip(codes.tolist(), new, strict=True))
+        for code, row in last.items():
+            if row is None:
+                self.rows.pop(keys[code], None)
+        # a row without columns must differ from none
+        rest = [(keys[code], row or (True,)) for code, row in last.items() if row is not None]
+        if rest:
+            self.rows.put_many(*zip(*rest, strict=True))
+        if self.index.is_of(self.rows):
+            self.index.note(codes, keys, [batch.column(name) for name in names], gone)
 
     @input.process_batch
     def join(self, batch: pa.RecordBatch) -> None:
@@ -405,46 +345,11 @@ class TableJoin(DividedOperator):
 
     def _find(self, batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> tuple[Index, Sequence[pa.Array]]:
         """For each row of a batch the place of its row, or -1; and the table's columns of these fields."""
-        if self.keep is None and self.index.holds(self.rows, fields, len(batch)):
+        if self.index.holds(self.rows, fields, len(batch)):
             return self.index.places(batch, self.mine), self.index.columns()
         codes, keys = row_keys(batch, self.mine)
-        known = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
-        return known[0], arrays_of(known[1], fields)
-
-    def _latest(self, codes: Index, keys: list[Any]) -> tuple[Index, list[Row]]:
-        """For each tuple the place of the latest row of its key, or -1; and the rows."""
         rows = self.rows.get_many(keys).tolist()
         there = np.fromiter(map(bool, rows), np.bool_, len(rows))
         there &= ~np.fromiter(map(has_null, keys), np.bool_, len(keys))
         places = np.where(there, np.cumsum(there) - 1, -1)
-        return places[codes], list(compress(rows, there.tolist()))
-
-    def _versions(self, batch: pa.RecordBatch, codes: Index, keys: list[Any]) -> tuple[Index, list[Row]]:
-        """The same of the row of the key at the tuple's time."""
-        times = self.record_times(batch, "joins records with rows")
-        places, held = np.full(len(codes), -1, np.int64), list[Row]()
-        order = np.argsort(codes, kind="stable")
-        begins = np.searchsorted(codes[order], np.arange(len(keys) + 1))
-        for number, key in enumerate(keys):
-            versions = () if has_null(key) else self.latest.get(key, ())
-            if not versions:
-                continue
-            rows = order[begins[number] : begins[number + 1]]
-            since = np.array([time for time, _ in versions])
-            chosen = np.searchsorted(since, times[rows], side="right") - 1
-            known = np.full(len(versions) + 1, -1, np.int64)  # the last for a tuple older than all
-            for place, (_, row) in enumerate(versions):
-                if row is not None:
-                    known[place] = len(held)
-                    held.append(row)
-            places[rows] = known[chosen]
-        return places, held
-
-    def end_window(self) -> None:
-        """Forget versions whose time is over."""
-        now = self.context.watermark_microseconds
-        if self.keep is None or now < self.sweep_at:
-            return
-        for key, versions in list(self.latest.items()):
-            self._keep_versions(key, versions)
-        self.sweep_at = _NEVER if now >= LATEST else now + max(1, self.keep)
+        return places[codes], arrays_of(list(compress(rows, there.tolist())), fields)

@@ -118,7 +118,6 @@ class KeyedSteps(Steps[T_co]):
         on: On | None = None,
         how: Literal["inner", "left", "anti"] = "inner",
         *,
-        versions: Duration | None = None,
         broadcast: bool = False,
         suffix: str = "_right",
         **attributes: Unpack[OperatorAttributes],
@@ -134,7 +133,6 @@ class KeyedSteps(Steps[T_co]):
             key_or_mapping(table.key if on is None else on),
             how,
             deleted=table.deleted,
-            versions=versions,
             broadcast=broadcast,
             suffix=suffix,
         )

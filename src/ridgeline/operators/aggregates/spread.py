@@ -16,6 +16,9 @@ from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import sums, to_values, value_sums
 
+_LARGE = 2**31
+"""The squares of smaller integers have 64 bits."""
+
 
 class _Mean(Rules, kinds=("mean",)):
     """The part is (number of values, their sum)."""
@@ -65,11 +68,7 @@ class _Variance(_Mean, kinds=("variance", "stddev")):
         if values.dtype == np.float64:
             squares = float_square_sums(values, found.groups, rows.count)
         else:
-            if (
-                values.dtype == np.int64
-                and len(values)
-                and int(np.abs(values.astype(np.float64)).max()) >= 2**31
-            ):
+            if values.dtype == np.int64 and ((values <= -_LARGE) | (values >= _LARGE)).any():
                 values = values.astype(object)  # Python's integers do not overflow
             with localcontext(EXACT):
                 squares = value_sums(values * values, found.groups, rows.count)
