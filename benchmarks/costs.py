@@ -225,8 +225,6 @@ STEPS: dict[str, dict[str, Step]] = {
     "Format": {
         "JSON": _format("json"),
         "CSV": _format("csv"),
-        "`key=value`": _format("key_value"),
-        "template": _format("template", template="{key} has {number} and {value}"),
     },
     "Shaping": {
         "`validate` with pydantic": lambda s: s.select("three", "key", "number", "value").validate(

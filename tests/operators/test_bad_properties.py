@@ -125,14 +125,6 @@ REFUSED: list[tuple[Make, str]] = [
     (lambda: lib.FillForward("value", "key", within=0), POSITIVE),
     (lambda: lib.FillForward((), "key"), "step.columns"),
     (lambda: lib.Format("csv"), "make columns or rows of it before, or take json"),
-    (lambda: lib.Format("template"), "must be given for the format template"),
-    (lambda: lib.Format("json", template="{text}"), "is of the format template alone"),
-    (lambda: lib.Format("template", template="{tex}"), "did you mean `text`"),
-    (lambda: lib.Format("template", template="{text.__class__}"), "which is no column"),
-    (lambda: lib.Format("template", template="{text!r}"), "is no part of a template"),
-    (lambda: lib.Format("template", template="{text"), "is no template"),
-    (lambda: lib.Format("json", written={"type": "string"}), "is of the format avro alone"),
-    (lambda: lib.Format("avro", written={"type": "recrd"}), "no Avro schema"),
     (lambda: lib.Format("json", columns="tex"), "did you mean `text`"),
     (lambda: lib.Format("json", "text", keep="text"), "must not have the name of a column"),
     (lambda: lib.Format("xml", root="a b"), "root"),
@@ -269,8 +261,6 @@ REFUSED: list[tuple[Make, str]] = [
     (lambda: lib.SparkInput(format="rate", schema=INTERVAL), "is a column that Spark has no type for"),
 ]
 REFUSED_NAMES: list[tuple[Make, str]] = [
-    (lambda: lib.Format("key_value", columns="a b"), "`a b` cannot be a key"),
-    (lambda: lib.Format("avro"), "`a b` is no name of a field in Avro"),
     (lambda: lib.TopByKey("a b", by="a_b"), "the stream has a column `rank` already; rename it before"),
 ]
 

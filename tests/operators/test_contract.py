@@ -521,7 +521,7 @@ CASES = {
     "limited": Case(lambda: lib.LimitRate(1000), of_parts=True),
     "sampled": Case(lambda: lib.Sampler(share=0.5), entry="data", of_parts=True),
     "sampled_by_key": Case(lambda: lib.Sampler(share=0.5, key="key", seed=3), entry="data", of_parts=True),
-    "formatted": Case(lambda: lib.Format("key_value"), of_parts=True),
+    "formatted": Case(lambda: lib.Format("csv"), of_parts=True),
     "filled": Case(lambda: lib.FillForward("value", "key")),
     "deduplicated": Case(lambda: lib.Deduplicate("key"), firsts),
     "deduplicated_within": Case(

@@ -451,7 +451,7 @@ def test_a_column_that_polars_cannot_hold_is_named_only_if_it_is_used() -> None:
 class Visit(NamedTuple):
     page: str
     value: int
-    at: datetime
+    at: dt.datetime
 
 
 def test_an_application_is_written_as_a_specification_and_read_again() -> None:

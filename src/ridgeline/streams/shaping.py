@@ -38,15 +38,6 @@ class ParseOptions(OperatorAttributes, total=False):
     registry: str | None
 
 
-class FormatOptions(OperatorAttributes, total=False):
-    """Properties of `Format` that `format` passes on, and attributes of the operator."""
-
-    template: str | None
-    delimiter: str
-    written: str | dict[str, Any] | None
-    schema_id: int | None
-
-
 class ShapingSteps(Steps[T_co]):
     """The steps of `Stream` that give tuples another form."""
 
@@ -73,11 +64,11 @@ class ShapingSteps(Steps[T_co]):
         *,
         columns: Columns | None = None,
         keep: Columns = (),
-        **options: Unpack[FormatOptions],
+        delimiter: str = ",",
+        **attributes: Unpack[OperatorAttributes],
     ) -> Checked[Any]:
         """Write each tuple as a text: the reverse of `parse`; see `Format`."""
-        own, attributes = split_options(options, FormatOptions)
-        operator = Format(format, column, columns=maybe(columns), keep=key_of(keep), **own)
+        operator = Format(format, column, columns=maybe(columns), keep=key_of(keep), delimiter=delimiter)
         return checked(self._step(name, operator, attributes))
 
     def validate(

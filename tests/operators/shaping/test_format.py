@@ -116,29 +116,12 @@ def test_framed_avro_without_the_framing_is_bad() -> None:
     assert ["schema id" in row["reason"] for row in found.collected("bad")] == [True, True, True]
 
 
-def test_a_template() -> None:
-    payments = [Payment("ann", 5), Payment("{bob}", None)]
-    texts, _, _ = run(payments, Payment, Format("template", template="{user} paid {cents:>4}{{}}{cents}"))
-    assert texts == ["ann paid    5{}5", "{bob} paid {}"]
-
-
 def test_what_cannot_be_written_is_bad() -> None:
     odd = [Payment("a\nb", 1), Payment("fine", 2), Payment("\x00", 3)]
     texts, _, bad = run(odd, Payment, Format("csv"))
     assert texts == ["fine,2", "\x00,3"]
     assert [(row["user"], row["cents"]) for row in bad] == [("a\nb", 1)]
     assert "column `user`: 'a\\nb' has the end of a line in it" in bad[0]["reason"]
-    narrow = {
-        "type": "record",
-        "name": "P",
-        "fields": [{"name": "user", "type": "string"}, {"name": "cents", "type": "int"}],
-    }
-    texts, _, bad = run(
-        [Payment("a", 2**63 - 1), Payment("b", None), Payment("c", 1)],
-        Payment,
-        Format("avro", written=narrow),
-    )
-    assert (len(texts), [row["user"] for row in bad]) == (2, ["b"])
 
 
 def test_without_a_reader_of_bad_it_is_an_error() -> None:
