@@ -25,9 +25,6 @@ from ridgeline import Application, InputOperator, InputPort, Operator, OutputPor
 from ridgeline.operators import (
     absence,
     aggregate,
-    burst,
-    change_point,
-    ewma,
     hysteresis,
     rate,
     rolling,
@@ -36,7 +33,6 @@ from ridgeline.operators import (
     sliding,
     streak,
     tumbling,
-    zscore,
 )
 from ridgeline.testing import run_local
 
@@ -239,10 +235,6 @@ STEPS: dict[str, dict[str, Step]] = {
         '`absence("5s")`': _detect(absence("5s")),
         "`sequence`, two texts": _detect(sequence("value < 70", "value > 130", within="10s")),
         '`rate(20, within="10s")`': _detect(rate(20, within="10s")),
-        "`burst`": _detect(burst(3, within="1s", over="1m")),
-        "`zscore`": _detect(zscore("value")),
-        "`ewma`": _detect(ewma("value", alpha=0.1)),
-        "`change_point`": _detect(change_point("value")),
     },
     "Others": {
         "`predict` with a function of columns": lambda s: s.predict("step", _twice, ["value"]),

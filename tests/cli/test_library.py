@@ -46,7 +46,7 @@ def test_a_search_takes_words_in_any_case_and_names_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Windowed", "windowed", "quantile", "aggregate.quantile", "tumbling", "Delay", "choice"]
+    "name", ["Windowed", "windowed", "quantile", "aggregate.quantile", "tumbling", "Delay"]
 )
 def test_a_description_has_an_import_and_says_how_it_is_called(name: str) -> None:
     code, out, _ = ridgeline_command("describe-operator", name)

@@ -324,11 +324,6 @@ WRONG: list[tuple[Make, str]] = [
     (lambda: lib.sequence({"page": "x"}, within="1s"), "got"),
     (lambda: lib.sequence({"page": "x"}, cast("Any", 5), within="1s"), "got"),
     (lambda: lib.rate(1, "1s"), "got"),
-    (lambda: lib.burst(2, "2s", "3s"), "got"),
-    (lambda: lib.zscore("value", math.nan), "got"),
-    (lambda: lib.zscore("value", -1), r"`zscore\('value', -1\)`: "),
-    (lambda: lib.ewma("value", alpha=1), "got"),
-    (lambda: lib.change_point("value", learn=1), "got"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Patterns in the records of a key: beside pandas and plain loops, in batches, partitions and over faults."""
+"""Patterns in the records of a key: beside plain loops, in batches, partitions and over faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,14 +19,10 @@ from ridgeline import Application, ValidationError
 from ridgeline.operators import (
     Detect,
     absence,
-    burst,
-    change_point,
-    ewma,
     hysteresis,
     rate,
     sequence,
     streak,
-    zscore,
 )
 from ridgeline.operators.patterns import Pattern
 from ridgeline.plan.spec.values import write_value
@@ -149,62 +144,6 @@ def test_sequence_equals_a_search_of_all_runs(windows: Any, seconds: int) -> Non
     check(windows, sequence("page = 'x'", "page = 'y'", "page = 'z'", within=seconds), expected)
 
 
-@QUIET
-@given(ROWS)
-def test_zscore_equals_pandas(windows: Any) -> None:
-    def expected(own: Sequence[Reading]) -> list[Any]:
-        series = pd.Series([value for _, value in numbers(own)], dtype=float)
-        before = series.shift(1).rolling(6, min_periods=3)
-        far = (series - before.mean()).abs() - 1.5 * before.std()
-        return [
-            ("anomaly", time, value)
-            for (time, value), apart in zip(numbers(own), far, strict=True)
-            if apart > 1e-9
-        ]
-
-    check(windows, zscore("value", 1.5, count=6, least=3), expected)
-
-
-@QUIET
-@given(ROWS)
-def test_ewma_equals_pandas(windows: Any) -> None:
-    def expected(own: Sequence[Reading]) -> list[Any]:
-        series = pd.Series([value for _, value in numbers(own)], dtype=float)
-        before = series.ewm(alpha=0.3, adjust=False)
-        mean, deviation = before.mean().shift(1), before.std(bias=True).shift(1)
-        return [
-            ("anomaly", time, value)
-            for number, ((time, value), apart) in enumerate(
-                zip(numbers(own), (series - mean).abs() - 1.25 * deviation, strict=True)
-            )
-            if number >= 2 and apart > 1e-9
-        ]
-
-    check(windows, ewma("value", 1.25, alpha=0.3, least=2), expected)
-
-
-def test_a_change_of_level_is_found_with_its_begin() -> None:
-    noise = [math.sin(number * 7) for number in range(40)]
-    levels = [*noise, *(5 + value for value in noise)]
-    windows = [[("a", value, "x", 0), ("b", -value, "x", 1)] for value in levels]
-    pattern = change_point("value", 6, drift=1.5, learn=30)
-    run = run_local(application(readings(windows), Detect(pattern, "device")))
-    found = rows(run)
-    assert [row[:2] for row in found] == [("a", "rise"), ("b", "fall")]
-    assert [round(row[2] - START.timestamp()) for row in found] == [40, 40]
-
-
-def test_a_burst_is_found_once_and_not_before_it_is_known_what_is_usual() -> None:
-    counts = [9, 1, 0, 2, 1, 8, 1, 9]
-    windows = [[("a", 1.0, "x", place) for place in range(count)] for count in counts]
-    run = run_local(
-        application(readings(windows), Detect(burst(3, "1s", "5s", least=4), "device", value="records"))
-    )
-    # second 5: 4 of a usual 13 / 5 are not enough, 8 are; second 7: the usual is 12 / 5
-    found = [(what, since - START.timestamp(), value) for _, what, since, value in rows(run)]
-    assert found == [("burst", 5.0, 8.0), ("burst", 7.0, 8.0)]
-
-
 def test_the_time_of_a_finding_is_a_column_if_asked_for() -> None:
     given_rows = readings([[("a", 1.0, "x", 0)], [("a", 2.0, "x", 0)], [("a", 9.0, "x", 0)]])
     app = Application("times")
@@ -270,7 +209,6 @@ MANY = [many(number) for number in range(30)]
         absence("3s"),
         sequence({"page": "x"}, "page = 'y'", within="9s"),
         streak("value > 2", 2),
-        change_point("value"),
     ],
     ids=lambda pattern: type(pattern).__name__,
 )

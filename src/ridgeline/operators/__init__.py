@@ -39,8 +39,7 @@ from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
 from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns.absence import absence
-from ridgeline.operators.patterns.change_point import change_point, ewma, zscore
-from ridgeline.operators.patterns.rate import burst, rate
+from ridgeline.operators.patterns.rate import rate
 from ridgeline.operators.patterns.sequence import sequence
 from ridgeline.operators.patterns.streak import hysteresis, streak
 from ridgeline.operators.queue_input import QueueInput
@@ -144,9 +143,6 @@ __all__ = [
     "WithinJoin",
     "absence",
     "aggregate",
-    "burst",
-    "change_point",
-    "ewma",
     "from_frame",
     "from_iterable",
     "global_window",
@@ -158,5 +154,4 @@ __all__ = [
     "sliding",
     "streak",
     "tumbling",
-    "zscore",
 ]

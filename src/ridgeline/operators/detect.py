@@ -28,8 +28,8 @@ class Detect(DividedOperator):
     time of the record that showed it; one of silence the moment at which it was long enough. With
     `at="found"` that time is a column, too.
 
-    `pattern`: `hysteresis`, `streak`, `absence`, `sequence`, `rate`, `burst`, `zscore`, `ewma` or
-    `change_point`, see docs/patterns.md. `key`: a column, or several.
+    `pattern`: `hysteresis`, `streak`, `absence`, `sequence` or `rate`, see docs/patterns.md. `key`: a column,
+    or several.
 
     Records of a key are taken in the order in which they come. Where that is not the order of their times,
     put `Sort` before it. A record without a time has that of the window's beginning.

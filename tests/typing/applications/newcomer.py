@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ridgeline import Application, DeadLetter, Stream
-from ridgeline.operators import FileInput, FileOutput, hysteresis, sequence, session, tumbling, zscore
+from ridgeline.operators import FileInput, FileOutput, hysteresis, sequence, session, streak, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.testing import CollectorSink, ListInput
 
@@ -38,7 +38,7 @@ cards = both.sort_within("in_order", key="card").group_by("card")
 frauds = cards.detect("frauds", sequence("not approved", "amount > 500", within="10m"))
 frauds.write("alerts", CollectorSink())
 hot = cards.detect("hot", hysteresis("amount", above=80, below=70), partitions=2)
-odd = cards.detect("odd", zscore("amount"), value="amount")
+odd = cards.detect("odd", streak("amount > 80", 3), value="amount")
 known: Stream[dict[str, Any]] = both.join("known", table, on="card", how="left", partitions=2)
 near = payments.join_within("near", prices, on={"card": "card"}, within="5s")
 as_of = payments.join_as_of("as_of", prices, on="card", how="left")
