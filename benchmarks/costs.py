@@ -227,7 +227,6 @@ STEPS: dict[str, dict[str, Step]] = {
             "step", Checked
         ),
         "`fill_forward`": lambda s: s.fill_forward("step", "gap", key="key"),
-        "`batch_up`, of 100": lambda s: s.batch_up("step", 100),
     },
     "Patterns, 1,000 keys": {
         "`hysteresis`": _detect(hysteresis("value", above=130, below=70)),

@@ -113,11 +113,6 @@ SECONDS, POSITIVE = "must be a number of seconds", "must be more than 0"
 NO_KEY = "`tags` is list.*cannot be keys"
 PICKLED = pl.col("id").map_batches(abs, return_dtype=pl.Int64).meta.serialize(format="json")
 REFUSED: list[tuple[Make, str]] = [
-    (lambda: lib.BatchUp(0), "greater than or equal to 1"),
-    (lambda: lib.BatchUp(3, "soon"), SECONDS),
-    (lambda: lib.BatchUp(3, 0), POSITIVE),
-    (lambda: lib.BatchUp(3, key="kee"), "did you mean `key`"),
-    (lambda: lib.BatchUp(3, key="key", column="key"), "must not have the name"),
     (lambda: lib.FillForward("valeu", "key"), "did you mean `value`"),
     (lambda: lib.FillForward("value", "kee"), "did you mean `key`"),
     (lambda: lib.FillForward("key", "key"), "must not have the name of a column of the key"),
@@ -205,7 +200,6 @@ REFUSED: list[tuple[Make, str]] = [
     (value(agg.quantile("text", 0.5)), "which has no quantile"),
     (value(agg.quantile("valeu", 0.5)), "there is no column `valeu`"),
     (value(agg.top("number", exact=False)), "give one of texts, or leave `exact` out"),
-    (value(agg.diff("text")), "which has no diff"),
     (value(agg.Aggregate("avg", "value")), "there is no aggregate `avg`"),
     (model("valeu"), "`features` names `valeu`.*did you mean `value`"),
     (model("tags"), "features are numbers, booleans or texts"),
@@ -282,7 +276,7 @@ def test_columns_whose_names_do_not_fit_are_a_fault(make: Make, words: str) -> N
     assert words in refusal(make(), ODD)
 
 
-@pytest.mark.parametrize("make", [lambda: lib.BatchUp(3), script("def process(row): pass"), model()])
+@pytest.mark.parametrize("make", [script("def process(row): pass"), model()])
 def test_tuples_without_columns_are_a_fault(make: Make) -> None:
     assert "tuples of `object`" in refusal(make(), object)
 
@@ -317,7 +311,6 @@ WRONG: list[tuple[Make, str]] = [
     (lambda: agg.variance("x", ddof=2), "`ddof` is 1"),
     (lambda: agg.stddev("x", ddof=3), r"`stddev\('x', ddof=3\)`: `ddof` is 1"),
     (lambda: agg.top("x", 0), "at least 1"),
-    (lambda: agg.only(agg.window_end(), "x", "in"), r"`only\(.*it takes an aggregate such as"),
     (lambda: hysteresis("value", above=1, below=2), "got"),
     (lambda: absence(0), "got|duration"),
     (lambda: absence("soon"), "got|duration"),

@@ -565,7 +565,6 @@ CASES = {
 COMPARED = [name for name, case in CASES.items() if case.expected]
 ELSEWHERE = {
     "Sql": "operators/test_sql.py::test_results_equal_duckdb_window_by_window",
-    "BatchUp": "operators/shaping/test_batch_up.py::test_equals_a_loop",
     "Parse": "operators/test_shaping.py::test_each_format",
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
     "FileInput": "operators/test_file_input.py::test_each_file_once_with_kills",
@@ -603,7 +602,7 @@ def test_each_operator_of_the_library_has_a_case() -> None:
     compared = {type(CASES[name].make()).__name__ for name in COMPARED}
     for name, kind in kinds.items():
         if name in ELSEWHERE:
-            grouping = ("BatchUp", "Parse", "RoundRobinHashMap", "Sql")
+            grouping = ("Parse", "RoundRobinHashMap", "Sql")
             assert issubclass(kind, InputOperator) or not operator_type(kind).outputs or name in grouping
         elif set(operator_type(kind).states) - {"_waiting"}:
             assert name in compared | MOVES_NOTHING, f"no case compares {name}, which has state, with a loop"

@@ -56,7 +56,6 @@ AS_POLARS = {
     "sketched": (agg.count_unique("x", exact=False), pl.col("x").n_unique()),
     "list": (agg.collect_list("x"), pl.col("x")),
     "set": (agg.collect_set("x"), pl.col("x").unique().sort()),
-    "diff": (agg.diff("x"), pl.col("x").diff().last()),
 }
 AS_PANDAS: dict[str, tuple[Any, Any]] = {
     "min": (agg.min("x"), pd.Series.min),

@@ -53,7 +53,6 @@ VALUES = {
     "dearest": aggregate.max_by("cents", "price"),
     "spread": aggregate.variance("price"),
     "final": aggregate.is_final(),
-    "of_a": aggregate.only(aggregate.sum("cents"), where="shop", equals="a"),
 }
 
 

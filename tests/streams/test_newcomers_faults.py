@@ -155,7 +155,6 @@ FAULTS: list[tuple[Steps, *tuple[str, ...]]] = [
     # what a run would have met
     (lambda s: items(s).group_by("tags").aggregate("step", **N), "the key column `tags`", NO_KEY),
     (lambda s: items(s).group_by("tags").window(MINUTE).aggregate("step", **N), "list<item: string>", NO_KEY),
-    (lambda s: items(s).aggregate("step", n=agg.only(agg.count(), "tags", ["a"])), "`tags`", "plain values"),
     (lambda s: s.aggregate("step", n=agg.sum(agg.count())), "aggregate `count`", "aggregate the results"),  # type: ignore[arg-type]
     (lambda s: s.map("step", either), "is <function either"),  # type: ignore[arg-type]
     (lambda s: s.map("step", lambda left, right: right, Order), "the parameters (left, right)"),

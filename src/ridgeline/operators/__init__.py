@@ -50,7 +50,7 @@ from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.script_operator import ScriptOperator
-from ridgeline.operators.shaping import BatchUp, FillForward, Format
+from ridgeline.operators.shaping import FillForward, Format
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.socket_input import SocketInput
 from ridgeline.operators.sort import Sort
@@ -72,7 +72,6 @@ from ridgeline.operators.with_times import WithTimes
 __all__ = [
     "AsOfJoin",
     "AsyncMap",
-    "BatchUp",
     "Branch",
     "BucketCounts",
     "BucketDifference",

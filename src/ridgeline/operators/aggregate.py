@@ -16,9 +16,8 @@ from ridgeline.operators.aggregates.basic import (
     window_end,
     window_start,
 )
-from ridgeline.operators.aggregates.collected import collect_list, diff, reduce
+from ridgeline.operators.aggregates.collected import collect_list, reduce
 from ridgeline.operators.aggregates.counted import collect_set, count_unique, mode, top
-from ridgeline.operators.aggregates.only import only
 from ridgeline.operators.aggregates.quantiles import median, quantile, quantiles
 from ridgeline.operators.aggregates.spread import mean, stddev, variance
 from ridgeline.operators.aggregates.value import Aggregate
@@ -29,7 +28,6 @@ __all__ = [
     "collect_set",
     "count",
     "count_unique",
-    "diff",
     "first",
     "is_final",
     "last",
@@ -40,7 +38,6 @@ __all__ = [
     "min",
     "min_by",
     "mode",
-    "only",
     "quantile",
     "quantiles",
     "reduce",

@@ -223,22 +223,6 @@ class WindowedStream(_Keyed):
         stream = self.stream.process(name, operator, **attributes)
         return Aggregated(stream.app, stream.source)
 
-    def pivot(
-        self,
-        name: str,
-        column: str,
-        values: Sequence[Any] | Mapping[str, Any],
-        value: Aggregate,
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Aggregated:
-        """A column for each value of a column: `pivot("wide", "sensor", ["in", "out"], agg.mean("celsius"))`.
-
-        Results are as of `aggregate`; each of these columns has the aggregate `value` of the records with its
-        value. `values`: text, or by the name of the column. Raises RidgelineError for what gives no names.
-        """
-        given: Any = {**pivoted(name, column, values, value), **attributes}
-        return self.aggregate(name, **given)
-
 
 class GroupedStream(_Keyed):
     """A stream with a key: `stream.group_by("user")`; the steps that need one are its methods.
@@ -292,18 +276,6 @@ class GroupedStream(_Keyed):
         options = {one: attributes.pop(one) for one in own if one in attributes}
         refuse_keys(name, self.columns, values)
         return self._followed(name, Running(self._key, values=values, **options), attributes)
-
-    def pivot(
-        self,
-        name: str,
-        column: str,
-        values: Sequence[Any] | Mapping[str, Any],
-        value: Aggregate,
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[Any]:
-        """A column for each value of a column, of all records so far; else as `WindowedStream.pivot`."""
-        given: Any = {**pivoted(name, column, values, value), **attributes}
-        return self.aggregate(name, **given)
 
     def detect(
         self,
@@ -413,20 +385,6 @@ def refuse_keys(
             what = f"step `{name}` is grouped by `{key}`, a name that the borders of its windows have, too"
             msg = f"{what}; give these another one: `at=agg.{values[key].kind}()`"
         raise RidgelineError(msg)
-
-
-def pivoted(
-    name: str, column: str, values: Sequence[Any] | Mapping[str, Any], value: Aggregate
-) -> dict[str, Aggregate]:
-    """An aggregate for each value. Raises RidgelineError for what gives no names of columns."""
-    if isinstance(values, Mapping):
-        named = dict(values)
-    elif isinstance(values, str) or not all(isinstance(one, str) for one in values):
-        what = f"step `{name}` pivots into columns that have the names of the values; got {shorten(values)}"
-        raise RidgelineError(f'{what}; give a list of texts, or names: `{{"first": 1, "second": 2}}`')
-    else:
-        named = {one: one for one in values}
-    return {one: aggregate.only(value, column, equals) for one, equals in named.items()}
 
 
 def named(values: Mapping[str, Aggregate], kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Steps of streams that give tuples another form, fill gaps in them, or collect and divide them."""
+"""Steps of streams that give tuples another form, or fill gaps in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import OperatorAttributes, SchemaType
 from ridgeline.operators import (
-    BatchUp,
     FillForward,
     Format,
     Parse,
@@ -88,19 +87,6 @@ class ShapingSteps(Steps[T_co]):
     ) -> Stream[T_co]:
         """The last value of a key in the place of nulls; see `FillForward`."""
         return self._step(name, FillForward(key_of(columns), maybe(key), within), attributes)
-
-    def batch_up(
-        self,
-        name: str,
-        size: int,
-        after: float | str | None = None,
-        key: Columns | None = None,
-        *,
-        column: str = "rows",
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[Any]:
-        """Tuples with a list of so many tuples each; see `BatchUp`."""
-        return self._step(name, BatchUp(size, after, maybe(key), column), attributes)
 
 
 def checked(stream: Stream[Any]) -> Checked[Any]:

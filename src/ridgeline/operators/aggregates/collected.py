@@ -1,4 +1,4 @@
-"""Aggregates of values in their order: lists, differences, and functions of one's own."""
+"""Aggregates of values in their order: lists, and functions of one's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ridgeline.operators._kinds import plain
@@ -17,18 +16,10 @@ Timed = tuple[tuple[int, Any], ...]
 """Values with their times, the oldest first; of one time as they came."""
 
 
-def timed(column: str, rows: Rows, *, last: int | None = None) -> list[Part]:
-    """The values of each group with their times; with `last` only so many of the newest."""
+def timed(column: str, rows: Rows) -> list[Part]:
+    """The values of each group with their times."""
     found = rows.of(column)
     order, spans = rows.slices(found)
-    if last is not None:
-        spans = [(group, max(begin, end - last), end) for group, begin, end in spans]
-        picked = [np.arange(begin, end) for _, begin, end in spans]
-        order = order[np.concatenate(picked)] if picked else order[:0]
-        ends = np.cumsum([len(own) for own in picked]).tolist()
-        spans = [
-            (group, end - len(own), end) for (group, _, _), own, end in zip(spans, picked, ends, strict=True)
-        ]
     values = found.column.take(pa.array(order)).to_pylist()
     pairs = list(zip(found.times[order].tolist(), values, strict=True))
     return placed(rows.count, ((group, tuple(pairs[begin:end])) for group, begin, end in spans))
@@ -61,30 +52,6 @@ class _CollectList(Rules, kinds=("collect_list",)):
 
     def result(self, part: Part) -> Any:
         return [value for _, value in part]
-
-
-class _Diff(Rules, kinds=("diff",)):
-    """The part is `Timed`, of the two newest values."""
-
-    def field(self, columns: pa.Schema) -> pa.Field:
-        kind = self.number_of(columns).type
-        if pa.types.is_floating(kind):
-            kind = pa.float64()
-        elif not pa.types.is_decimal(kind):
-            kind = pa.int64()
-        return pa.field("", kind, nullable=True)
-
-    def parts(self, rows: Rows) -> list[Part]:
-        return timed(self.column, rows, last=2)
-
-    def merge(self, one: Part, other: Part) -> Part:
-        return in_order(one, other)[-2:]
-
-    def result(self, part: Part) -> Any:
-        if len(part) == 1:
-            return None
-        (_, before), (_, after) = part
-        return after - before
 
 
 class _Reduce(Rules, kinds=("reduce",)):
@@ -141,11 +108,6 @@ class _Reduce(Rules, kinds=("reduce",)):
 def collect_list(column: str) -> Aggregate:
     """The values of a column in the order of record times, as a list; null is none."""
     return _CollectList.of("collect_list", column)
-
-
-def diff(column: str) -> Aggregate:
-    """The newest value of a column of numbers less the one before it; null of one value."""
-    return _Diff.of("diff", column)
 
 
 def reduce(

@@ -1,7 +1,6 @@
-"""Operators that give tuples another form, fill gaps in them, or collect and divide them."""
+"""Operators that give tuples another form, or fill gaps in them."""
 
-from ridgeline.operators.shaping.batch_up import BatchUp
 from ridgeline.operators.shaping.fill_forward import FillForward
 from ridgeline.operators.shaping.format import Format
 
-__all__ = ["BatchUp", "FillForward", "Format"]
+__all__ = ["FillForward", "Format"]
