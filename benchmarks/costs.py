@@ -44,8 +44,6 @@ EVENTS = pa.schema(
         ("number", pa.int64()),
         ("value", pa.float64()),
         ("gap", pa.float64()),
-        ("items", pa.list_(pa.int64())),
-        ("place", pa.struct([("x", pa.int64()), ("y", pa.int64())])),
         ("json", pa.string()),
         ("csv", pa.string()),
         ("pairs", pa.string()),
@@ -116,11 +114,8 @@ def batches() -> list[pa.RecordBatch]:
             numbers,
             values,
             [None if at % 4 == 0 else value for at, value in enumerate(values)],
-            [[1, 2, 3]] * ROWS,
-            [{"x": 1, "y": 2}] * ROWS,
             [f'{{"key": "{key}", "number": {one}, "value": {value}}}' for key, one, value in rows],
             [f"{key},{one},{value}" for key, one, value in rows],
-            [f"<r><key>{key}</key><number>{one}</number><value>{v}</value></r>" for key, one, v in rows],
             [f"key={key} number={one} value={value}" for key, one, value in rows],
             [
                 f'10.0.0.1 - - [10/Oct/2025:13:55:36 +0200] "GET /{key} HTTP/1.1" 200 {one}'

@@ -137,10 +137,12 @@ class Running(AggregatingOperator):
         """Add the records of each key at once."""
         rows = np.argsort(times, kind="stable")
         new = self.aggregates.parts(Rows(batch, rows, times[rows], codes[rows], len(keys)))
-        for key, parts, time in zip(keys, new, touched, strict=True):
+        for place, (key, parts) in enumerate(zip(keys, new, strict=True)):
             before = self._before(key)
-            after = parts if before is None else self.aggregates.merged(before, parts)
-            self.totals[key] = (time, *self.aggregates.checked(after, self._tuple_of(key)))
+            new[place] = parts if before is None else self.aggregates.merged(before, parts)
+        self.aggregates.check(new, lambda place: self._tuple_of(keys[place]))
+        for key, time, after in zip(keys, touched, new, strict=True):
+            self.totals[key] = (time, *after)
 
     def _add_each(
         self, batch: pa.RecordBatch, times: Microseconds, codes: Index, keys: list[Any], touched: list[int]
@@ -153,7 +155,8 @@ class Running(AggregatingOperator):
         for code, parts in zip(codes.tolist(), new, strict=True):
             before, key = latest[code], self._tuple_of(keys[code])
             latest[code] = after = parts if before is None else self.aggregates.merged(before, parts)
-            found.append(Result(0, 0, key, self.aggregates.checked(after, key)))
+            found.append(Result(0, 0, key, after))
+        self.aggregates.check([one.parts for one in found], lambda place: found[place].key)
         for key, time, after in zip(keys, touched, latest, strict=True):
             self.totals[key] = (time, *(after or ()))
         self.aggregates.emit(found, final=True)

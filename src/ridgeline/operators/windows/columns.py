@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -13,14 +14,10 @@ from ridgeline.api import Operator, RidgelineError, Schema, SchemaError
 from ridgeline.api.errors import shorten
 from ridgeline.operators import _window_parts as vectors
 from ridgeline.operators._divided import DividedOperator, check_keys
-from ridgeline.operators._exact import rounded
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators.aggregates.rules import rules_of
 from ridgeline.operators.aggregates.value import Aggregate, Rows
 
-_LEAST_SUM = -(2**63)
-_LARGE = 1 << 62
-_LARGE_EXPONENT = 1_000
 RECORDS = Aggregate("count")
 
 
@@ -75,7 +72,6 @@ class Columns:
         self.counted = counted
         self.rules = [rules_of(one) for one in (*values.values(), *[RECORDS] * counted)]
         self.ordered = any(one.ordered for one in self.rules)
-        self.sums = [number for number, one in enumerate(values.values()) if one.kind == "sum"]
 
     def parts(self, rows: Rows) -> list[Parts]:
         """The parts of each group, one for each aggregate."""
@@ -99,41 +95,40 @@ class Columns:
         columns = zip(self.rules, zip(*ones, strict=True), zip(*others, strict=True), strict=True)
         return list(zip(*[rules.merged_all(first, second) for rules, first, second in columns], strict=True))
 
-    def check_all(self, parts: Sequence[Parts], names: Sequence[tuple[Any, ...]]) -> None:
-        """As `checked`, of many; only sums that are large are looked at one by one.
+    def check(self, parts: Sequence[Parts], key_of: Callable[[int], tuple[Any, ...]]) -> None:
+        """Raise RidgelineError for a sum that could not be emitted now, before its records are committed.
 
-        `names`: those of windows, a start and a key each.
+        `key_of`: the key of the parts at a place.
         """
-        if not all(_is_small([one[number] for one in parts]) for number in self.sums):
-            for one, name in zip(parts, names, strict=True):
-                self.checked(one, name[1:])
+        for number, field in self._summed:
+            sums = [one[number] for one in parts]
+            if self._fits(number, field, sums):
+                continue
+            key = key_of(
+                next(place for place, one in enumerate(sums) if not self._fits(number, field, [one]))
+            )
+            what = f"the sum `{field.name}` of key {shorten(key[0] if len(key) == 1 else key)}"
+            raise RidgelineError(
+                f"{what} in `{self.operator.context.name}` does not fit its type {field.type}; "
+                f"got values of column `{self.values[field.name].column}` that are too large; "
+                "leave them out before, scale them, or use `mean`"
+            )
 
-    def checked(self, parts: Parts, key: tuple[Any, ...]) -> Parts:
-        """Parts whose sums could be emitted now; else raises, before their records are committed."""
-        for number in self.sums:
-            part = parts[number]
-            try:
-                fits = not isinstance(part, int) or _LEAST_SUM <= part < -_LEAST_SUM
-                if isinstance(part, Decimal):
-                    kind = self._field(number).type
-                    fits = not part or part.adjusted() < kind.precision - kind.scale
-                rounded(part)
-            except OverflowError:
-                fits = False
-            if not fits:
-                name = list(self.values)[number]
-                what = f"the sum `{name}` of key {shorten(key[0] if len(key) == 1 else key)}"
-                raise RidgelineError(
-                    f"{what} in `{self.operator.context.name}` does not fit its type "
-                    f"{self._field(number).type}; got values of column "
-                    f"`{self.values[name].column}` that are too large; "
-                    "leave them out before, scale them, or use `mean`"
-                )
-        return parts
+    @cached_property
+    def _summed(self) -> list[tuple[int, pa.Field]]:
+        """The places of sums, and their columns."""
+        schema: pa.Schema = self.output.schema.arrow
+        kinds = enumerate(self.values.items())
+        return [(number, schema.field(name)) for number, (name, one) in kinds if one.kind == "sum"]
 
-    def _field(self, number: int) -> pa.Field:
-        field: pa.Field = self.output.schema.arrow.field(list(self.values)[number])
-        return field
+    def _fits(self, number: int, field: pa.Field, sums: list[Any]) -> bool:
+        if set(map(type, sums)) <= {float, NoneType}:
+            return True
+        try:
+            pa.array(self.rules[number].results(sums), field.type)
+        except (OverflowError, pa.ArrowInvalid):
+            return False
+        return True
 
     def emit(self, results: Sequence[Result], *, final: bool) -> None:
         """Emit the columns of results, if there are any: those of keys, then those of aggregates."""
@@ -159,18 +154,3 @@ class Columns:
             vectors.as_column(values, field.type) for values, field in zip(columns, schema, strict=True)
         ]
         self.output.emit_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-
-
-def _is_small(sums: list[Any]) -> bool:
-    """True if all sums of numbers fit their types, as is seen at a glance."""
-    for kind in set(map(type, sums)):
-        if kind is int:
-            own = [one for one in sums if type(one) is int]
-            if min(own) < -_LARGE or max(own) > _LARGE:
-                return False
-        elif kind is tuple:
-            if not all(one[0].bit_length() + one[1] < _LARGE_EXPONENT for one in sums if type(one) is tuple):
-                return False
-        elif kind not in (float, type(None)):
-            return False
-    return True

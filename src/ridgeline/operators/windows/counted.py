@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ridgeline.api.times import LATEST
-from ridgeline.operators._sessions import Span
+from ridgeline.operators._sessions import Parts, Span
 from ridgeline.operators._window_parts import Index
 from ridgeline.operators._windows import Counted
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Result
-from ridgeline.operators.windows.kind import NEVER, Records, WindowKind
+from ridgeline.operators.windows.kind import NEVER, Key, Records, WindowKind
 
 _END = 2 * LATEST
 
@@ -56,16 +56,18 @@ class CountedWindows(WindowKind):
             strict=True,
         )
         full: list[Result] = []
+        held: list[tuple[Key, Parts]] = []
         for *added, code in new:
             before, key = known[code], keys[code]
             known[code] = None  # what comes after it begins a window
             start, end, parts = added if before is None else self._joined(before, added)
-            columns.checked(parts, key)
+            held.append((key, parts))
             if parts[-1] == every:
                 full.append(Result(start, end, key, parts))
                 state.pop(key, None)
             else:
                 state[key] = (start, end, parts)
+        columns.check([parts for _, parts in held], lambda place: held[place][0])
         self.operator.due = 0
         self.operator.emit_final(full)
 

@@ -110,7 +110,7 @@ class FixedWindows(WindowKind):
             merged = columns.merged_all([held[place] for place in there], [parts[place] for place in there])
             for place, both in zip(there, merged, strict=True):
                 parts[place] = both
-        columns.check_all(parts, names)
+        columns.check(parts, lambda place: names[place][1:])
         state.put_many(names, parts)
 
     def close(self, closed: int) -> list[Result]:

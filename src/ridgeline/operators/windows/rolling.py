@@ -84,9 +84,9 @@ class RollingWindows(WindowKind):
             rolled(rules, column, bounds)
             for rules, column in zip(self.columns.rules, zip(*parts, strict=True), strict=True)
         ]
-        rows = zip(*by_aggregate, strict=True)
+        rows = list(zip(*by_aggregate, strict=True))
+        self.columns.check(rows, lambda _: key)
         for time, (low, _), own in zip(times[first:], bounds, rows, strict=True):
-            self.columns.checked(own, key)
             yield Result(self._start(time, times[low]), time, key, own)
 
     def flush(self, closed: int) -> list[Result]:

@@ -44,12 +44,13 @@ class SessionWindows(WindowKind):
         parts = self.columns.parts(Rows(batch, rows, times[rows], groups, count))
         new_spans = zip(times[rows[begins]].tolist(), newest, parts, strict=True)
         owners = codes[rows[begins]].tolist()
+        held: list[tuple[Key, Parts]] = []
         for owner, own in groupby(zip(owners, new_spans, strict=True), key=itemgetter(0)):
             key = keys[owner]
             spans = joined(state.get(key, ()), [span for _, span in own], gap, self.columns.merged)
-            for span in spans:
-                self.columns.checked(span[2], key)
+            held += [(key, span[2]) for span in spans]
             state[key] = spans
+        self.columns.check([parts for _, parts in held], lambda place: held[place][0])
         self.operator.due = min(self.operator.due, min(newest) + gap)
 
     def _result(self, key: Key, span: Span) -> Result:
