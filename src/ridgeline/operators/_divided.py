@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api import RidgelineError, Schema, SchemaError, StreamCodec, stable_hash
+from ridgeline.api import RidgelineError, Schema, SchemaError, State, StreamCodec, stable_hash
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.cells.keyed_declaration import Owns
+from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
@@ -26,6 +27,8 @@ from ridgeline.operators.key_value import Index, distinct, first_rows, refuse_st
 
 Columns = str | tuple[str, ...]
 """A column, or several."""
+_SWEEPS = 8
+"""So often within the time that keys live those whose time is over are looked for."""
 
 
 def columns_of(key: Columns | None) -> tuple[str, ...]:
@@ -162,6 +165,23 @@ class DividedOperator(ShapedOperator):
         """The times of the batch being processed; 0 for all that have none."""
         times = self.context.batch_times() if self.context.engine.record_times is not None else None
         return np.zeros(len(batch), np.int64) if times is None else times
+
+
+class ForgettingOperator(DividedOperator):
+    """An operator that forgets keys once their time is over, at most an eighth of it later."""
+
+    sweep_at = State(0, moves="least")
+    """When keys whose time is over are looked for next."""
+
+    def forget(
+        self, cell: KeyedCell[Any, Any], now: int, live: int | None, is_over: Callable[[Any], bool]
+    ) -> None:
+        """Forget the keys whose values say so, now and then. `live`: how long keys live; None: forever."""
+        if live is None or now < self.sweep_at or not len(cell):
+            return
+        for key in [key for key, value in cell.items() if is_over(value)]:
+            del cell[key]
+        self.sweep_at = now + max(1, live // _SWEEPS)
 
 
 def row_keys(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[Index, list[Any]]:

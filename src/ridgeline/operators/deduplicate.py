@@ -9,21 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, State, metric
+from ridgeline.api import InputPort, KeyedState, OutputPort, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
-from ridgeline.operators._divided import Columns, DividedOperator, row_keys
+from ridgeline.operators._divided import Columns, ForgettingOperator, row_keys
 from ridgeline.operators._window_parts import filtered
 from ridgeline.operators.key_value import Index, first_rows
 
 _NEVER = np.iinfo(np.int64).min
-_SWEEPS = 8
-"""So often within a time to live the keys whose time is over are looked for."""
-_SWEPT_NEVER = np.iinfo(np.int64).max
 
 
-class Deduplicate(DividedOperator):
+class Deduplicate(ForgettingOperator):
     """Pass on the first tuple of each key, and leave out the others.
 
     Input: any stream with columns. Output `output`: the first tuples, in their order. Output `duplicates`:
@@ -72,8 +69,6 @@ class Deduplicate(DividedOperator):
 
     passed = KeyedState(int, default=_NEVER)
     """By key, when its last tuple was passed on, in microseconds since 1970."""
-    sweep_at = State(_SWEPT_NEVER, moves="least")
-    """When keys whose time is over are looked for next."""
 
     @metric(help="Keys that are held.")
     def held_keys(self) -> int:
@@ -161,22 +156,12 @@ class Deduplicate(DividedOperator):
         changed = until != last
         if changed.any():
             self.passed.put_many(_chosen(keys, changed), until[changed])
-            self.sweep_at = min(self.sweep_at, int(until[changed].min()) + live)
         return kept
 
     def end_window(self) -> None:
         """Forget the keys whose time is over."""
-        now = self._now
-        if self.live is None or now < self.sweep_at:
-            return
-        if now >= LATEST:
-            self.passed.clear()
-            self.sweep_at = _SWEPT_NEVER
-            return
-        over = [key for key, time in self.passed.items() if time + self.live <= now]
-        for key in over:
-            del self.passed[key]
-        self.sweep_at = now + max(1, self.live // _SWEEPS) if len(self.passed) else _SWEPT_NEVER
+        now, live = self._now, self.live or 0
+        self.forget(self.passed, now, self.live, lambda time: now >= LATEST or time + live <= now)
 
 
 def _chosen(keys: Any, mask: npt.NDArray[np.bool_]) -> Any:

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, State
+from ridgeline.api import InputPort, KeyedState, OutputPort
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._divided import (
     Columns,
+    ForgettingOperator,
     TogetherCodec,
 )
 from ridgeline.operators.aggregate import Aggregate
@@ -22,12 +23,8 @@ from ridgeline.operators.key_value import Index
 from ridgeline.operators.windows.columns import AggregatingOperator, Result
 from ridgeline.operators.windows.columns import Columns as Aggregates
 
-_NEVER = 2**63 - 1
-_SWEEPS = 8
-"""So often within a time to live the keys whose time is over are looked for."""
 
-
-class Running(AggregatingOperator):
+class Running(AggregatingOperator, ForgettingOperator):
     """Aggregate all records of each key so far; emit the aggregates of keys that have new records.
 
     Input: any stream with columns. Output: the key's columns, and those of `values`. `key`: a column, or
@@ -78,8 +75,6 @@ class Running(AggregatingOperator):
 
     totals = KeyedState(tuple)
     """By key, when it was last written, in microseconds since 1970, and the parts of its aggregates."""
-    sweep_at = State(_NEVER, moves="least")
-    """When keys whose time is over are looked for next."""
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse what the base refuses, and aggregates of windows."""
@@ -121,8 +116,6 @@ class Running(AggregatingOperator):
             self._add_each(batch, times, codes, keys, touched.tolist())
         else:
             self._add_all(batch, times, codes, keys, touched.tolist())
-        if self.live is not None:
-            self.sweep_at = min(self.sweep_at, int(touched.min()) + self.live)
 
     def _before(self, key: Any) -> tuple[Any, ...] | None:
         """The parts of a key, unless its time is over."""
@@ -170,8 +163,5 @@ class Running(AggregatingOperator):
             changed = self.totals.changed()
             results = [Result(0, 0, self._tuple_of(key), value[1:]) for key, value in changed]
             self.aggregates.emit(results, final=True)
-        now = self._now
-        if self.live is not None and now >= self.sweep_at:
-            for key in [key for key, value in self.totals.items() if value[0] + self.live <= now]:
-                del self.totals[key]
-            self.sweep_at = now + max(1, self.live // _SWEEPS) if len(self.totals) else _NEVER
+        now, live = self._now, self.live or 0
+        self.forget(self.totals, now, self.live, lambda value: value[0] + live <= now)

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import PositiveDuration, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import (
     Columns,
-    DividedOperator,
+    ForgettingOperator,
     TogetherCodec,
     check_columns,
     columns_of,
@@ -24,11 +24,9 @@ from ridgeline.operators._divided import (
 from ridgeline.operators._joined import arrays_of, rows_of
 
 Index = npt.NDArray[np.int64]
-_SWEEPS = 8
-"""How often keys are looked through in the time `within`."""
 
 
-class FillForward(DividedOperator):
+class FillForward(ForgettingOperator):
     """Put the last value of a key in the place of nulls: `FillForward("celsius", key="device")`.
 
     Input: any stream with columns. Output: the same tuples, in their order. A null in one of `columns` is
@@ -77,8 +75,6 @@ class FillForward(DividedOperator):
 
     newest = KeyedState(tuple)
     """By key, for each column (time, value) of its newest value; None of none."""
-    sweep_at = State(0, moves="least")
-    """The watermark at which it is looked next which keys may go."""
 
     @metric(help="Keys that are held.")
     def held_keys(self) -> int:
@@ -124,18 +120,9 @@ class FillForward(DividedOperator):
 
     def end_window(self) -> None:
         """Forget the keys that no record in time can need."""
-        now = self.context.watermark_microseconds
-        if self.oldest is None or now < self.sweep_at or now >= LATEST:
-            return
-        before = now - self.oldest
-        over = [
-            key
-            for key, values in self.newest.items()
-            if all(one is None or one[0] <= before for one in values)
-        ]
-        for key in over:
-            del self.newest[key]
-        self.sweep_at = now + max(1, self.oldest // _SWEEPS)
+        now, oldest = self.context.watermark_microseconds, self.oldest or 0
+        if now < LATEST:
+            self.forget(self.newest, now, self.oldest, lambda values: _are_over(values, now - oldest))
 
     def _filled(
         self, column: pa.Array, times: Microseconds, codes: Index, order: Index, newest: list[Any], place: int
@@ -176,3 +163,8 @@ class FillForward(DividedOperator):
         for code, row, (value,) in zip(changed.tolist(), rows.tolist(), rows_of(one, ["value"]), strict=True):
             newest[code][place] = (max(int(times[row]), EARLIEST), value)
         return every.take(pa.array(taken, mask=taken < 0))
+
+
+def _are_over(values: tuple[Any, ...], before: int) -> bool:
+    """Whether all values of a key are older than a time."""
+    return all(one is None or one[0] <= before for one in values)

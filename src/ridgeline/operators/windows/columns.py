@@ -104,9 +104,8 @@ class Columns:
             sums = [one[number] for one in parts]
             if self._fits(number, field, sums):
                 continue
-            key = key_of(
-                next(place for place, one in enumerate(sums) if not self._fits(number, field, [one]))
-            )
+            wrong = next(place for place, one in enumerate(sums) if not self._fits(number, field, [one]))
+            key = key_of(wrong)
             what = f"the sum `{field.name}` of key {shorten(key[0] if len(key) == 1 else key)}"
             raise RidgelineError(
                 f"{what} in `{self.operator.context.name}` does not fit its type {field.type}; "
