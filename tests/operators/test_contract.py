@@ -585,7 +585,7 @@ ELSEWHERE = {
     "SparkOutput": "operators/test_spark_output.py::test_spark_writes_windows_into_folders_of_their_own",
 }
 """Inputs, outputs, and what groups the tuples of each partition: the tests that show what partitions do."""
-MOVES_NOTHING = {"FillForward", "LimitRate", "Sampler"}
+MOVES_NOTHING = {"FillForward", "LimitRate"}
 """What they hold may be lost where partitions change: the next tuples bring it again."""
 
 

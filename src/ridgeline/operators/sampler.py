@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, State
+from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError
 from ridgeline.api.codec import hash_column, mix
 from ridgeline.api.errors import did_you_mean
 
@@ -32,8 +32,7 @@ class Sampler(Operator, Generic[T]):
 
     `share`: from 0 to 1. `key`: the column that decides: all tuples of a key go the same way. Without one all
     columns decide: equal tuples go the same way. `seed`: another one chooses others. The same
-    tuples are chosen in each run, with any number of partitions. `seen` and `taken` count tuples, in each
-    partition. Partitions: round robin.
+    tuples are chosen in each run, with any number of partitions. Partitions: round robin.
 
     Example:
         >>> from typing import NamedTuple
@@ -60,9 +59,6 @@ class Sampler(Operator, Generic[T]):
     key: str | None = None
     seed: int = 0
 
-    seen = State(0, moves="sum")
-    taken = State(0, moves="sum")
-
     @data.process_batch
     def sample(self, batch: pa.RecordBatch) -> None:
         """Divide a batch. Raises RidgelineError for a key that is no column."""
@@ -73,7 +69,5 @@ class Sampler(Operator, Generic[T]):
             )
         columns = batch.columns if self.key is None else [batch.column(self.key)]
         mask = chosen(columns, self.share, self.seed)
-        self.seen += batch.num_rows
-        self.taken += int(mask.sum())
         self.output.emit_batch(batch.filter(pa.array(mask)), rows=mask)
         self.rest.emit_batch(batch.filter(pa.array(~mask)), rows=~mask)
