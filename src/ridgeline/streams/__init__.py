@@ -1,20 +1,16 @@
 """Streams as values: the short way to write an application, on top of `add_operator` and `add_stream`."""
 
-from ridgeline.streams.grouped import Aggregated, Checked, GroupedStream, Joined, Timely, WindowedStream
+from ridgeline.streams.grouped import GroupedStream, WindowedStream
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import Preview
 from ridgeline.streams.stream import Stream
 from ridgeline.streams.tables import StreamTable
 
 __all__ = [
-    "Aggregated",
-    "Checked",
     "GroupedStream",
-    "Joined",
     "Outputs",
     "Preview",
     "Stream",
     "StreamTable",
-    "Timely",
     "WindowedStream",
 ]

@@ -34,119 +34,6 @@ class WindowOptions(TypedDict, total=False):
     combine: bool
 
 
-class Aggregated(Stream[Any]):
-    """The results of windows.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> from typing import NamedTuple
-        >>> from ridgeline import Application
-        >>> from ridgeline.operators import aggregate as agg, tumbling
-        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-        >>> Click = NamedTuple("Click", [("user", str), ("time", datetime)])
-        >>> def at(minute):
-        ...     return datetime(2026, 1, 1, 12, minute, tzinfo=UTC)
-        >>> items = [("ann", at(0)), ("bob", at(9)), END_WINDOW, ("ann", at(1))]
-        >>> app = Application("clicks")
-        >>> clicks = app.read("clicks", ListInput(Click, items, "time", lateness="5s"))
-        >>> counts = clicks.group_by("user").window(tumbling("1m")).aggregate("counts", n=agg.count())
-        >>> sink = counts.write("sink", CollectorSink())
-        >>> late = counts.late.write("late", CollectorSink(Click))
-        >>> [click.user for click in run_local(app).collected("late")]
-        ['ann']
-    """
-
-    @property
-    def late(self) -> Stream[Any]:
-        """The records that came after their windows were over."""
-        return self._other("late")
-
-
-class Joined(Stream[Any]):
-    """The pairs of two streams that were joined by their times.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> from typing import NamedTuple
-        >>> from ridgeline import Application
-        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-        >>> Price = NamedTuple("Price", [("item", str), ("time", datetime)])
-        >>> def at(minute):
-        ...     return datetime(2026, 1, 1, 12, minute, tzinfo=UTC)
-        >>> items = [("pen", at(0)), ("ink", at(9)), END_WINDOW, ("cap", at(1))]
-        >>> app = Application("prices")
-        >>> asks = app.read("asks", ListInput(Price, items, "time", lateness="5s"))
-        >>> bids = app.read("bids", ListInput(Price, [("pen", at(0)), ("ink", at(9))], "time", lateness="5s"))
-        >>> pairs = asks.join_as_of("pairs", bids, on="item")
-        >>> sink = pairs.write("sink", CollectorSink())
-        >>> late = pairs.late.write("late", CollectorSink(Price))
-        >>> [price.item for price in run_local(app).collected("late")]
-        ['cap']
-    """
-
-    @property
-    def late(self) -> Stream[Any]:
-        """The records of the stream that was joined that came too late."""
-        return self._other("late_left")
-
-    @property
-    def late_right(self) -> Stream[Any]:
-        """The records of the other stream that came too late."""
-        return self._other("late_right")
-
-
-class Timely(Stream[T_co]):
-    """The records of a step that takes them in the order of their times.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> from typing import NamedTuple
-        >>> from ridgeline import Application
-        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-        >>> Click = NamedTuple("Click", [("user", str), ("time", datetime)])
-        >>> def at(minute):
-        ...     return datetime(2026, 1, 1, 12, minute, tzinfo=UTC)
-        >>> items = [("ann", at(0)), ("bob", at(9)), END_WINDOW, ("ann", at(1))]
-        >>> app = Application("clicks")
-        >>> clicks = app.read("clicks", ListInput(Click, items, "time", lateness="5s"))
-        >>> in_order = clicks.sort_within("in_order")
-        >>> sink = in_order.write("sink", CollectorSink(Click))
-        >>> late = in_order.late.write("late", CollectorSink(Click))
-        >>> [click.time.minute for click in run_local(app).collected("late")]
-        [1]
-    """
-
-    @property
-    def late(self) -> Stream[T_co]:
-        """The records that came after later ones had been passed on."""
-        return self._other("late")
-
-
-class Checked(Stream[T_co]):
-    """The tuples that fit.
-
-    Example:
-        >>> from typing import NamedTuple
-        >>> from ridgeline import Application
-        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
-        >>> Line = NamedTuple("Line", [("text", str)])
-        >>> Payment = NamedTuple("Payment", [("cents", int)])
-        >>> app = Application("payments")
-        >>> lines = app.read("lines", ListInput(Line, [('{"cents": 5}',), ("nothing",)]))
-        >>> payments = lines.parse("payments", "text", schema=Payment)
-        >>> sink = payments.write("sink", CollectorSink(Payment))
-        >>> bad = payments.bad.write("bad", CollectorSink())
-        >>> run = run_local(app)
-        >>> run.collected("sink"), run.collected("bad")[0]["text"]
-        ([Payment(cents=5)], 'nothing')
-    """
-
-    @property
-    def bad(self) -> Stream[Any]:
-        """The tuples that did not fit, with the reason."""
-        return self._other("bad")
-
-
 class _Keyed:
     """A stream with a key."""
 
@@ -204,7 +91,7 @@ class WindowedStream(_Keyed):
             )
 
     @aggregates_windows
-    def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Aggregated:
+    def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Stream[Any]:
         """Aggregate the records of each window, see `Windowed`: `aggregate("counts", clicks=agg.count())`.
 
         Results have the columns of the key, `window_start`, `window_end`, and one for each aggregate. A start
@@ -220,8 +107,7 @@ class WindowedStream(_Keyed):
         refuse_keys(name, self.columns, values, borders=True)
         options: dict[str, Any] = {"timestamp": named(values, "window_end"), **self.options}
         operator = Windowed(self.windows, key=self._key, values=values, **options)
-        stream = self.stream.process(name, operator, **attributes)
-        return Aggregated(stream.app, stream.source)
+        return self._followed(name, operator, attributes)
 
 
 class GroupedStream(_Keyed):

@@ -49,11 +49,11 @@ class ShapingSteps(Steps[T_co]):
         schema: SchemaType[Made],
         keep: Columns = (),
         **options: Unpack[ParseOptions],
-    ) -> Checked[Made]:
+    ) -> Stream[Made]:
         """Parse a column of texts into columns, see `Parse`. Texts that do not fit are the stream `bad`."""
         own, attributes = split_options(options, ParseOptions)
         operator = Parse(column, format, schema=schema, keep=key_of(keep), **own)
-        return checked(self._step(name, operator, attributes))
+        return self._step(name, operator, attributes)
 
     def format(
         self,
@@ -65,16 +65,16 @@ class ShapingSteps(Steps[T_co]):
         keep: Columns = (),
         delimiter: str = ",",
         **attributes: Unpack[OperatorAttributes],
-    ) -> Checked[Any]:
+    ) -> Stream[Any]:
         """Write each tuple as a text: the reverse of `parse`; see `Format`."""
         operator = Format(format, column, columns=maybe(columns), keep=key_of(keep), delimiter=delimiter)
-        return checked(self._step(name, operator, attributes))
+        return self._step(name, operator, attributes)
 
     def validate(
         self, name: str, model: type[BaseModel], **attributes: Unpack[OperatorAttributes]
-    ) -> Checked[T_co]:
+    ) -> Stream[T_co]:
         """Check tuples by a pydantic model, see `Validate`. Those that it refuses are the stream `bad`."""
-        return checked(self._step(name, Validate(model), attributes))
+        return self._step(name, Validate(model), attributes)
 
     def fill_forward(
         self,
@@ -87,14 +87,3 @@ class ShapingSteps(Steps[T_co]):
     ) -> Stream[T_co]:
         """The last value of a key in the place of nulls; see `FillForward`."""
         return self._step(name, FillForward(key_of(columns), maybe(key), within), attributes)
-
-
-def checked(stream: Stream[Any]) -> Checked[Any]:
-    """The stream of an operator that has a port `bad`."""
-    from ridgeline.streams.grouped import Checked
-
-    return Checked(stream.app, stream.source)
-
-
-if TYPE_CHECKING:
-    from ridgeline.streams.grouped import Checked

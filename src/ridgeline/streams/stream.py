@@ -72,6 +72,9 @@ _FRAMES: dict[str, Callable[[Any], Any]] = {
     "pandas": as_pandas,
 }
 
+_ERRORS = {"late": ("late", "late_left", "late_1"), "late_right": ("late_right",), "bad": ("bad",)}
+"""The streams of error ports, by the names that the ports may have."""
+
 
 class EnrichOptions(OperatorAttributes, total=False):
     """Properties of `AsyncMap` that `enrich` passes on, and attributes of the operator."""
@@ -117,6 +120,8 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if name in _ERRORS:
+                raise no_step(name, "this is a stream", "its step has no such port")
             owner = vars(self).get("source")
             errors = {} if owner is None else operator_type(type(owner_of(owner))).outputs
             if name in errors:
@@ -131,6 +136,29 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         """The output port, as `add_stream` takes it."""
         point: Any = self.source
         return point
+
+    @property
+    def late(self) -> Stream[Any]:
+        """The records that came too late for the step; of a join of two streams, those of this one."""
+        return self._errors("late")
+
+    @property
+    def late_right(self) -> Stream[Any]:
+        """The records of the other stream of a join that came too late."""
+        return self._errors("late_right")
+
+    @property
+    def bad(self) -> Stream[Any]:
+        """The tuples that did not fit the step, with the reason."""
+        return self._errors("bad")
+
+    def _errors(self, kind: str) -> Stream[Any]:
+        """The stream of the error port of the operator. Raises AttributeError if it has none."""
+        owner = owner_of(self.source)
+        for port in _ERRORS[kind]:
+            if port in operator_type(type(owner)).outputs:
+                return Stream(self.app, getattr(owner, port))
+        raise AttributeError(kind)
 
     @property
     def name(self) -> str:
@@ -385,10 +413,6 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         add(self.app, name, operator, attributes)
         self.into(output if chosen else input_of(name, operator))
         return operator
-
-    def _other(self, port: str) -> Stream[Any]:
-        """The stream of another output port of the operator."""
-        return Stream(self.app, getattr(self.point.operator, port))
 
 
 def _schema_of(function: Callable[..., Any], schema: Any, *, many: bool = False) -> dict[str, Any]:

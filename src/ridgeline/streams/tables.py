@@ -24,7 +24,6 @@ from ridgeline.streams.connecting import Steps, advise, check_same, no_step
 from ridgeline.streams.schemas import marked_deletions
 
 if TYPE_CHECKING:
-    from ridgeline.streams.grouped import Joined, Timely
     from ridgeline.streams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
@@ -150,7 +149,7 @@ class KeyedSteps(Steps[T_co]):
         *,
         suffix: str = "_right",
         **attributes: Unpack[OperatorAttributes],
-    ) -> Joined:
+    ) -> Stream[Any]:
         """Pairs with records of another stream that are at most `within` apart; see `WithinJoin`."""
         join = WithinJoin(key_or_mapping(on), within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
@@ -165,7 +164,7 @@ class KeyedSteps(Steps[T_co]):
         *,
         suffix: str = "_right",
         **attributes: Unpack[OperatorAttributes],
-    ) -> Joined:
+    ) -> Stream[Any]:
         """Pairs with records of another stream in the same tumbling window; see `WindowJoin`."""
         check_windows(name, windows)
         join = WindowJoin(key_or_mapping(on), windows, how=how, suffix=suffix)
@@ -181,7 +180,7 @@ class KeyedSteps(Steps[T_co]):
         *,
         suffix: str = "_right",
         **attributes: Unpack[OperatorAttributes],
-    ) -> Joined:
+    ) -> Stream[Any]:
         """Each record with the newest one of another stream that is not later; see `AsOfJoin`."""
         join = AsOfJoin(key_or_mapping(on), within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
@@ -205,12 +204,9 @@ class KeyedSteps(Steps[T_co]):
 
     def sort_within(
         self, name: str, key: Columns | None = None, **attributes: Unpack[OperatorAttributes]
-    ) -> Timely[T_co]:
+    ) -> Stream[T_co]:
         """The records in the order of their times, within the lateness of the inputs; see `Sort`."""
-        from ridgeline.streams.grouped import Timely
-
-        operator = Sort(maybe(key))
-        return Timely(self.app, self._step(name, operator, attributes).point)
+        return self._step(name, Sort(maybe(key)), attributes)
 
     def _pair(
         self,
@@ -218,17 +214,15 @@ class KeyedSteps(Steps[T_co]):
         other: Stream[Any],
         join: AsOfJoin | WindowJoin | WithinJoin,
         attributes: OperatorAttributes,
-    ) -> Joined:
+    ) -> Stream[Any]:
         """Add a join of two streams."""
-        from ridgeline.streams.grouped import Joined
-
         if isinstance(other, StreamTable) or not hasattr(other, "source"):
             what = f"step `{name}` joins two streams by their times, but got {other!r}"
             raise RidgelineError(f"{what}; give a stream, or use `join` for a table")
         check_same(self.app, name, other.app)
         joined = self._step(name, join, attributes, "left")
         other.into(join.right)
-        return Joined(self.app, joined.point)
+        return joined
 
 
 def names_of(key: Columns) -> tuple[str, ...]:

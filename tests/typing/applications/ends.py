@@ -57,7 +57,7 @@ app.dead_letters(FileOutput("bad"))
 parts = payments.branch("parts", large="amount > 5", card=lambda payment: payment.card == "", partitions=2)
 short = payments.select("short", "card", pl.col("amount") * 2, on_error="SKIP", euros="amount / 100")
 sums = app.sql("sums", "select 1 as n from p", p=payments, windows=tumbling("1m"), on_error="SKIP")
-sums.late("p").write("late")
+sums.late.write("late")
 typed: Stream[Price] = app.sql("typed", "select card, 1 as cents from p", schema=Price, p=payments)
 modules = app.read("modules", Clean())
 

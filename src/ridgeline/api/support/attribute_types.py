@@ -13,7 +13,6 @@ from ridgeline.api.partitioner import Partitioner
 if TYPE_CHECKING:
     from ridgeline.api.columns.struct_types import SchemaType
     from ridgeline.operators import Sliding
-    from ridgeline.streams.queried import Queried
     from ridgeline.streams.stream import Stream
 
 
@@ -54,7 +53,7 @@ class Queries(Protocol):
         locality_rack: str | None = ...,
         speculation: float | None = ...,
         **streams: Stream[Any],
-    ) -> Queried[T]:
+    ) -> Stream[T]:
         """With the type of the result; without a schema rows are dictionaries."""
 
 
