@@ -502,9 +502,6 @@ CASES = {
     "renamed": plain(lambda: lib.Rename({"value": "amount"})),
     "dropped": plain(lambda: lib.Drop(["value"]), lambda key, _: [(key,)]),
     "cast": plain(lambda: lib.Cast({"value": "double"}), lambda key, value: [(key, float(value))]),
-    "split": plain(
-        lambda: lib.Split("value > 0"), lambda key, value: [(key, value)] * (value <= 0), leaving="others"
-    ),
     "branched": plain(
         lambda: lib.Branch({"a": "value > 5", "b": "value > 0"}),
         lambda key, value: [(key, value)] * (0 < value <= 5),

@@ -31,7 +31,7 @@ from ridgeline.operators.flat_map import FlatMap
 from ridgeline.operators.frames._expressions import Expression
 from ridgeline.operators.frames.rename import Cast, Drop, Rename
 from ridgeline.operators.frames.select import FilterRows, Select, WithColumns
-from ridgeline.operators.frames.split import Branch, Split
+from ridgeline.operators.frames.split import Branch
 from ridgeline.operators.frames.transform import Transform
 from ridgeline.operators.iterable_input import IterableInput, from_frame, from_iterable
 from ridgeline.operators.latest_by_key import LatestByKey
@@ -121,7 +121,6 @@ __all__ = [
     "Sort",
     "SparkInput",
     "SparkOutput",
-    "Split",
     "Sql",
     "SqlQuery",
     "StdinInput",

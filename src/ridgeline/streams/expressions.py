@@ -17,7 +17,6 @@ from ridgeline.operators import (
     FilterRows,
     Rename,
     Select,
-    Split,
     Transform,
     WithColumns,
 )
@@ -107,9 +106,9 @@ class ExpressionSteps(Steps[T_co]):
 
         The second stream has all tuples for which the predicate is not true: null counts as false.
         """
-        operator = Split[Any](predicate)
-        matching = self._step(name, operator, attributes, output="matching")
-        return Pair((matching, self.app.stream(operator.others)))
+        parts = Branch[Any]({"matching": predicate})
+        others = self._step(name, parts, attributes, output="rest")
+        return Pair((self.app.stream(getattr(parts, "matching")), others))  # noqa: B009  a port by its name
 
     @branches
     def branch(self, name: str, /, **named: Any) -> Outputs:

@@ -14,58 +14,17 @@ from ridgeline.api import InputPort, OutputPort, Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.operators._shaped import ShapedOperator, unshaped
 from ridgeline.operators.frames._expressions import Given, data_where_possible
-from ridgeline.operators.frames._predicate import Predicate, PredicateStep
+from ridgeline.operators.frames._predicate import Predicate
 from ridgeline.operators.frames._step import Memory
 
 T = TypeVar("T", default=Any)
 
 
-class Split(PredicateStep[T]):
-    """Divide rows in two: those for which a predicate is true, on `matching`, and all others, on `others`.
-
-    `predicate`: SQL text, a polars expression, or a function that takes a tuple. Rows for which it is null
-    are among the others. Rows keep their order and times. Partitions: round robin.
-
-    Example:
-        >>> from typing import NamedTuple
-        >>> from ridgeline import Application
-        >>> from ridgeline.operators import Split
-        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
-        >>> class Order(NamedTuple):
-        ...     cents: int
-        >>> app = Application("orders")
-        >>> orders = app.add_operator("orders", ListInput(Order, [(5,), (0,)]))
-        >>> split = app.add_operator("split", Split("cents > 0"))
-        >>> valid = app.add_operator("valid", CollectorSink(Order))
-        >>> refused = app.add_operator("refused", CollectorSink(Order))
-        >>> app.add_stream("orders", orders.output, split.input)
-        >>> app.add_stream("valid", split.matching, valid.input)
-        >>> app.add_stream("refused", split.others, refused.input)
-        >>> run = run_local(app)
-        >>> run.collected("valid"), run.collected("refused")
-        ([Order(cents=5)], [Order(cents=0)])
-    """
-
-    input = InputPort[T](Any)
-    matching = OutputPort[T](Any)
-    others = OutputPort[T](Any)
-
-    passes = "matching"
-
-    @input.process_batch
-    def divide(self, batch: pa.RecordBatch) -> None:
-        """Divide a batch."""
-        mask = pc.fill_null(self.mask(batch, self.input.schema), False)  # noqa: FBT003
-        self.matching.emit_batch(batch.filter(mask), rows=mask)
-        rest = pc.invert(mask)
-        self.others.emit_batch(batch.filter(rest), rows=rest)
-
-
 class Branch(ShapedOperator, Generic[T]):
     """Divide rows by several predicates: each goes to the port of the first that is true, else to `rest`.
 
-    `predicates`: by the name of the port, each as of `Split`. Rows keep their order and times. Partitions:
-    round robin.
+    `predicates`: by the name of the port, SQL text, a polars expression, or a function that takes a tuple. A
+    null is not true. Rows keep their order and times. Partitions: round robin.
 
     Example:
         >>> from typing import NamedTuple
