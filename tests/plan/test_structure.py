@@ -47,6 +47,14 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     (lambda to: to.app.add_stream("payments", to.check.valid, to.store.input), "a stream `payments` already"),
     (lambda to: to.app.add_stream(" ", to.check.valid, to.store.input), "the name of the stream is empty"),
     (lambda to: to.stream(to.check.valid), "the stream has no sinks; name one or more"),
+    (
+        lambda to: to.stream(Check().valid, to.store.input),
+        "a `Check` that was not added; did you mean",
+    ),
+    (
+        lambda to: to.stream(to.check.valid, Checked().payments),
+        "a `Checked` that was not added; add it",
+    ),
     (lambda to: to.stream(to.check, to.store.input), "is a `Check`, not .*; name the port: `valid`"),
     (lambda to: to.stream(to.check.valid, to.module), "is a `Checked`, not .*; name the port: `payments`"),
     (lambda to: to.stream(Check.valid, to.store.input), "`valid` of a class, .* `add_operator` returned"),
@@ -78,7 +86,7 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     ),
     (lambda to: to.app.set_region("a b", to.store), "the name of the region `a b` has ' ' in it"),
     (lambda to: to.app.set_region("nobody"), "region `nobody` names no operator; give one: `set_region"),
-    (lambda to: to.app.set_region("a", Store()), "region `a` names .*, which is not in the application"),
+    (lambda to: to.app.set_region("a", Store()), "what region `a` names is a `Store` that was not added"),
     (lambda to: to.app.set_region("a", to.store, window="soon"), "the window of region `a` is 'soon'; give"),
     (
         lambda to: to.app.add_policy(Store),

@@ -427,8 +427,10 @@ class Application:
             remedy = "give each stream a name of its own, and all its sinks in one call"
             raise StructureError(f"there is a stream `{name}` already", remedy)
         check_end("the source of the stream", source, entry=False)
+        self._check_added("the source of the stream", source)
         for place, sink in enumerate(sinks):
             check_end("the sink of the stream", sink, entry=True)
+            self._check_added("the sink of the stream", sink)
             if _among(sink, sinks[:place]):
                 raise StructureError(f"`{sink.name}` is a sink of the stream twice", "name it once")
         if isinstance(locality, Mapping):
@@ -462,6 +464,22 @@ class Application:
         if not _among(port.operator, (one.operator for one in self.operators)):
             self.add_operator(name, port.operator)
         return port
+
+    def _check_added(self, role: str, thing: Any) -> None:
+        """Raise StructureError unless an operator or a module, or that of a port, is in the application."""
+        is_port = not isinstance(thing, (Operator, Module))
+        owner = thing if not is_port else getattr(thing, "operator", None) or thing.module
+        if _among(owner, (one.operator for one in self.operators)) or _among(
+            owner, (one.module for one in self.modules)
+        ):
+            return
+        noun = "module" if isinstance(owner, Module) else "operator"
+        remedy = f"add it by `app.add_{noun}(name, {noun})`; a module is reached by its own ports"
+        alike = [one.name for one in self.operators if is_port and type(one.operator) is type(owner)]
+        if alike:
+            remedy = f"did you mean `{alike[0]}.{thing.name}`? A module is reached by its own ports"
+        what = f"{role}, `{thing.name}`, belongs to" if is_port else f"{role} is"
+        raise StructureError(f"{what} a `{type(owner).__name__}` that was not added", remedy)
 
     def _check_new(self, kind: type[Operator | Module], name: object, thing: object) -> None:
         """Raise StructureError unless an operator, or a module, can be added under a name."""
@@ -505,11 +523,8 @@ class Application:
             raise StructureError(
                 f"region `{name}` names no operator", f'give one: `set_region("{name}", store)`'
             )
-        added = [*(one.operator for one in self.operators), *(one.module for one in self.modules)]
         for one in operators:
-            if not _among(one, added):
-                what = f"region `{name}` names {shorten(one)}, which is not in the application"
-                raise StructureError(what, "name its operators")
+            self._check_added(f"what region `{name}` names", one)
         if window is not None:
             _check_duration(f"the window of region `{name}`", window)
         self.regions.append(AddedRegion(name, operators, window, attributes))
@@ -574,6 +589,7 @@ class Application:
             stream.locality = attributes["locality"]
             return
         self._refuse_if_running("set_attribute")
+        self._check_added("what `set_attribute` was given", target)
         self.attributes_set.append(AddedAttributes(target, attributes, unifier))
 
     def start(  # noqa: PLR0913  the options of a run

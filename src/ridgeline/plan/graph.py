@@ -315,51 +315,27 @@ def moved_rule(rule: Any, rename: Callable[[Any], Any]) -> Any:
     return replace(rule, operators=left) if is_enough else None
 
 
-Refuse = Callable[[str, str, str], None]
-"""Adds a fault: where it is, what it is, the remedy."""
-
-
 class Scope:
     """What is added at one place: by the author of an application, or by one call of `populate`.
 
     `module`: the full name of the module that is populated; "" for the application.
     """
 
-    def __init__(self, app: Application, refuse: Refuse, module: str = "") -> None:
-        self._app, self._refuse, self._module = app, refuse, module
+    def __init__(self, app: Application, module: str = "") -> None:
+        self._app, self._module = app, module
         self._prefix = f"{module}." if module else ""
         self._names = {id(one.operator): f"{self._prefix}{one.name}" for one in app.operators}
         self._names |= {id(one.module): f"{self._prefix}{one.name}" for one in app.modules}
-        self._missing: set[int] = set()
 
     def name(self, thing: Any) -> Any:
         """The full name of an operator or a module; what is none of these stays as it is."""
         return self._names.get(id(thing), thing)
 
-    def port(self, end: Any, where: str, role: str) -> PortRef | None:
-        """A port by name; None, and a fault, for one of what is not here.
-
-        `where` and `role`: what has the end, and what it is there, for errors.
-        """
-        is_operator = isinstance(end, (InputPoint, OutputPoint))
-        owner: Any = end.operator if is_operator else end.module
-        if id(owner) in self._names:
-            return PortRef(self._names[id(owner)], end.name)
-        self._refuse_absent(owner, where, f"{role}, `{end.name}`, belongs to", end.name)
-        return None
-
-    def _refuse_absent(self, owner: object, where: str, what: str, port: str = "") -> None:
-        """Refuse an operator or a module that is not here, once."""
-        if id(owner) in self._missing:
-            return
-        self._missing.add(id(owner))
-        kind, noun = type(owner), "module" if isinstance(owner, Module) else "operator"
-        home = f"module `{self._module}`" if self._module else "the application"
-        remedy = f"add it by `app.add_{noun}(name, {noun})`; a module is reached by its own ports"
-        alike = [f"{self._prefix}{one.name}" for one in self._app.operators if type(one.operator) is kind]
-        if alike and port:
-            remedy = f"did you mean `{alike[0]}.{port}`? A module is reached by its own ports"
-        self._refuse(where, f"{what} a `{kind.__name__}` that is not in {home}", remedy)
+    def port(self, end: Any) -> PortRef | None:
+        """A port by name; None for one of what is not here."""
+        owner: Any = end.operator if isinstance(end, (InputPoint, OutputPoint)) else end.module
+        name = self._names.get(id(owner))
+        return None if name is None else PortRef(name, end.name)
 
     def graph(self) -> Graph:
         """It by name; its modules are not expanded."""
@@ -373,12 +349,9 @@ class Scope:
             found[name] = Part(name, one.module, dict(one.attributes), position=one.position)
         for given in app.attributes_set:
             target = given.target
-            is_whole = isinstance(target, (Operator, Module))
-            if is_whole and id(target) not in self._names:
-                self._refuse_absent(target, "attributes", "`set_attribute` was given")
-            elif is_whole:
+            if isinstance(target, (Operator, Module)):
                 found[self.name(target)] = found[self.name(target)].given("attribute", "", given.attributes)
-            elif end := self.port(target, "attributes", "what `set_attribute` was given"):
+            elif end := self.port(target):
                 kind: Kind = "unifier" if given.unifier else "port"
                 found[end.operator] = found[end.operator].given(kind, end.port, given.attributes)
         streams = [self._stream(one) for one in app.streams]
@@ -396,7 +369,7 @@ class Scope:
             ),
             policies=tuple(app.policies),
             promises=tuple(app.promises),
-            dead_letters=None if letters is None else self.port(letters, "dead_letters", "what takes them"),
+            dead_letters=None if letters is None else self.port(letters),
         )
 
     def _full(self, name: Any) -> Any:
@@ -411,12 +384,11 @@ class Scope:
             persisted = any(end is one for one in added.persisted)
             locality = own.get(end) if isinstance(own, Mapping) else None if persisted else own
             one = Sink(locality, persisted, decoupled=any(end is other for other in added.decoupled))
-            if (port := self.port(end, name, "the sink of the stream")) is not None:
+            if (port := self.port(end)) is not None:
                 sinks[port] = one
-        source = self.port(added.source, name, "the source of the stream")
-        return Stream(name, source, sinks, added.keep, added.queue)
+        return Stream(name, self.port(added.source), sinks, added.keep, added.queue)
 
 
 def graph_of(app: Application) -> Graph:
     """A valid application by name, as its author wrote it: its modules are not expanded."""
-    return Scope(app, lambda *_: None).graph()
+    return Scope(app).graph()

@@ -107,25 +107,27 @@ class Around(Module):
             app.add_stream("far", self.source.payments, app.add_operator("log", Store()).input)
 
 
-@faulty(
-    "`rejected`: the source of the stream, ... a module is reached by its own ports",
-    "`m.far`: the source of the stream, ... a module is reached by its own ports",
-)
+@faulty("`m`: `Around.populate` raised StructureError: the ... or give the module other properties")
 def ports_of_another_place() -> Application:
     app = around(module := Around())
     module.source = app.operators[0].operator
-    app.add_stream("rejected", module.check.rejected, app.add_operator("other", Store()).input)
     return app
+
+
+class Elsewhere(Around):
+    """Has an operator of its own, which it does not add."""
+
+    def populate(self, app: Application) -> None:
+        self.payments.connect(self.check.payments)
+        self.valid.connect(app.add_operator("check", Check()).valid)
 
 
 @faulty(
-    "`in`: the sink of the stream, `payments`, ... a module is reached by its own ports",
-    "`m.payments`: the input port is not connected; ... declare it with `optional=True`",
+    "`m.payments`: `populate` of `Elsewhere` connects ... of an operator that `populate` adds",
+    "`m.check.payments`: the input port is not connected; ... declare it with `optional=True`",
 )
-def ports_of_a_module_that_was_not_added() -> Application:
-    app = around(Checked())
-    app.streams[0].sinks = (Checked().payments,)
-    return app
+def a_port_of_what_is_not_added() -> Application:
+    return around(Elsewhere())
 
 
 class Endless(Module):

@@ -61,19 +61,6 @@ def two_streams_on_one_port() -> Application:
     return app
 
 
-@faulty("`payments`: the sink of the stream, `payments`, ... a module is reached by its own ports")
-def operator_that_was_not_added() -> Application:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    check = Check()
-    store = app.add_operator("store", Store())
-    rejected = app.add_operator("rejected", Store())
-    app.add_stream("payments", source.payments, check.payments)
-    app.add_stream("valid", check.valid, store.input)
-    app.add_stream("rejected", check.rejected, rejected.input)
-    return app
-
-
 class Silent(Operator):
     out = OutputPort(Payment)
 

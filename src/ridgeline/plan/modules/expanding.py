@@ -56,7 +56,7 @@ def expand(faults: Faults, app: Application, properties: Mapping[str, object]) -
     `properties` are options by name, as of `validate`: those of modules are used up here.
     """
     expander = _Expander(faults, app, properties)
-    graph = expander.inside(Scope(app, faults.add), {}, [])
+    graph = expander.inside(Scope(app), {}, [])
     return Expanded(graph, frozenset(expander.connected), dict(expander.left(graph)))
 
 
@@ -147,7 +147,7 @@ class _Expander:
         valued = self.is_valued(part.name, module)
         if not valued or schemas is None or not self.is_populated(part, module, view):
             return replace(nothing, parts={part.name: failed})
-        scope = Scope(view, self.faults.add, part.name)
+        scope = Scope(view, part.name)
         added: list[Any] = [*view.operators, *view.modules]
         for name in part.declared.properties:
             if any(name == one.name for one in added):
@@ -189,8 +189,12 @@ class _Expander:
             return ()
         found: list[PortRef] = []
         for end in proxy.inner:
-            port = scope.port(end, where, f"the port that `{name}` is connected to")
-            reached = [] if port is None else self.reached(port, inner.parts)
+            port = scope.port(end)
+            if port is None:
+                what = f"`populate` of `{part.kind}` connects the port to `{end.name}` of what it did not add"
+                self.faults.add(where, what, "connect it to a port of an operator that `populate` adds")
+                continue
+            reached = self.reached(port, inner.parts)
             if not set(reached).isdisjoint(found):
                 what = f"`populate` of `{part.kind}` connects the port to `{port}` twice"
                 self.faults.add(where, what, "connect each port once")
