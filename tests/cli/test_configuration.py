@@ -46,7 +46,7 @@ def test_every_layer_wins_over_the_one_below(ridgeline_command, config, tmp_path
     steps = [
         ("etc/ridgeline.yaml", "operator:\n  total: {memory_mb: 1}\n"),
         ("second/ridgeline/ridgeline.json", '{"operator.total.memory_mb": 2}'),
-        ("first/ridgeline/ridgeline.toml", "[operator.total]\nmemory_mb = 3\n"),
+        ("first/ridgeline/ridgeline.yaml", "operator.total: {memory_mb: 3}\n"),
         ("home/ridgeline/ridgeline.properties", "operator.total.memory_mb=4\n"),
     ]
     expected = []
@@ -90,7 +90,7 @@ def test_options_of_a_run_that_do_not_fit(ridgeline_command, config):
 
 def test_faults_of_files_and_application_come_together(ridgeline_command, config):
     config("etc/ridgeline.yaml", "operator: [")
-    config("home/ridgeline/ridgeline.toml", "operator.x.y = 1")
+    config("home/ridgeline/ridgeline.yaml", "operator.x.y: 1")
     config("home/ridgeline/ridgeline.json", "{}")
     result = ridgeline_command("validate", TINY, "-D", "numbers.cuont=1", "--conf-file", "none.yaml")
     for text in ("ridgeline.yaml:", "several configurations", "none.yaml", "did you mean `count`?"):

@@ -156,10 +156,10 @@ class Planted:
         """Write the files that the run reads, and start it; `kept` is not searched."""
         (self.folder / "project" / "planted.py").write_text(APP)
         (self.kept / "secret").write_text(self.planted["FILE"])
-        configuration = self.kept / "run.toml"
+        configuration = self.kept / "run.yaml"
         configuration.write_text(
-            f'[operator.rates]\nconfigured = "{self.planted["CONFIGURED"]}"\n'
-            f'from_file = "file:{self.kept / "secret"}"\n'
+            f'operator.rates:\n  configured: "{self.planted["CONFIGURED"]}"\n'
+            f'  from_file: "file:{self.kept / "secret"}"\n'
         )
         configuration.chmod(0o600)
         words = ["run", "planted.py", "--master", "local[2]", "--checkpoint", self.folder / "state"]

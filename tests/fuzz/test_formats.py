@@ -103,7 +103,6 @@ def test_specifications(form):
     samples = {
         Form.JSON: b'{"application": "a", "operators": {"x": {"class": "C", "properties": {"n": [1, 2]}}}}',
         Form.YAML: b"application: a\noperators:\n  x: &x {class: m.C, properties: {n: [1, 2.5]}}\n  y: *x\n",
-        Form.TOML: b'application = "a"\n[operators.x]\nclass = "m.C"\nproperties.n = [1, 2.5]\n',
         Form.PROPERTIES: b"apex.operator.x.classname=m.C\napex.operator.x.n=\\u0041\n",
     }
     attack(form.value, [samples[form]], 500, lambda data: read_document(decode(data), form), FormError)

@@ -17,10 +17,11 @@ def fault(path, read=read_with_includes):
 
 def test_what_includes_wins(tmp_path):
     (tmp_path / "common").mkdir()
-    (tmp_path / "common" / "base.toml").write_text(
-        'window = "1s"\n[operators.a]\nclass = "x.A"\n[operators.b]\nclass = "x.B"\n[streams.s]\nfrom = "a.o"'
+    (tmp_path / "common" / "base.json").write_text(
+        '{"window": "1s", "operators": {"a": {"class": "x.A"}, "b": {"class": "x.B"}}, '
+        '"streams": {"s": {"from": "a.o"}}}'
     )
-    (tmp_path / "common" / "more.yaml").write_text("include: base.toml\nattributes: {windows_kept: 3}\n")
+    (tmp_path / "common" / "more.yaml").write_text("include: base.json\nattributes: {windows_kept: 3}\n")
     (tmp_path / "app.yaml").write_text(
         "include: [common/more.yaml]\napplication: app\noperators: {b: {class: x.Other}, c: {class: x.C}}\n"
     )
@@ -52,7 +53,7 @@ def test_a_file_that_is_included_ever_so_often(tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "text"),
     [
-        ("a.txt", b"x", "the file's suffix names no form; name it `.json`, `.yaml`, `.toml`, `.properties`"),
+        ("a.txt", b"x", "the file's suffix names no form; name it `.json`, `.yaml`, `.properties`"),
         ("a.yaml", b"a: 1\nb: \xff", "/a.yaml:2`: byte 0xff is no UTF-8; save the file as UTF-8"),
         ("a.json", b'{"a": 1\n', "/a.json:2`: this is no JSON: expecting ',' delimiter, column 1"),
         ("a.yaml", b"include: 5", "`include` is no file or list of files"),

@@ -53,13 +53,13 @@ class Written:
 
     Args:
         target (APP): A file (its one Application, or its function `application()`), `file.py:name`, or
-            `module:attribute`. Also a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package
+            `module:attribute`. Also a specification (`.json`, `.yaml`, `.properties`), or a package
             (`.whl`, `.zip`; of several applications `shop.whl:name`).
         properties (OPERATOR.PROPERTY=VALUE): Set a property of an operator: `-D payments.count=1000`; of a
             dictionary one entry: `-D source.options.subscribe=trades`.
         attributes (OPERATOR.NAME=VALUE): Set an attribute of an operator, `--attribute
             book.partitions=3`, or of the application, `--attribute window=1s`.
-        conf_file (FILE): Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the
+        conf_file (FILE): Read a configuration (`.yaml`, `.json`, `.properties`); of several the
             later one counts more.
         conf_set (NAME): A configuration set of a package.
         no_config: Leave out the configuration of site and user.

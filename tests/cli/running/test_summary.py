@@ -162,8 +162,8 @@ def test_the_summary_of_a_run_that_finished():
     ("given", "expected"),
     [
         (
-            {"conf_file": ["low.yaml", "high one.toml"], "no_config": True},
-            "--conf-file low.yaml --conf-file 'high one.toml' --no-config --checkpoint s",
+            {"conf_file": ["low.yaml", "high one.yaml"], "no_config": True},
+            "--conf-file low.yaml --conf-file 'high one.yaml' --no-config --checkpoint s",
         ),
         ({"own": ["--windows", "3"]}, "--checkpoint s -- --windows 3"),
         (

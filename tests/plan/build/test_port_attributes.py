@@ -68,9 +68,7 @@ def test_all_faults_of_ports_at_once() -> None:
     for none in ("tip", Balances.payments):
         with pytest.raises(StructureError, match="or a stream's name"):
             app.set_attribute(none, partitions=3)
-    with pytest.raises(
-        StructureError, match=r"a `Store` that was not added; did you mean"
-    ):
+    with pytest.raises(StructureError, match=r"a `Store` that was not added; did you mean"):
         app.set_attribute(Store().input, partition_parallel=True)
     with pytest.raises(StructureError, match=r"is a `Store` that was not added; add it by"):
         app.set_attribute(Store(), partitions=2)

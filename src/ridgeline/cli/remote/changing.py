@@ -43,7 +43,7 @@ def change(
     Args:
         context: That of the command.
         remote: The application.
-        spec (FILE): The specification that the application is to have: `.json`, `.yaml`, `.toml`,
+        spec (FILE): The specification that the application is to have: `.json`, `.yaml`,
             `.properties`. The difference is worked out.
         edits (FILE): A JSON list of edits: `[{"do": "remove-operator", "name": "audit"}]`; `-`: standard
             input.
@@ -142,7 +142,7 @@ def read_spec(file: str) -> dict[str, Any]:
     path = Path(file)
     if form_of(path.name) is None:
         raise CommandError(
-            f"`{file}` is no specification; its name ends in `.json`, `.yaml`, `.toml` or `.properties`"
+            f"`{file}` is no specification; its name ends in `.json`, `.yaml` or `.properties`"
         )
     if not path.is_file():
         raise CommandError(f"there is no file `{file}`; `ridgeline plan APP --spec {path.name}` writes one")

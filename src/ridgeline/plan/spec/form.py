@@ -23,7 +23,6 @@ class Form(enum.StrEnum):
 
     JSON = "json"
     YAML = "yaml"
-    TOML = "toml"
     PROPERTIES = "properties"
 
 

@@ -1,4 +1,4 @@
-"""Documents from texts in the four forms, and as JSON and YAML; YAML is read from its events, as plain data.
+"""Documents from texts in the three forms, and as JSON and YAML; YAML is read from its events, as plain data.
 
 Plain scalars of YAML are read by the core schema of 1.2: `no`, `on` and `1:30` are texts. Keys are texts.
 Tags, merge keys and several documents are refused; aliases are read as often as they stand there, up to a
@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -171,14 +170,6 @@ def write_yaml(document: Document) -> str:
     return text
 
 
-_MOST_PARTS = 32
-_TOML_KEY = re.compile(
-    r"(?<![\w-])(?:(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+){"
-    rf"{_MOST_PARTS}}}"
-)
-"""A dotted key of many parts, on which tomllib takes long."""
-
-
 def decode(data: bytes) -> str:
     """The text of a file, in UTF-8 with or without a byte order mark. Raises FormError."""
     try:
@@ -244,24 +235,6 @@ def _line_of(text: str, part: str, occurrence: int) -> int | None:
     return text.count("\n", 0, text.rindex(part)) + 1
 
 
-def _read_toml(text: str) -> object:
-    """A TOML table; None for an empty text. Raises FormError."""
-    if found := _TOML_KEY.search(text):
-        line = text.count("\n", 0, found.start()) + 1
-        raise FormError(f"a key has more than {_MOST_PARTS} parts", "give a shorter one", line)
-    try:
-        return tomllib.loads(text) if text.strip() else None
-    except tomllib.TOMLDecodeError as error:
-        what, _, place = str(error).partition(" (at ")
-        number = re.match(r"line (\d+)", place)
-        at = int(number[1]) if number is not None else None
-        raise FormError(f"this is no TOML: {what[0].lower()}{what[1:]}", "fix the line", at) from None
-    except RecursionError:
-        raise too_deep() from None
-    except ValueError as error:  # a date that is none, a number with too many digits
-        raise FormError(f"this is no TOML: {error}", "fix the value") from None
-
-
 def _read_properties(text: str) -> object:
     """Keys and values of properties; None for none. Raises FormError."""
     return read_pairs(text) or None
@@ -270,6 +243,5 @@ def _read_properties(text: str) -> object:
 _READERS = {
     Form.JSON: _read_json,
     Form.YAML: read_yaml,
-    Form.TOML: _read_toml,
     Form.PROPERTIES: _read_properties,
 }
