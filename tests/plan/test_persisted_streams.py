@@ -38,7 +38,7 @@ def test_plans_say_what_only_writes_a_stream_down() -> None:
     logical = validate(app)
     assert [str(port) for port in logical.streams[0].persisted] == ["numbers_persisted.input"]
     [stream] = to_dict(plan_application(app))["logical"]["streams"]
-    assert stream["persisted"] == ["numbers_persisted.input"]
+    assert stream["persisted"] == [{"operatorName": "numbers_persisted", "portName": "input"}]
     assert stream["locality"] == "THREAD_LOCAL"
     assert stream["localities"] == ["THREAD_LOCAL", None]
 

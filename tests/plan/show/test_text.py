@@ -86,14 +86,14 @@ def test_json() -> None:
     assert plan["logical"]["window_seconds"] == 0.2
     top = plan["logical"]["operators"][3]
     assert (top["name"], top["class"]) == ("top", "support.plan.parts.TopBalances")
-    assert top["attributes"] == {"partitions": 2, "application_window_count": 5}
-    assert top["inputs"] == {"balances": "Balance(account: int64, cents: int64)"}
-    assert top["outputs"] == {"top": "Balance(account: int64, cents: int64)"}
+    assert (top["attributes"]["partitions"], top["attributes"]["application_window_count"]) == (2, 5)
+    assert [(port["name"], port["type"], port["schema"]) for port in top["ports"]] == [
+        ("balances", "input", "Balance(account: int64, cents: int64)"),
+        ("top", "output", "Balance(account: int64, cents: int64)"),
+    ]
     stream = plan["logical"]["streams"][2]
-    assert (stream["source"], stream["sinks"]) == (
-        "balances.balances",
-        ["top.balances", "balance_store.input"],
-    )
+    assert stream["source"] == {"operatorName": "balances", "portName": "balances"}
+    assert [sink["operatorName"] for sink in stream["sinks"]] == ["top", "balance_store"]
     assert (stream["locality"], stream["localities"], stream["persisted"]) == (None, [None, None], [])
     operators = {operator["title"]: operator for operator in plan["physical"]["operators"]}
     first = operators["balances[0]"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ridgeline.api.attributes import ATTRIBUTES, Locality
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.support.masking import mask
 from ridgeline.plan.build.port_attributes import sections
@@ -86,53 +87,79 @@ def _whole(plan: Plan) -> dict[str, object]:
     return {
         "application": plan.logical.application,
         "version": plan.version,
-        "logical": _logical(plan.logical),
+        "logical": {"window_seconds": plan.logical.window_seconds, **logical_to_dict(plan.logical)},
         "physical": _physical(plan.physical, plan.execution.homes),
         "execution": _execution(plan.execution),
         "notes": [{"operator": note.where, "text": note.text} for note in notes],
     }
 
 
-def _logical(logical: LogicalPlan) -> dict[str, object]:
-    """The logical plan as plain values."""
+def logical_to_dict(plan: LogicalPlan) -> dict[str, object]:
+    """The logical plan as plain values, in the words of Apex's web services."""
     return {
-        "window_seconds": logical.window_seconds,
-        "attributes": set_attributes(logical),
-        "operators": list(map(_logical_operator, logical.operators)),
+        "operators": list(map(_logical_operator, plan.operators)),
         "streams": [
             {
-                **_picked(stream, "name source sinks persisted"),
-                **(_picked(stream, "decoupled") if stream.decoupled else {}),
-                **_picked(stream, "locality localities schema"),
+                **_picked(stream, "name source sinks persisted locality localities schema"),
+                "source": _end(stream.source),
+                "sinks": list(map(_end, stream.sinks)),
+                "persisted": list(map(_end, stream.persisted)),
             }
-            for stream in logical.streams
+            for stream in plan.streams
         ],
         "modules": [
             {
                 "name": module.name,
                 "module": module_of(module.name) or None,
                 "class": module.kind,
-                **_picked(module, "properties inputs outputs"),
+                "properties": dict(module.properties),
+                "inputs": {port: list(map(_end, ends)) for port, ends in module.inputs.items()},
+                "outputs": {port: _end(end) for port, end in module.outputs.items()},
             }
-            for module in logical.modules
+            for module in plan.modules
         ],
+        "attributes": _attributes(plan.attributes),
     }
 
 
 def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
     """One operator of the logical plan as plain values."""
     kind = type(operator.operator)
-    given = set_sections(operator)
     return {
         "name": operator.name,
         "module": module_of(operator.name) or None,
         "class": f"{kind.__module__}.{kind.__qualname__}",
-        "attributes": {"partitions": operator.attributes["partitions"], **given.pop(("attribute", ""), {})},
-        "ports": {port: values for (kind, port), values in given.items() if kind == "port"},
-        "unifiers": {port: values for (kind, port), values in given.items() if kind == "unifier"},
+        "attributes": _attributes(operator.attributes),
         "properties": shown_properties(operator.operator),
-        **_picked(operator, "inputs outputs"),
+        "ports": _ports(operator),
     }
+
+
+def _ports(operator: LogicalOperator) -> list[dict[str, object]]:
+    """All ports of an operator, connected or not. The schema of a port is known if it is connected."""
+    declared = operator_type(type(operator.operator))
+    kinds = (("input", declared.inputs, operator.inputs), ("output", declared.outputs, operator.outputs))
+    return [
+        {
+            "name": name,
+            "type": kind,
+            "connected": name in connected,
+            "schema": connected[name].describe() if name in connected else None,
+            "attributes": _attributes(operator.ports[name]),
+            "unifierAttributes": _attributes(operator.unifier_attributes.get(name, {})),
+        }
+        for kind, known, connected in kinds
+        for name in dict.fromkeys((*known, *connected))
+    ]
+
+
+def _attributes(values: Mapping[str, object]) -> dict[str, object]:
+    """All attributes, defaults filled in."""
+    return {name: plain(mask(name, value)) for name, value in values.items()}
+
+
+def _end(port: PortRef) -> dict[str, str]:
+    return {"operatorName": port.operator, "portName": port.port}
 
 
 def set_attributes(application: LogicalPlan) -> dict[str, object]:

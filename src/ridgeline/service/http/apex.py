@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
-from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
-from ridgeline.plan.region import PortRef
-from ridgeline.plan.shown_properties import plain, shown_properties
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.show.to_json import logical_to_dict
 from ridgeline.service.http.answers import (
     LogicalOperatorAnswer,
     LogicalPlanAnswer,
     LogicalPlanOperatorAnswer,
-    LogicalPortAnswer,
-    LogicalPortRefAnswer,
 )
 
 
@@ -43,74 +39,7 @@ def named_plan(plan: Plan | KeptPlan) -> tuple[str, LogicalPlanAnswer]:
 
 def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
     """The whole logical plan."""
-    return {
-        "operators": list(map(planned_operator, plan.operators)),
-        "streams": [
-            {
-                "name": stream.name,
-                "source": _port_ref(stream.source),
-                "sinks": [_port_ref(sink) for sink in stream.sinks],
-                "persisted": [_port_ref(sink) for sink in stream.persisted],
-                "locality": locality_name(stream.locality),
-                "localities": [locality_name(locality) for locality in stream.localities],
-                "schema": stream.schema.describe(),
-            }
-            for stream in plan.streams
-        ],
-        "modules": [
-            {
-                "name": module.name,
-                "module": module_of(module.name) or None,
-                "class": module.kind,
-                "properties": dict(module.properties),
-                "inputs": {port: list(map(_port_ref, ends)) for port, ends in module.inputs.items()},
-                "outputs": {port: _port_ref(end) for port, end in module.outputs.items()},
-            }
-            for module in plan.modules
-        ],
-        "attributes": attributes(plan.attributes),
-    }
-
-
-def planned_operator(operator: LogicalOperator) -> LogicalPlanOperatorAnswer:
-    """A logical operator as its author wrote it."""
-    return {
-        "name": operator.name,
-        "module": module_of(operator.name) or None,
-        "class": class_name(operator),
-        "attributes": attributes(operator.attributes),
-        "properties": shown_properties(operator.operator),
-        "ports": ports(operator),
-    }
-
-
-def class_name(operator: LogicalOperator) -> str:
-    """The full name of an operator's class."""
-    kind = type(operator.operator)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def attributes(values: Mapping[str, object]) -> dict[str, Any]:
-    """All attributes, defaults filled in."""
-    return {name: plain(value) for name, value in values.items()}
-
-
-def ports(operator: LogicalOperator) -> list[LogicalPortAnswer]:
-    """All ports of an operator, connected or not. The schema of a port is known if it is connected."""
-    declared = operator_type(type(operator.operator))
-    kinds = (("input", declared.inputs, operator.inputs), ("output", declared.outputs, operator.outputs))
-    return [
-        {
-            "name": name,
-            "type": kind,
-            "connected": name in connected,
-            "schema": connected[name].describe() if name in connected else None,
-            "attributes": attributes(operator.ports[name]),
-            "unifierAttributes": attributes(operator.unifier_attributes.get(name, {})),
-        }
-        for kind, known, connected in kinds
-        for name in dict.fromkeys((*known, *connected))
-    ]
+    return cast("LogicalPlanAnswer", logical_to_dict(plan))
 
 
 def logical_operator(
@@ -147,10 +76,6 @@ def logical_operator(
         "hosts": sorted({row["host"] for row in own if row["host"]}),
         "autoMetrics": dict(metrics),
     }
-
-
-def _port_ref(port: PortRef) -> LogicalPortRefAnswer:
-    return {"operatorName": port.operator, "portName": port.port}
 
 
 Number = TypeVar("Number", int, float)
