@@ -18,7 +18,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import safe_name, write_failure
-from ridgeline.operators._queue_files import Entry, LostError, Registered
+from ridgeline.operators._queue_files import Entry, LostError, ReaderPosition
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
@@ -347,7 +347,7 @@ class QueueEnumerator(Enumerator):
         folder = folder_of(self._settings.path)
         first = min(folder.logs(), default=0)
         if place >= first:
-            folder.register(reader, Registered(place, context.clock.wall()))
+            folder.register(ReaderPosition(reader, place, context.clock.wall()))
             first = min(folder.logs(), default=0)  # the writer may have dropped it before it saw that
         if place >= first:
             return ""
@@ -410,7 +410,7 @@ class QueueEnumerator(Enumerator):
                 raise FileNotFoundError(
                     f"`{self._folder.lasting}` is not there any more: is its folder mounted?"
                 )
-            self._folder.register(self._name, Registered(position, now))
+            self._folder.register(ReaderPosition(self._name, position, now))
             self._registered = position, now
 
 

@@ -221,15 +221,17 @@ class QueueFolder:
         """The names of all readers that have registered. Raises OSError."""
         return [name.removesuffix(".json") for name in self.names("readers") if name.endswith(".json")]
 
-    def registered(self, reader: str) -> Registered:
+    def registered(self, reader: str) -> ReaderPosition:
         """What a reader has registered. Raises OSError, RidgelineError."""
         if (data := self.settled(f"readers/{reader}.json")) is None:
             raise FileNotFoundError(self.registration(reader))
-        return Registered.of(unsealed(self.registration(reader), data))
+        said = unsealed(self.registration(reader), data)
+        return ReaderPosition(reader, said["next"], said["seen"])
 
-    def register(self, reader: str, said: Registered) -> None:
+    def register(self, said: ReaderPosition) -> None:
         """Say where a reader is. Raises OSError."""
-        self.put(f"readers/{reader}.json", sealed(f"{reader}.json", said._asdict()))
+        name = f"{said.name}.json"
+        self.put(f"readers/{name}", sealed(name, said._asdict()))
 
     def forget(self, reader: str) -> None:
         """Remove what a reader has registered. Raises OSError."""
@@ -279,16 +281,12 @@ def unsealed(path: str, data: bytes) -> dict[str, Any]:
     return unseal(path.rpartition("/")[2], data, f"`{path}`", FORMAT)
 
 
-class Registered(NamedTuple):
-    """Where a reader is: the first entry that it has not committed. `seen`: when it said so."""
+class ReaderPosition(NamedTuple):
+    """How far a reader has committed: up to, and without, the entry `next`. `seen`: when it said so."""
 
+    name: str
     next: int
     seen: float
-
-    @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Registered:
-        """From what `unsealed` returned."""
-        return cls(int(said["next"]), float(said["seen"]))
 
 
 def replace_file(path: Path, data: bytes | pa.Buffer, *, sync: bool = False) -> None:

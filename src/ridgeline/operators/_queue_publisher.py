@@ -24,7 +24,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import GONE, explaining, publish_failure
-from ridgeline.operators._queue_files import Entry, Part, QueueFolder
+from ridgeline.operators._queue_files import Entry, Part, QueueFolder, ReaderPosition
 from ridgeline.operators._queue_log import LogWriter
 from ridgeline.operators._queue_objects import folder_of
 
@@ -112,14 +112,6 @@ def _moved(known: Marks, written: Sequence[Written]) -> Marks:
 def _unsynced(state: Any) -> int:
     """The first entry that a power cut may have taken: the state has it."""
     return int(state["entries"][0][0]) if state["entries"] else int(state["next"])
-
-
-class ReaderPosition(NamedTuple):
-    """How far a reader has committed: up to, and without, the entry `next`. `seen`: when it was alive."""
-
-    name: str
-    next: int
-    seen: float
 
 
 def _is_of(registration: str, reader: str) -> bool:
@@ -352,7 +344,7 @@ class QueuePublisher(Publisher):
         found = []
         for name in self._folder.readers_known():
             try:
-                found.append(ReaderPosition(name, *self._folder.registered(name)))
+                found.append(self._folder.registered(name))
             except FileNotFoundError:
                 continue
             except RidgelineError as error:

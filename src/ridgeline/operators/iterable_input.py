@@ -14,9 +14,7 @@ from typing_extensions import TypeVar
 from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct
 from ridgeline.api.columns.struct_types import SchemaType, struct_fields
 from ridgeline.api.errors import RidgelineError, SchemaError, shorten
-from ridgeline.connect._enumerating import Settings
-from ridgeline.connect.partitioned_input import PartitionedInput
-from ridgeline.operators.staged._staged_source import StagedReader, StagedSource
+from ridgeline.operators.staged._staged_source import StagedInput, StagedSource
 
 T = TypeVar("T", default=Any)
 _FRAME_ROWS = 65_536
@@ -34,7 +32,7 @@ _ITEMS: dict[str, _Items] = {}
 """By the token of their operators, whose copies travel to containers without them."""
 
 
-class IterableInput(PartitionedInput[T]):
+class IterableInput(StagedInput[T]):
     """Emit items of Python: made by `from_iterable` and `from_frame`.
 
     The items are taken in a thread of the driver, and written to the checkpoint before they count. So each is
@@ -72,13 +70,6 @@ class IterableInput(PartitionedInput[T]):
             return pa.Table.from_batches([schema.encode(rows)])
 
         return StagedSource(items.pull, encode, keeps=items.once)
-
-    def reader(self) -> StagedReader:
-        """The half that reads them in containers."""
-        return StagedReader()
-
-    def _window_settings(self) -> Settings:
-        return super()._window_settings()._replace(until=None)  # it ends by itself
 
     def _items(self) -> _Items:
         if self.token not in _ITEMS:

@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from ridgeline.api.ports import OutputPort
-from ridgeline.connect.partitioned_input import PartitionedInput
-from ridgeline.operators.staged._staged_source import Line, Lines, StagedReader, StagedSource, encode
+from ridgeline.operators.staged._staged_source import Line, Lines, StagedInput, StagedSource, encode
 
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES = 65_536
@@ -21,7 +20,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _MOST_SENDERS = 256
 
 
-class SocketInput(PartitionedInput[Line]):
+class SocketInput(StagedInput[Line]):
     """Emit lines that come over TCP.
 
     It connects to `host` and `port`, and again with growing pauses when the connection ends. With
@@ -55,10 +54,6 @@ class SocketInput(PartitionedInput[Line]):
         """The half that gets lines."""
         pull = self._listened if self.listen else self._connected
         return StagedSource(pull, encode, keeps=True)
-
-    def reader(self) -> StagedReader:
-        """The half that reads them in containers."""
-        return StagedReader()
 
     def _connected(self, stop: threading.Event) -> Iterator[str]:
         """The lines that the other side sends, over one connection after the other."""

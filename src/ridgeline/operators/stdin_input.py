@@ -9,14 +9,12 @@ import threading
 from collections.abc import Iterator
 
 from ridgeline.api.ports import OutputPort
-from ridgeline.connect._enumerating import Settings
-from ridgeline.connect.partitioned_input import PartitionedInput
-from ridgeline.operators.staged._staged_source import Line, Lines, StagedReader, StagedSource, encode
+from ridgeline.operators.staged._staged_source import Line, Lines, StagedInput, StagedSource, encode
 
 _CHUNK_BYTES = 65_536
 
 
-class StdinInput(PartitionedInput[Line]):
+class StdinInput(StagedInput[Line]):
     r"""Emit the lines of the standard input of the command; finish at its end.
 
     Lines are written to the checkpoint as they are read: from then on each is processed once, also after a
@@ -34,13 +32,6 @@ class StdinInput(PartitionedInput[Line]):
     def source(self) -> StagedSource:
         """The half that reads lines."""
         return StagedSource(_lines, encode, keeps=True)
-
-    def reader(self) -> StagedReader:
-        """The half that reads them in containers."""
-        return StagedReader()
-
-    def _window_settings(self) -> Settings:
-        return super()._window_settings()._replace(until=None)  # it ends by itself
 
 
 def _lines(stop: threading.Event) -> Iterator[str]:

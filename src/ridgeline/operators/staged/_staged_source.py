@@ -11,9 +11,12 @@ from itertools import takewhile
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
+from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError, SchemaError
+from ridgeline.connect._enumerating import Settings
 from ridgeline.connect.output_files import checkpoint_files
+from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import SourceRange, SourceReader
 from ridgeline.connect.source import Begin, Source, SourceContext
 from ridgeline.connect.window_output import safe_name
@@ -101,22 +104,19 @@ class RowStore:
 
     def read(self, first: int, end: int) -> Iterator[pa.Table]:
         """The rows from number `first` up to, and without, `end`. Raises RidgelineError if some are gone."""
-        if not any(_span(name)[0] <= first < _span(name)[1] for name in self._known):
-            self._known = self._names()
-        for name in self._known:
-            begin, over = _span(name)
-            if begin <= first < over and first < end:
-                rows = self.load(name).slice(first - begin, end - first)
-                yield rows
-                first += rows.num_rows
-        if first < end:
-            self._known = self._names()
-            if any(_span(name)[0] <= first < _span(name)[1] for name in self._known):
-                yield from self.read(first, end)
+        for lists_anew in (False, True):
+            if lists_anew:
+                self._known = self._names()
+            for name in self._known:
+                begin, over = _span(name)
+                if begin <= first < over and first < end:
+                    rows = self.load(name).slice(first - begin, end - first)
+                    yield rows
+                    first += rows.num_rows
+            if first >= end:
                 return
-            msg = f"`{self.folder}` has no row {first}, though the driver has written it; "
-            msg += "the checkpoint must be in a folder that all hosts share"
-            raise RidgelineError(msg)
+        msg = f"`{self.folder}` has no row {first}, though the driver has written it; "
+        raise RidgelineError(msg + "the checkpoint must be in a folder that all hosts share")
 
     def segments(self) -> list[tuple[int, int, RowStore, str]]:
         """The first row of each segment, the first one after it, this store, and its name."""
@@ -393,3 +393,17 @@ class StagedReader(SourceReader):
         if folder not in self._stores:
             self._stores = {folder: RowStore(f"{self._parent}/{folder}")}
         yield from self._stores[folder].read(first, end)
+
+
+T = TypeVar("T", default=Any)
+
+
+class StagedInput(PartitionedInput[T]):
+    """The base of inputs whose source is a `StagedSource`. They end by themselves, or never."""
+
+    def reader(self) -> StagedReader:
+        """The half that reads the rows in containers."""
+        return StagedReader()
+
+    def _window_settings(self) -> Settings:
+        return super()._window_settings()._replace(until=None)
