@@ -266,7 +266,7 @@ class Endpoint(sockets.Sockets):
         if self._events or self._unread or self._noted or self.poller.found():
             return True
         waits = bool(self._strangers or self._called) or self._paused_until is not None
-        return waits and self._clock.monotonic() > self._looked + 1.0
+        return waits and self._clock.monotonic() > self._time.looked + 1.0
 
     def _streams(self) -> Iterator[tuple[Peer, Socket]]:
         for peer, entry in self._peers.items():

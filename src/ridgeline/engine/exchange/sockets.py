@@ -66,6 +66,26 @@ def _abandon() -> None:
 os.register_at_fork(after_in_child=_abandon)
 
 
+class _PolledTime:
+    """The seconds in which this end has polled: while it does not, nothing is read, so nobody is late."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.seconds = 0.0
+        self.looked = clock.monotonic()
+        self._clock = clock
+        self._next = 0.0
+
+    def due(self) -> bool:
+        """Read the clock; True once each `_LOOK_SECONDS`."""
+        now = self._clock.monotonic()
+        self.seconds += min(now - self.looked, 1.0)
+        self.looked = now
+        if self.seconds < self._next:
+            return False
+        self._next = self.seconds + _LOOK_SECONDS
+        return True
+
+
 class Sockets:
     """The network of this process; see `Network`. Of one thread, but for what says otherwise.
 
@@ -81,8 +101,6 @@ class Sockets:
         self._poller = Poller()
         self._peers: dict[Peer, Connection] = {}
         """By who is at the other end, or is called there."""
-        self._connected: dict[Connection, None] = {}
-        """Those that have a connected socket."""
         self._strangers: dict[Connection, None] = {}
         """Those that came in and have not said hello, oldest first."""
         self._called: dict[Connection, None] = {}
@@ -102,10 +120,7 @@ class Sockets:
         self._closed = False
         self._paused_until: float | None = None
         """Until then no connection is taken in: callers wait at the port."""
-        self._polled_seconds = 0.0
-        """How long this end has polled. While it does not, nothing is read, so nobody is late."""
-        self._looked = clock.monotonic()
-        self._look_at = 0.0
+        self._time = _PolledTime(clock)
         self._watch_listeners()
         _networks.add(self)
 
@@ -199,19 +214,19 @@ class Sockets:
             listener.close()
         for connection in (*self._strangers, *self._called):
             self._remove(connection)
-        unfinished = set(self._connected)
+        unfinished = set(self._peers.values())
         for connection in unfinished:
             connection.outbox.end()
         deadline = self._clock.monotonic() + seconds
-        while self._connected and (left := deadline - self._clock.monotonic()) > 0:
-            for connection in unfinished & self._connected.keys():
+        while self._peers and (left := deadline - self._clock.monotonic()) > 0:
+            for connection in unfinished.intersection(self._peers.values()):
                 if not connection.outbox.queued_bytes:
                     unfinished.discard(connection)
                     with contextlib.suppress(OSError):
                         connection.stream.finish()
             self._turn(left)
             self._events.clear()
-        for connection in list(self._connected):
+        for connection in list(self._peers.values()):
             self._remove(connection)
         self._events.clear()
         self._poller.close()
@@ -336,7 +351,7 @@ class Sockets:
 
     def _remove(self, connection: Connection) -> None:
         """End a connection; it is known no more."""
-        for known in (self._connected, self._strangers, self._called, self._far, self._unread):
+        for known in (self._strangers, self._called, self._far, self._unread):
             known.pop(connection, None)
         if connection.peer is not None and self._peers.get(connection.peer) is connection:
             del self._peers[connection.peer]
@@ -390,7 +405,7 @@ class Sockets:
         if failed:
             dialing.fail(failed)
         if not dialing.waits:
-            connection.since = self._polled_seconds
+            connection.since = self._time.seconds
         try:
             connected = dialing.next()
         except EndedError as error:
@@ -416,8 +431,7 @@ class Sockets:
         if connected.family != socket.AF_UNIX:
             stream = TlsStream(connected, self._contexts[not listens], listens=listens)
         connection.begin(stream)
-        connection.since, connection.interest = self._polled_seconds, READ
-        self._connected[connection] = None
+        connection.since, connection.interest = self._time.seconds, READ
         self._poller.watch(stream, READ, connection)
         self._write(connection)
 
@@ -430,19 +444,15 @@ class Sockets:
 
     def _look(self) -> None:
         """Now and then: end what takes too long to open, or is cut; try again what was not possible."""
-        now = self._clock.monotonic()
-        self._polled_seconds += min(now - self._looked, 1.0)
-        self._looked = now
-        if self._polled_seconds < self._look_at:
+        if not self._time.due():
             return
-        self._look_at = self._polled_seconds + _LOOK_SECONDS
-        limits = self._limits
+        now, limits = self._time.seconds, self._limits
         for stranger in list(self._strangers):
-            if self._polled_seconds - stranger.since <= limits.hello_seconds:
+            if now - stranger.since <= limits.hello_seconds:
                 break
             self._end(stranger, RefusedError(LATE, f"no hello within {limits.hello_seconds:g} s"))
         for connection in list(self._called):
-            passed = self._polled_seconds - connection.since
+            passed = now - connection.since
             if connection.dialing is None:
                 if passed > limits.answer_seconds:
                     self._lose(connection, LATE, f"no hello within {limits.answer_seconds:g} s")
