@@ -201,11 +201,10 @@ def prune(
     store: Store,
     temporary: bool = False,
     windows: Annotated[int, option(min=0)] = 0,
-    older_than: str = "7d",
     yes: bool = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what no run needs any more: states, old windows, recordings, unused queues.
+    """Remove what no run needs any more: states, old windows, unfinished files.
 
     It says first what and how much, and removes it with `--yes`.
 
@@ -216,20 +215,14 @@ def prune(
         folder ([DIR]): Folder or URI that `--checkpoint` was given.
         temporary: Folders of runs without `--checkpoint`, which no process uses.
         windows (N): Keep the newest N windows only; 0: all.
-        older_than (TIME): Age of recordings and dumps that go.
         yes: Remove it; else it is only said.
         as_json: Print JSON.
     """
     from ridgeline.api.clock import SystemClock
-    from ridgeline.api.support.duration import parse_duration
     from ridgeline.engine.driver.checkpoint.upkeep import pruning
 
     if (folder is None) != temporary:
         raise CommandError("`ridgeline checkpoint prune` takes a folder, or `--temporary`; give one of both")
-    try:
-        seconds = parse_duration(older_than)
-    except ValueError as error:
-        raise CommandError(f"`--older-than {older_than}`: {error}") from None
     store.use()
     clock = SystemClock()
     notes: Sequence[str] = ()
@@ -239,7 +232,7 @@ def prune(
             rows = [(one.path, 1, one.size_bytes) for one in found]
             freed = pruning.remove_temporary_folders(found) if yes else 0
         else:
-            plan = pruning.find(folder, clock, locks, windows, seconds)
+            plan = pruning.find(folder, clock, locks, windows)
             notes, rows = plan.notes, [(one.what, len(one.names), one.size_bytes) for one in plan.removals]
             freed = pruning.carry_out(plan) if yes else 0
     size = sum(row[2] for row in rows)

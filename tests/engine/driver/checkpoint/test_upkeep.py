@@ -225,20 +225,6 @@ def test_pruning_says_first_and_removes_only_what_no_window_needs(tmp_path: Path
     )
 
 
-def test_of_a_recording_the_ports_that_ended_long_ago_are_pruned(tmp_path: Path) -> None:
-    stopped(tmp_path / "state")
-    recordings = tmp_path / "state" / "recordings"
-    for port in ("old", "going_on"):
-        (recordings / "recording_1" / port).mkdir(parents=True)
-        (recordings / "recording_1" / port / "w0000000000-p0.parquet").write_bytes(b"rows")
-    (recordings / "recording_1.old.ended.json").write_text("{}")
-    os.utime(recordings / "recording_1.old.ended.json", (0, 0))
-
-    assert "1 recording that ended" in command("prune", tmp_path / "state", "--yes")[1]
-    left = [str(path.relative_to(recordings)) for path in recordings.rglob("*") if path.is_file()]
-    assert left == ["recording_1/going_on/w0000000000-p0.parquet"]
-
-
 def test_temporary_folders_that_nothing_uses_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,8 +198,6 @@ def _names(windows: Iterable[Committed]) -> set[str]:
 
 
 _EPOCHS = "epochs"
-RECORDINGS = "recordings"
-"""The folder with the files of outputs that record streams."""
 _EPOCH = re.compile(r"\d{8}")
 _FOLDERS = (
     journal.FOLDER,
@@ -209,7 +207,7 @@ _FOLDERS = (
     shipped_files.FOLDER,
     "staging",
     "spark",
-    RECORDINGS,
+    "recordings",
 )
 _NO_CHANGES: Mapping[str, bytes] = MappingProxyType({})
 

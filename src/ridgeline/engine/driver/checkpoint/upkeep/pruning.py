@@ -6,9 +6,8 @@ Each step may be broken off and repeated: files are removed one by one, and none
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -18,11 +17,8 @@ import pyarrow.fs
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError
-from ridgeline.api.support.sealed import checked
-from ridgeline.engine.driver.checkpoint import fault_dumps
-from ridgeline.engine.driver.checkpoint.folder import PREFIX, RECORDINGS, remove_temporary
+from ridgeline.engine.driver.checkpoint.folder import PREFIX, remove_temporary
 from ridgeline.engine.driver.checkpoint.journal import Committed
-from ridgeline.engine.driver.checkpoint.run_description import REGIONS
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
     Folder,
@@ -35,12 +31,9 @@ from ridgeline.engine.driver.checkpoint.upkeep.contents import (
 )
 from ridgeline.engine.files.storage import LocalStorage, Storage
 from ridgeline.engine.state import state_files
-from ridgeline.measure.wording.units import plural
 
 _COMMAND = "ridgeline checkpoint prune"
-_DUMPS = f"{fault_dumps.FOLDER}/"
 _HOUR, _DAY = 3600.0, 86_400.0
-_ENDED = re.compile(rf"{RECORDINGS}/([^/]+)\.([^/.]+)\.ended\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,48 +55,36 @@ class Pruning:
     notes: Sequence[str]
 
 
-class _Folder:
-    """A folder and all of its files. `where`: said of what can go there."""
-
-    def __init__(self, storage: Folder, where: str = "") -> None:
-        self.storage = storage
-        self.files: dict[str, pyarrow.fs.FileInfo] = infos(storage.uri)
-        self._where = where
-
-    def older(self, before: float) -> dict[str, pyarrow.fs.FileInfo]:
-        """The files that were written before a time."""
-        return {name: one for name, one in self.files.items() if _mtime(one) < before}
-
-    def removal(self, what: str, names: Iterable[str], keep_first: Sequence[str] = ()) -> Removal:
-        """Of some of its files."""
-        chosen = sorted(names)
-        size = sum(self.files[name].size or 0 for name in chosen)
-        return Removal(f"{what}{self._where}", self.storage, chosen, size, keep_first)
-
-
-def find(uri: str, clock: Clock, locks: ExitStack, windows: int = 0, older_than: float = 7 * _DAY) -> Pruning:
+def find(uri: str, clock: Clock, locks: ExitStack, windows: int = 0) -> Pruning:
     """Find what can be removed. `locks`: keep drivers out until it is done.
 
-    `windows`: so many of the newest windows stay, 0: all that are kept. `older_than`: seconds, of recordings
-    that have ended and of dumps of faults. Raises CheckpointError, OSError.
+    `windows`: so many of the newest windows stay, 0: all that are kept. Raises CheckpointError, OSError.
     """
-    runs = runs_of(uri)
-    root = _Folder(open_folder(uri))
     removals: list[Removal] = []
     notes: list[str] = []
-    for run in runs:
+    for run in runs_of(uri):
         where = f" of region {run.region}" if run.region else ""
-        folder = _Folder(run.storage, where)
-        removals += _old(folder, clock.wall() - older_than)
         if _is_free(run.storage, locks):
-            removals += _unnamed(run, folder, windows, clock)
+            removals += _unnamed(run, where, windows, clock)
         else:
             notes.append(f"the run{where} is under way: it removes old windows and states itself")
-    left = filter(UNFINISHED.search, root.older(clock.wall() - _HOUR))
-    removals.append(root.removal("files that killed processes left unfinished", left))
-    if REGIONS in root.files and not notes:
-        removals += _queues(root, runs)
+    root = open_folder(uri)
+    files, before = infos(root.uri), clock.wall() - _HOUR
+    left = [name for name, one in files.items() if UNFINISHED.search(name) and _mtime(one) < before]
+    removals.append(_removal("files that killed processes left unfinished", root, files, left))
     return Pruning([one for one in removals if one.names], notes)
+
+
+def _removal(
+    what: str,
+    storage: Folder,
+    files: Mapping[str, pyarrow.fs.FileInfo],
+    names: Iterable[str],
+    keep_first: Sequence[str] = (),
+) -> Removal:
+    """That of some of a folder's files."""
+    chosen = sorted(names)
+    return Removal(what, storage, chosen, sum(files[name].size or 0 for name in chosen), keep_first)
 
 
 def _is_free(storage: Storage, locks: ExitStack) -> bool:
@@ -122,9 +103,9 @@ def _mtime(info: pyarrow.fs.FileInfo) -> float:
     return (info.mtime_ns or 0) / 1e9
 
 
-def _unnamed(run: Run, folder: _Folder, windows: int, clock: Clock) -> list[Removal]:
-    """Journal and state files that the kept windows do not need."""
-    found, files = run.journal(), folder.files
+def _unnamed(run: Run, where: str, windows: int, clock: Clock) -> list[Removal]:
+    """Journal and state files that the kept windows do not need. `where`: the region, for people."""
+    found, files = run.journal(), infos(run.storage.uri)
     kept: list[Committed] = list(islice(found.pictures(), windows or None))
     if not kept:
         return []
@@ -146,55 +127,14 @@ def _unnamed(run: Run, folder: _Folder, windows: int, clock: Clock) -> list[Remo
     segments = [state_files.segment_file(number) for number in numbers]
     segments = [name for name in segments if name in files]
     return [
-        folder.removal("journal of older windows", segments, needed),
-        folder.removal("states that no kept window names", unnamed),
+        _removal(f"journal of older windows{where}", run.storage, files, segments, needed),
+        _removal(f"states that no kept window names{where}", run.storage, files, unnamed),
     ]
 
 
 def _segment(name: str) -> int:
     place = state_files.slice_place(name)
     return -1 if place is None else place[0]
-
-
-def _old(folder: _Folder, before: float) -> list[Removal]:
-    """Recordings that ended before a time, and dumps of faults from before it."""
-    old = folder.older(before)
-    ports = {(found[1], found[2]) for found in map(_ENDED.fullmatch, old) if found is not None}
-    beginnings = tuple(
-        f"{RECORDINGS}/{name}"
-        for recording, port in ports  # others of a recording may go on
-        for name in (f"{recording}/{port}/", f"{recording}.{port}.ended.json")
-    )
-    recorded = [name for name in folder.files if beginnings and name.startswith(beginnings)]
-    count = len({recording for recording, _ in ports})
-    return [
-        folder.removal(f"{plural(count, 'recording')} that ended", recorded),
-        folder.removal(
-            "dumps of faults", [name for name in old if name.startswith(f"{fault_dumps.FOLDER}/")]
-        ),
-    ]
-
-
-def _queues(root: _Folder, runs: Sequence[Run]) -> Iterator[Removal]:
-    """Queues between regions whose writer is an output no more: their stream is not decoupled now."""
-    outputs: dict[str, Collection[str]] = {}
-    for run in runs:
-        last = run.journal().last
-        if last is None or last.outputs is None:
-            return
-        outputs[run.run_id] = {*last.outputs, *last.publishers}
-    for name in sorted(root.files):
-        if not name.startswith("queues/") or not name.endswith("/queue.json"):
-            continue
-        try:
-            writer = checked("queue.json", root.storage.read(name))
-            used = writer["operator"] in outputs.get(writer["run_id"], ())
-        except (ValueError, LookupError, TypeError):
-            continue
-        if not used:
-            inside = name.removesuffix("queue.json")
-            what = f"queue of `{inside.removeprefix('queues/').rstrip('/')}`, which has no writer any more"
-            yield root.removal(what, [one for one in root.files if one.startswith(inside)])
 
 
 def carry_out(pruning: Pruning) -> int:
@@ -219,8 +159,8 @@ class Temporary:
     at: float
 
 
-def temporary_folders(clock: Clock, older_than: float = _HOUR) -> list[Temporary]:
-    """This user's temporary checkpoints that no process uses, and that are so many seconds old."""
+def temporary_folders(clock: Clock) -> list[Temporary]:
+    """This user's temporary checkpoints that no process uses, and that are an hour old."""
     found = []
     for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         try:
@@ -229,7 +169,7 @@ def temporary_folders(clock: Clock, older_than: float = _HOUR) -> list[Temporary
                 continue
             at = max([status.st_mtime, *(_mtime(one) for one in infos(str(path)).values())])
             with ExitStack() as locks:
-                if at < clock.wall() - older_than and _unused(path, locks):
+                if at < clock.wall() - _HOUR and _unused(path, locks):
                     found.append(Temporary(str(path), sum(walk(str(path)).values()), at))
         except OSError:
             continue
