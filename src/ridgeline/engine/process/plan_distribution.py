@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.abc
-import importlib.machinery
 import importlib.util
 import io
 import os
@@ -18,8 +17,9 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, NamespaceLoader, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType, SimpleNamespace
+from types import CodeType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -225,12 +225,30 @@ def installed_modules(plan: Plan) -> list[str]:
     )
 
 
-class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports modules from shipped text.
+class _ShippedLoader(SourceFileLoader):
+    """Runs the shipped text of a module. What lies beside it is found in its folder on this host."""
 
-    The text wins over what lies on the worker's path, which may be older. What lies beside a module is found
-    in its folder on this host (`user_files.py`).
-    """
+    def __init__(self, name: str, source: Source) -> None:
+        super().__init__(name, source.here)
+        self._source = source
+
+    def get_data(self, path: str) -> bytes:
+        """The shipped text, or a file beside it, for `pkgutil.get_data`. Raises OSError."""
+        return self._source.text if path == self._source.here else super().get_data(path)
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        """Raises OSError: what Python has compiled on this host may be of another text."""
+        raise OSError(path)
+
+    def source_to_code(  # type: ignore[override]  # it is static for type checkers only
+        self, data: Any, path: Any, *, _optimize: int = -1
+    ) -> CodeType:
+        """Compiled with the path that the module has on the driver."""
+        return super().source_to_code(data, self._source.path, _optimize=_optimize)
+
+
+class PlanFinder(importlib.abc.MetaPathFinder):
+    """Imports modules from shipped text, which wins over what lies on the worker's path: it may be older."""
 
     _sources: dict[str, Source] = {}  # noqa: RUF012  one finder a process
 
@@ -244,64 +262,26 @@ class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> ModuleSpec | None:
         """The spec of a shipped module, or of a package that only holds some."""
-        if fullname in self._sources:
-            package = self.is_package(fullname)
-            file = self.get_filename(fullname)
-            spec = importlib.util.spec_from_loader(fullname, self, origin=file, is_package=package)
-            if spec is not None:
-                spec.has_location = True
-                if package:
-                    spec.submodule_search_locations = [str(Path(file).parent)]
-            return spec
+        if (source := self._sources.get(fullname)) is not None:
+            loader = _ShippedLoader(fullname, source)
+            return importlib.util.spec_from_file_location(fullname, source.here, loader=loader)
         folders = list(dict.fromkeys(self._folders(fullname)))
-        if folders:
-            loader = importlib.machinery.NamespaceLoader(fullname, folders, _no_other_folders)
-            spec = importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
-            spec.submodule_search_locations = loader._path  # type: ignore[attr-defined]  # noqa: SLF001  as Python
-            return spec
-        return None
+        if not folders:
+            return None
+        namespace = NamespaceLoader(fullname, folders, _no_other_folders)
+        spec = ModuleSpec(fullname, namespace, is_package=True)
+        spec.submodule_search_locations = namespace._path  # type: ignore[attr-defined]  # noqa: SLF001  as Python
+        return spec
 
     def _folders(self, package: str) -> Iterator[str]:
         """The folders of a package without a file of its own, by the shipped modules in it."""
-        for name in self._sources:
+        for name, source in self._sources.items():
             if name.startswith(f"{package}."):
-                file = Path(self.get_filename(name))
-                deeper = name.count(".") - package.count(".") - 1 + self.is_package(name)
+                file = Path(source.here)
+                deeper = name.count(".") - package.count(".") - 1 + (file.name == "__init__.py")
                 yield str(file.parents[deeper])
-
-    def get_filename(self, fullname: str) -> str:
-        """Where the module's file is on this host, or would be."""
-        return self._sources[fullname].here
-
-    def get_source(self, fullname: str) -> str:
-        """The shipped text."""
-        return importlib.util.decode_source(self._sources[fullname].text)
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Compiled with the path that the module has on the driver."""
-        source = self._sources[fullname]
-        return self.source_to_code(source.text, source.path)
-
-    def get_data(self, path: str) -> bytes:
-        """A file beside a module, for `pkgutil.get_data`. Raises OSError."""
-        return Path(path).read_bytes()
-
-    def get_resource_reader(self, fullname: str) -> object:
-        """The files beside a module, for `importlib.resources`."""
-        from importlib.readers import FileReader
-
-        loader: Any = SimpleNamespace(path=self.get_filename(fullname))  # all that the reader asks for
-        return FileReader(loader)
-
-    def is_package(self, fullname: str) -> bool:
-        """True for a package's own file, whether modules of it are shipped or not."""
-        return Path(self._sources[fullname].path).name == "__init__.py"
-
-    def exec_module(self, module: Any) -> None:
-        """Run the text."""
-        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  what an import is
 
 
 def _no_other_folders(_name: str, _path: object) -> None:
