@@ -162,19 +162,19 @@ def test_before_the_first_commit_all_is_planned_anew_from_where_sources_began(be
         shutil.rmtree(checkpoint)
 
 
-def test_the_watermark_of_a_state_is_as_spark_wrote_it(whole, tmp_path):
+def test_a_state_that_spark_keeps_is_refused(whole, tmp_path):
     folder, manifest = whole
     checkpoint = shutil.copytree(folder / "whole", tmp_path / "checkpoint")
-    (checkpoint / "spark" / "state" / "0" / "_metadata").mkdir(parents=True)
-    (checkpoint / "spark" / "state" / "0" / "_metadata" / "metadata").write_text("v1")
-    done = checkpoint / "spark" / "commits" / "11"
-    done.write_text('v1\n{"nextBatchWatermarkMs":1795321753835}')
     log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"])
     log.check(manifest)
-    log.note_done()
-    done.write_text('v1\n{"nextBatchWatermarkMs":9795321753835}')
-    SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"]).check(manifest)
-    assert done.read_text() == 'v1\n{"nextBatchWatermarkMs":1795321753835}'
+    (checkpoint / "spark" / "state" / "0" / "_metadata").mkdir(parents=True)
+    (checkpoint / "spark" / "state" / "0" / "_metadata" / "metadata").write_text("v1")
+    (checkpoint / "spark" / "offsets" / "12").write_text(manifest.offsets.entry)
+    said = r"a `transform` keeps a state in Spark, which no commit of a window holds; keep it in an operator"
+    with pytest.raises(CheckpointError, match=said):
+        log.offsets(12)
+    with pytest.raises(CheckpointError, match=said):
+        SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"]).check(manifest)
 
 
 @pytest.mark.parametrize("gone", [12, 11])
@@ -206,23 +206,6 @@ def test_other_sources_are_reported(whole):
         CheckpointError, match="its windows had the Spark sources none, this application has `kafka`, `files`"
     ):
         log.check(replace(manifest, offsets=None))
-
-
-def test_a_repeated_window_must_be_the_last_one(whole, tmp_path):
-    folder, manifest = whole
-    checkpoint = shutil.copytree(folder / "whole", tmp_path / "checkpoint")
-    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"])
-    log.check(manifest)
-    log.check_repeated(11)
-    with pytest.raises(
-        CheckpointError,
-        match=r"repeats micro-batch 10 with other offsets than those of its commit, so rows would be "
-        r"passed over; ",
-    ):
-        log.check_repeated(10)
-    (checkpoint / "spark" / "offsets" / "11").write_text("v1")
-    with pytest.raises(CheckpointError, match="repeats micro-batch 11 with other offsets"):
-        log.check_repeated(11)
 
 
 def test_a_manifest_keeps_only_the_files_that_reading_on_depends_on(whole):

@@ -193,7 +193,7 @@ class QueryTrigger:
             pass
         self._progress.finish(query)
         failure = None if errors or query.isActive else query.exception()
-        self._end(query)
+        _stop(query)
         self._raise(errors, failure)
 
     def _raise(self, errors: list[BaseException], failure: Exception | None) -> None:
@@ -221,18 +221,12 @@ class QueryTrigger:
         self._lag_monitor.start(query, self._first_partitions, frames)
         return query
 
-    def _end(self, query: StreamingQuery) -> None:
-        """Stop the query; Spark may have done a window last."""
-        _stop(query)
-        self._log.note_done()
-
     def _run_windows(self, batch: SourceBatch, batch_id: int, limits: Limits) -> None:
         """Run the windows of a micro-batch. Raises _StopQueryError if the limits are over before."""
         window_id, offsets = self._run.next_window, self._offsets(batch_id)
-        if offsets is not None:
-            with self._lag_monitor.window(batch_id):
-                if not self._run.window(window_id, batch, offsets, limits.over):
-                    raise _StopQueryError
+        with self._lag_monitor.window(batch_id):
+            if not self._run.window(window_id, batch, offsets, limits.over):
+                raise _StopQueryError
         if not self._work_off(limits):
             raise _StopQueryError
         batch.finish()
@@ -288,7 +282,6 @@ class QueryTrigger:
         if not busy.acquire(blocking=False):
             return
         try:
-            self._log.note_done()
             self._run.turn(0.0)
             self._run.take_changes()
             if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
@@ -297,18 +290,14 @@ class QueryTrigger:
         finally:
             busy.release()
 
-    def _offsets(self, batch_id: int) -> SourceOffsets | None:
-        """Where a micro-batch ends; None for the last one committed. Raises CheckpointError for any other."""
+    def _offsets(self, batch_id: int) -> SourceOffsets:
+        """Where a micro-batch ends. Raises CheckpointError if it is not the next one."""
         last = self._log.last
         following = 0 if last is None else last.batch + 1
-        if batch_id > following:
+        if batch_id != following:
             found = f"Spark's offset log is at micro-batch {batch_id}, the journal at {following}"
             raise CheckpointError(f"{found}; restore the whole checkpoint folder from a copy")
-        if batch_id == following:
-            self._log.note_done()
-            return self._log.offsets(batch_id)
-        self._log.check_repeated(batch_id)
-        return None
+        return self._log.offsets(batch_id)
 
     def _frames(self) -> list[DataFrame]:
         """The sources' streaming DataFrames."""

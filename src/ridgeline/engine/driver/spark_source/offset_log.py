@@ -15,8 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow.fs
 
@@ -34,8 +33,6 @@ NO_OFFSET = "-"
 """Spark's text for a source that has had nothing yet."""
 _BEGIN = "begun"
 """The note of the offsets at which sources began, until the first commit has them."""
-_DONE = "done"
-"""The note of Spark's own commit, where a state depends on it."""
 _NUMBERED = re.compile(r"\d+(\.compact)?")
 _RESTORE = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
 
@@ -46,9 +43,8 @@ class SparkLog:
     def __init__(self, storage: DriverStorage, sources: Sequence[str]) -> None:
         self._storage = storage
         self._sources = list(sources)
-        self._done = -1
-        self._ran = self._stateless = False
-        """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark."""
+        self._is_stateless = False
+        """A window of this run has shown that no `transform` keeps a state."""
         self._last: SourceOffsets | None = None
 
     @property
@@ -56,16 +52,13 @@ class SparkLog:
         """Where the last micro-batch ends whose rows are in windows."""
         return self._last
 
-    @property
-    def _batch(self) -> int:
-        return -1 if self._last is None else self._last.batch
-
     def check(self, last: Manifest | None) -> None:
         """Before the query starts: make its log say what the last commit says.
 
         Raises CheckpointError where rows would be skipped or read twice.
         """
         with self._explained():
+            self._refuse_state()
             planned, done = self._newest("offsets"), self._newest("commits")
             known = self._comparable(last) if last else None
             committed = known.batch if known else -1
@@ -79,17 +72,14 @@ class SparkLog:
             self._last = known
             self._put_files(known)
             self._drop_planned(known)
-            self._put_entries(known, done)
+            self._put_entries(known)
 
     def check_back(self, known: SourceOffsets, what: str) -> None:
         """Before a rewind: check that sources can begin again where a window with these offsets ended.
 
-        `what`: the rewind, for the error. Raises CheckpointError if they cannot, or if Spark keeps a state.
+        `what`: the rewind, for the error. Raises CheckpointError if they cannot.
         """
         with self._explained():
-            if self._has_state():
-                why = "a `transform` keeps a state in Spark, of which there is the newest only"
-                raise CheckpointError(f"{what}: {why}; start anew with another `--checkpoint`")
             for name, wanted in known.files.items():
                 data = self._read(f"sources/{name}")
                 if (data is None or checksum(name, data) != wanted) and name not in known.texts:
@@ -127,25 +117,13 @@ class SparkLog:
                 )
             files, texts = self._source_files(_lines(entry))
             if self._last is None:
-                self._note_beside(_BEGIN, {"texts": texts})
+                self._remove(_BEGIN)
+                self._storage.write(f"{FOLDER}/{_BEGIN}", seal(_BEGIN, {"format": 1, "texts": texts}))
+            elif not self._is_stateless:
+                self._refuse_state()
+                self._is_stateless = True
             self._last = SourceOffsets(self._sources, entry, metadata, files, texts, batch)
-            self._ran = True
             return self._last
-
-    def check_repeated(self, batch: int) -> None:
-        """Spark runs a micro-batch again that is committed.
-
-        Raises CheckpointError unless it is the last one, with the same offsets.
-        """
-        with self._explained():
-            if (
-                self._last is None
-                or batch != self._batch
-                or self._text(f"offsets/{batch}") != self._last.entry
-            ):
-                log = f"Spark's log `{self._where()}`"
-                found = f"repeats micro-batch {batch} with other offsets than those of its commit"
-                raise CheckpointError(f"{log} {found}, so rows would be passed over; {_RESTORE}")
 
     # At the start -------------------------------------------------------------------------------------------
 
@@ -179,29 +157,22 @@ class SparkLog:
                 )
             self._put(f"sources/{name}", known.texts[name])
 
-    def _put_entries(self, known: SourceOffsets, done: int) -> None:
-        """Have the last micro-batch in `offsets` as the commit says, and in `commits`: it is done.
-
-        `done`: the newest one in `commits`. Raises CheckpointError where Spark's own state is lost.
-        """
+    def _put_entries(self, known: SourceOffsets) -> None:
+        """Have the last micro-batch in `offsets` as the commit says, and in `commits`: it is done."""
         batch = known.batch
         self._put(f"offsets/{batch}", known.entry)
-        begins = batch == 0 or _is_entry(self._text(f"offsets/{batch - 1}"), known.entry)
-        repeats = done < batch and self._has_state()
-        if self._has_state():
-            noted = self._noted(_DONE)
-            if done == batch and noted.get("batch") == batch:
-                self._put(f"commits/{batch}", str(noted["text"]))
-            readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
-            if not readable or (repeats and not begins):
-                log = f"Spark's log `{self._where(f'commits/{batch}')}`"
-                why = "the state of a `transform` depends on it"
-                raise CheckpointError(f"{log} is missing or damaged, and {why}; {_RESTORE}")
-        if batch and not repeats and (done < batch or not begins):
+        if batch and not _is_entry(self._text(f"offsets/{batch - 1}"), known.entry):
             # Spark wants to know where the last one began, and reads nothing of it once that is done.
             self._put(f"offsets/{batch - 1}", known.entry)
-        if not self._has_state() and not _is_commit(self._text(f"commits/{batch}")):
+        if not _is_commit(self._text(f"commits/{batch}")):
             self._put(f"commits/{batch}", _COMMIT)
+
+    def _refuse_state(self) -> None:
+        """Raise CheckpointError if Spark keeps a state of a `transform`, which no commit would hold."""
+        if self._storage.names(f"{FOLDER}/state/0/_metadata"):
+            why = "a `transform` keeps a state in Spark, which no commit of a window holds"
+            remedy = "keep it in an operator behind the source, and start anew with another `--checkpoint`"
+            raise CheckpointError(f"`{self._where('state')}`: {why}; {remedy}")
 
     # What Spark has planned beyond the last commit ----------------------------------------------------------
 
@@ -231,7 +202,10 @@ class SparkLog:
 
         Where these were noted, they are written again if they are damaged.
         """
-        noted = self._noted(_BEGIN).get("texts")
+        noted = None
+        with contextlib.suppress(CheckpointError, LookupError):
+            if (data := self._read(_BEGIN)) is not None:
+                noted = unseal(_BEGIN, data, _BEGIN, 1)["texts"]
         for folder in ("offsets", "commits"):
             self._delete(folder, self._numbers(folder))
         self._remove("metadata")
@@ -242,39 +216,6 @@ class SparkLog:
                     self._remove(f"sources/{source}/{name}")
         for name, text in (noted or {}).items():
             self._put(f"sources/{name}", text)
-
-    def note_done(self) -> None:
-        """Note Spark's own commit of the last window: a state depends on it, and ours does not hold it.
-
-        Cheap if there is nothing new.
-        """
-        if self._batch < 0 or self._done == self._batch or self._stateless:
-            return
-        with self._explained():
-            text = self._text(f"commits/{self._batch}")
-            if text is None:
-                return
-            self._done = self._batch
-            if self._has_state():
-                self._note_beside(_DONE, {"batch": self._batch, "text": text})
-            else:
-                self._stateless = self._ran
-
-    def _has_state(self) -> bool:
-        """Whether a `transform` keeps a state in Spark."""
-        return bool(self._storage.names(f"{FOLDER}/state/0/_metadata"))
-
-    def _note_beside(self, kind: str, content: Mapping[str, object]) -> None:
-        """Write a note with a checksum beside Spark's log."""
-        self._remove(kind)
-        self._storage.write(f"{FOLDER}/{kind}", seal(kind, {"format": 1, **content}))
-
-    def _noted(self, kind: str) -> Mapping[str, Any]:
-        """What `_note_beside` has noted; nothing if it has not, or if that is damaged."""
-        data = self._read(kind)
-        with contextlib.suppress(CheckpointError):
-            return {} if data is None else unseal(kind, data, kind, 1)
-        return {}
 
     # The log's files ----------------------------------------------------------------------------------------
 
