@@ -1,5 +1,6 @@
 """Ages in a window of several batches, each as of its own clock reading."""
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,7 @@ from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import NO_TIME, Times
-from ridgeline.engine.operator.ages import AgeMeter, places
-from ridgeline.engine.operator.input import times_of
+from ridgeline.engine.operator.ages import EmittedAges, ProcessedAges, places
 from ridgeline.testing import SteppingClock
 
 
@@ -55,34 +55,42 @@ def test_where_ages_are_taken(level, source, leaf, stateful, expected):
     assert places(RecordingLevel(level), source=source, leaf=leaf, stateful=stateful) == expected
 
 
+def turn(clock):
+    return SimpleNamespace(timeline=Timeline(clock))
+
+
 def test_each_batch_is_as_of_when_it_was_done_and_the_commit_as_of_the_end():
     clock = SteppingClock()
-    meter = AgeMeter(("state", "emit", "commit"))
-    meter.begin(Timeline(clock))
+    ages, window = ProcessedAges(None, ("state", "emit", "commit")), turn(clock)
+    ages.begin(window)
     clock.advance(0.5)
-    meter.processed(tuples(1, 2, None))
+    ages.processed(window, tuples(1, 2, None))
     clock.advance(1.25)
-    meter.processed(tuples(3, None, oldest=10))
+    ages.processed(window, tuples(3, None, oldest=10))
     # 1 + 0.5, 2 + 0.5, 3 + 1.75; the oldest 10 + 1.75; in the end 2 s after the start
-    assert [figures(sample) for sample in meter.ages(START + 2)] == [
+    assert [figures(sample) for sample in ages.ages(START + 2)] == [
         ("state", "TRACE", 3, 1.5, 4.75, 8.75, 11.75),
         ("emit", "INFO", 3, 1.5, 4.75, 8.75, 11.75),
         ("commit", "INFO", 3, 3, 5, 12, 12),
     ]
-    assert meter.ages(START + 2) == []
+    assert ages.ages(START + 2) == []
 
 
 def test_a_window_begun_again_forgets_what_the_attempt_before_saw():
-    meter = AgeMeter(("emit",))
-    meter.begin(Timeline(CLOCK))
-    meter.processed(tuples(1, 2))
-    meter.begin(Timeline(CLOCK))
-    meter.processed(tuples(5))
-    assert [figures(sample) for sample in meter.ages(START)] == [("emit", "INFO", 1, 5, 5, 5, 5)]
+    ages, window = ProcessedAges(None, ("emit",)), turn(CLOCK)
+    ages.begin(window)
+    ages.processed(window, tuples(1, 2))
+    ages.begin(window)
+    ages.processed(window, tuples(5))
+    assert [figures(sample) for sample in ages.ages(START)] == [("emit", "INFO", 1, 5, 5, 5, 5)]
 
 
 def test_a_source_is_read_once():
-    meter = AgeMeter(("source",))
-    meter.begin(Timeline(CLOCK))
-    meter.emitted(times_of([tuples(1), tuples(None), tuples(2, 3)]), START + 1)
-    assert [figures(sample) for sample in meter.ages(START + 9)] == [("source", "INFO", 3, 2, 4, 9, 4)]
+    clock = SteppingClock()
+    outputs = {"out": SimpleNamespace(port=SimpleNamespace(error=False))}
+    ages, window = EmittedAges(SimpleNamespace(outputs=outputs, handed_on=[]), ("source",)), turn(clock)
+    ages.begin(window)
+    clock.advance(1)
+    ages.end(window)
+    ages.report(window, {"out": [tuples(1), tuples(None), tuples(2, 3)]})
+    assert [figures(sample) for sample in ages.ages(START + 9)] == [("source", "INFO", 3, 2, 4, 9, 4)]

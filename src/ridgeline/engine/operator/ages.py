@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, is_stateless
@@ -35,27 +34,26 @@ def places(level: RecordingLevel, *, source: bool, leaf: bool, stateful: bool) -
     return tuple(place for place in found if level is RecordingLevel.TRACE or LEVELS[place] == level)
 
 
-class AgeMeter:
-    """The ages of one operator's records, window by window, at its `places`."""
+class RecordAges(TurnPart):
+    """Notes when an operator is done with its records, and works out their ages at its `places`."""
 
-    def __init__(self, places: Sequence[str]) -> None:
+    def __init__(self, instance: Instance, places: Sequence[str]) -> None:
+        super().__init__(instance)
         self._places = places
         self._seen: list[tuple[Tuples | Times, float]] = []
-        self._timeline: Timeline | None = None
 
-    def begin(self, timeline: Timeline) -> None:
-        """A window begins; what an attempt before has left is forgotten."""
-        self._seen, self._timeline = [], timeline
+    @classmethod
+    def of(cls, instance: Instance) -> RecordAges | None:
+        """None if no ages are taken of its records."""
+        source = isinstance(instance.operator, InputOperator)
+        leaf, stateful = instance.spec.outputs.keys() <= {DEAD_LETTERS}, not is_stateless(instance.operator)
+        found = places(instance.level, source=source, leaf=leaf, stateful=stateful)
+        kind = EmittedAges if source else ProcessedAges
+        return kind(instance, found) if found else None
 
-    def processed(self, tuples: Tuples) -> None:
-        """A sequence of tuples has been processed now."""
-        if self._places and self._timeline is not None and tuples.timed and self._places[0] != "source":
-            self._seen.append((tuples, self._timeline.now()))
-
-    def emitted(self, parts: Iterable[Times], now: float) -> None:
-        """An input operator has emitted records of these times by then."""
-        if "source" in self._places:
-            self._seen += [(times, now) for times in parts]
+    def begin(self, turn: Turn) -> None:
+        """Drop the notes of an attempt before."""
+        self._seen = []
 
     def ages(self, ended: float) -> list[AgeSample]:
         """The ages of the window that ended then; nothing if it failed."""
@@ -83,34 +81,18 @@ class AgeMeter:
         return samples
 
 
-class RecordAges(TurnPart):
-    """Notes when an operator is done with its records."""
+class ProcessedAges(RecordAges):
+    """Of the records that an operator has processed."""
 
-    def __init__(self, instance: Instance, places: Sequence[str]) -> None:
-        super().__init__(instance)
-        self.meter = AgeMeter(places)
-
-    @classmethod
-    def of(cls, instance: Instance) -> RecordAges | None:
-        """None if no ages are taken of its records."""
-        source = isinstance(instance.operator, InputOperator)
-        leaf, stateful = instance.spec.outputs.keys() <= {DEAD_LETTERS}, not is_stateless(instance.operator)
-        found = places(instance.level, source=source, leaf=leaf, stateful=stateful)
-        kind = _EmittedAges if source else _ProcessedAges
-        return kind(instance, found) if found else None
-
-    def begin(self, turn: Turn) -> None:
-        """Drop the notes of an attempt before."""
-        self.meter.begin(turn.timeline)
-
-
-class _ProcessedAges(RecordAges):
     def processed(self, turn: Turn, tuples: Tuples) -> None:
         """Note when a sequence of tuples has been processed."""
-        self.meter.processed(tuples)
+        if tuples.timed:
+            self._seen.append((tuples, turn.timeline.now()))
 
 
-class _EmittedAges(RecordAges):
+class EmittedAges(RecordAges):
+    """Of the records that an input has emitted: all by the end of its turn."""
+
     _done = 0.0
 
     def end(self, turn: Turn) -> None:
@@ -119,7 +101,7 @@ class _EmittedAges(RecordAges):
 
     def report(self, turn: Turn, emitted: Emitted) -> None:
         """All that it has emitted was emitted by then."""
-        self.meter.emitted(emitted_times(self.instance, emitted), self._done)
+        self._seen += [(times, self._done) for times in emitted_times(self.instance, emitted)]
 
 
 def _shifted(

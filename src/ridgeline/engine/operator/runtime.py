@@ -301,7 +301,7 @@ class OperatorRuntime:
 
     def ages(self, ended: float) -> list[AgeSample]:
         """The ages of the records of the window just run, whose output was routed then."""
-        return [] if self._ages is None else self._ages.meter.ages(ended)
+        return [] if self._ages is None else self._ages.ages(ended)
 
     def taken(self) -> SourceTaken | None:
         """The work that an input operator had done by the end of its last window, and what remains by now.

@@ -172,17 +172,11 @@ class SkippingDelivery(Delivery):
     def _wrong(self, error: str, traceback: str) -> Wrong:
         return Wrong(error, traceback[-_TRACEBACK_LIMIT:], self._context.clock.wall())
 
-    def _letter(self, port: str, row: object, wrong: Wrong) -> DeadLetter:
-        spec = self._instance.spec
-        shown = printable(masked_and_shortened(row, _TUPLE_LIMIT))
-        error, trace = (printable(mask_text(text)) for text in (wrong.error, wrong.traceback))
-        at = datetime.fromtimestamp(wrong.at, UTC)
-        return DeadLetter(self._context.window_id, spec.name, spec.partition, port, shown, error, trace, at)
-
     def _leave_out(self, port: str, row: object, wrong: Wrong) -> None:
         """Give it to the first error port that takes such tuples, else note it; write its dead letter."""
         if self._letters is not None:
-            self._letters.emit(self._letter(port, row, wrong))
+            shown = masked_and_shortened(row, _TUPLE_LIMIT)
+            self._letters.emit(_letter(self._instance, port, shown, wrong))
         schema = self._instance.spec.inputs[port]
         taking = (point for point in self._points if point.port.error and _takes(point, schema))
         point = next(taking, None)
@@ -226,15 +220,11 @@ class LeftOut(TurnPart):
 
     def _write(self, records: Sequence[tuple[str, str]]) -> list[str]:
         """Write the letters; returns what was wrong with each."""
-        context, spec = self.instance.context, self.instance.spec
-        at = datetime.fromtimestamp(context.clock.wall(), UTC)
-        found = []
+        port, now, found = next(iter(self._declared), ""), self.instance.context.clock.wall(), []
         for record, error in records:
             shown, text = (printable(mask_text(one)[:_TUPLE_LIMIT]) for one in (record, error))
             if self._letters is not None:
-                port, window_id = next(iter(self._declared), ""), context.window_id
-                letter = DeadLetter(window_id, spec.name, spec.partition, port, shown, text, "", at)
-                self._letters.emit(letter)
+                self._letters.emit(_letter(self.instance, port, shown, Wrong(text, "", now)))
             found.append(f"{shorten(shown)}: {text}")
         return found
 
@@ -258,6 +248,14 @@ class LeftOut(TurnPart):
         window.errors = count + len(turn.left_out)
         most = max(1, keep) if turn.left_out else 0
         window.error_tuples = tuple(kept + turn.left_out[: max(0, most - len(kept))])
+
+
+def _letter(instance: Instance, port: str, shown: str, wrong: Wrong) -> DeadLetter:
+    """The dead letter of a tuple, which is `shown` without secrets."""
+    spec, at = instance.spec, datetime.fromtimestamp(wrong.at, UTC)
+    window_id, shown = instance.context.window_id, printable(shown)
+    error, trace = (printable(mask_text(text)) for text in (wrong.error, wrong.traceback))
+    return DeadLetter(window_id, spec.name, spec.partition, port, shown, error, trace, at)
 
 
 def _letters_of(instance: Instance) -> OutputPoint | None:
