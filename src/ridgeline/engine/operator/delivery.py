@@ -63,7 +63,7 @@ class Delivery:
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]
     ) -> None:
         """Call a `process` method for each tuple. Raises OperatorError naming the tuple that failed."""
-        instance, running, port = self._instance, self._instance.running, place[0]
+        running, port = self._instance.running, place[0]
         rows = tuples.rows
         iterator = iter(rows)
         remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
@@ -73,17 +73,28 @@ class Delivery:
         watched = handler if port in self._quick else running.marking(handler)
         before = running.compute_seconds
         with running.part(port, len(rows), iterator, rows):
-            try:
-                lengths = one_by_one(watched, iterator, outputs)
-            except BaseException as error:
-                callback, row = f"process of port {port}", rows[len(rows) - length_hint(iterator) - 1]
-                raise instance.failure(callback, error, shorten(row)) from error
+            lengths = self._process(place, watched, iterator, outputs, rows)
         if running.compute_seconds - before < _QUICK_SECONDS * len(rows):
             self._quick.add(port)
         else:
             self._quick.discard(port)
         for point, after in zip(points, lengths, strict=True):
             point.end(after)
+
+    def _process(
+        self,
+        place: Place,
+        handler: Handler,
+        tuples: Iterator[object],
+        outputs: Sequence[Sized],
+        rows: Sequence[object],
+    ) -> Sequence[Sequence[int] | None]:
+        """Call the method for each of the `rows`; returns what `one_by_one` returns. Raises OperatorError."""
+        try:
+            return one_by_one(handler, tuples, outputs)
+        except BaseException as error:
+            callback, row = f"process of port {place[0]}", rows[len(rows) - length_hint(tuples) - 1]
+            raise self._instance.failure(callback, error, shorten(row)) from error
 
     def deliver_batch(
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from operator import itemgetter
 
 from ridgeline.api.clock import SystemClock
@@ -39,8 +38,8 @@ class InputTuples(TurnPart):
     def __init__(self, instance: Instance, operator: InputOperator) -> None:
         super().__init__(instance)
         self._operator = operator
-        self._taken: SourceTaken | None = None
-        """Work taken by the end of its last window; None while one runs."""
+        self._said: tuple[SourceProgress, int] | None = None
+        """What it said in its last window, and the attempt; None while one runs."""
         self._idle = False
         self._excess = Excess(instance)
 
@@ -88,32 +87,23 @@ class InputTuples(TurnPart):
             paced=bool(instance.call("is_paced", operator.is_paced)),
             before=instance.running.before,
         )
-        self._taken = SourceTaken(
-            0.0,
-            said.window_id,
-            report.window.attempt,
-            said.operator,
-            None,
-            None,
-            said.unit,
-            0.0,
-            said.paced,
-            said.before,
-        )
+        self._said = said, report.window.attempt
 
     def forget(self) -> None:
         """Drop the work taken: it is not known any more."""
-        self._taken = None
+        self._said = None
 
     def taken(self) -> SourceTaken | None:
         """The work taken by the end of its last window, and the work that remains now.
 
         None while a window runs. From any thread.
         """
-        said = self._taken
-        if said is None or (work := self.instance.running.work()) is None or self._taken is not said:
+        known = self._said
+        if known is None or (work := self.instance.running.work()) is None or self._said is not known:
             return None
-        return replace(said, consumed=work[0], remaining=work[1])
+        said, attempt = known
+        window_id, operator, unit = said.window_id, said.operator, said.unit
+        return SourceTaken(0.0, window_id, attempt, operator, *work, unit, 0.0, said.paced, said.before)
 
 
 NO_BUDGET = Budget(math.inf)

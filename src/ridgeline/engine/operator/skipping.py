@@ -8,7 +8,7 @@ fail in one. A batch that fails is delivered row by row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -82,30 +82,28 @@ class SkippingDelivery(Delivery):
 
     def __init__(self, instance: Instance, skips: Skips, left_out: list[str]) -> None:
         super().__init__(instance)
+        self._quick = set(instance.handlers)  # until a port shows that it is not
         self._skips = skips
         self._points = list(instance.outputs.values())
         self._letters = _letters_of(instance)
         self._context = instance.context
         self._left_out = left_out
 
-    def deliver(
-        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]
-    ) -> None:
+    def _process(
+        self,
+        place: Place,
+        handler: Handler,
+        tuples: Iterator[object],
+        outputs: Sequence[Sized],
+        rows: Sequence[object],
+    ) -> Sequence[Sequence[int]]:
         """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
-        rows = tuples.rows
-        iterator = iter(rows)
-        remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
-        points = inheriting if tuples.timed else ()
-        processing = Processing(lambda: tuples.times, len(rows), remaining)
-        outputs = [point.begin(processing) for point in points]
-        lengths: list[list[int]] = [[] for _ in points]
-        with self._instance.running.part(place[0], len(rows), iterator, rows):
-            for position, row in enumerate(iterator):
-                self._one(place, position, "process", handler, row, row)
-                for output, after in zip(outputs, lengths, strict=True):
-                    after.append(len(output))
-        for point, after in zip(points, lengths, strict=True):
-            point.end(after)
+        lengths: list[list[int]] = [[] for _ in outputs]
+        for position, row in enumerate(tuples):
+            self._one(place, position, "process", handler, row, row)
+            for output, after in zip(outputs, lengths, strict=True):
+                after.append(len(output))
+        return lengths
 
     def deliver_batch(
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]

@@ -110,7 +110,7 @@ class KeyCounting:
                         self._fold.add(
                             operator,
                             self._clock.monotonic(),
-                            unpacked_cells(counts.cells, counts.bits),
+                            unpacked_cells(counts.cells),
                             counts.sampled,
                             counts.heavy,
                         )

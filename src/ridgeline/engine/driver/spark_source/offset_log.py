@@ -72,7 +72,7 @@ class SparkLog:
             self._last = known
             self._put_files(known)
             self._drop_planned(known)
-            self._put_entries(known)
+            self._put_entries(known, done)
 
     def check_back(self, known: SourceOffsets, what: str) -> None:
         """Before a rewind: check that sources can begin again where a window with these offsets ended.
@@ -157,12 +157,16 @@ class SparkLog:
                 )
             self._put(f"sources/{name}", known.texts[name])
 
-    def _put_entries(self, known: SourceOffsets) -> None:
-        """Have the last micro-batch in `offsets` as the commit says, and in `commits`: it is done."""
+    def _put_entries(self, known: SourceOffsets, done: int) -> None:
+        """Have the last micro-batch in `offsets` as the commit says, and in `commits`: it is done.
+
+        `done`: the newest one in `commits`.
+        """
         batch = known.batch
         self._put(f"offsets/{batch}", known.entry)
-        if batch and not _is_entry(self._text(f"offsets/{batch - 1}"), known.entry):
-            # Spark wants to know where the last one began, and reads nothing of it once that is done.
+        if batch and (done < batch or not _is_entry(self._text(f"offsets/{batch - 1}"), known.entry)):
+            # Spark wants to know where the last one began, and reads nothing of it once that is done. After a
+            # rewind what is there is of a later window.
             self._put(f"offsets/{batch - 1}", known.entry)
         if not _is_commit(self._text(f"commits/{batch}")):
             self._put(f"commits/{batch}", _COMMIT)
