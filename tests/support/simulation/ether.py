@@ -263,7 +263,7 @@ class Endpoint(sockets.Sockets):
     @property
     def events(self) -> bool:
         """True if `poll` has something to do."""
-        if self._events or self._unread or self._noted or self.poller.found():
+        if self._events or self._noted or self.poller.found():
             return True
         waits = bool(self._strangers or self._called) or self._paused_until is not None
         return waits and self._clock.monotonic() > self._time.looked + 1.0

@@ -153,7 +153,7 @@ class Connection:
     `expected`: who should be there, if this end calls; None for a stranger. `dialing`: finds the socket of
     such a call. `known`: who is there, once both have said hello. `where`: the other end's address, for
     people. `since`: when its present step began. `interest`: the events that the poller waits for. `more`:
-    there may be more to read, of which the operating system says nothing. `over`: it has ended.
+    it was not read to its end, since others are to be served, too. `over`: it has ended.
     """
 
     stream: Stream
@@ -213,21 +213,15 @@ class Connection:
         waits = self._secured and self._greeting if self.known is None else self.outbox.queued_bytes
         return bool(waits) or self.stream.writes_first
 
-    def write(self) -> None:
-        """Write what waits, as far as it is taken. Raises RefusedError and EndedError."""
-        if self.known is not None:
-            self.outbox.flush()
-        else:
-            self._shake_hands()
-
     def read(self, scratch: memoryview, frames: list[Frame]) -> None:
-        """Append the frames that have come. Returns after the hellos, even if there is more.
+        """Append the frames that have come.
 
         Raises RefusedError and EndedError; what has come before is in `frames` then.
         """
         self.more = False
         if self.known is None:
             self._shake_hands()
+        if self.known is None:
             return
         try:
             self._read_frames(scratch, frames)
@@ -237,7 +231,8 @@ class Connection:
     def _read_frames(self, scratch: memoryview, frames: list[Frame]) -> None:
         """As `read`; raises OSError too."""
         budget = _BYTES_AT_ONCE
-        while budget > 0:
+        # Of what the library of TLS holds the operating system knows nothing: none of it may be left.
+        while budget > 0 or not self.stream.drained():
             room = self._decoder.room()
             into = room if room.nbytes else scratch
             try:
@@ -286,7 +281,7 @@ class Connection:
             raise RefusedError(UNAUTHENTICATED, f"{other} is at the address of {self.expected}")
         if called != self._me:
             raise RefusedError(UNAUTHENTICATED, f"{other} calls {called}; this is {self._me}")
-        self.known, self.more = other, True
+        self.known = other
 
     def _exchange_hellos(self) -> tuple[Peer, Peer]:
         """Who is there, and whom it calls, once both hellos are through. Raises OSError."""

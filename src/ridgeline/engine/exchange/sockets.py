@@ -107,8 +107,6 @@ class Sockets:
         """Those that this end makes, until the other end has said hello."""
         self._far: dict[Connection, None] = {}
         """Open ones to other hosts: the network between may be cut."""
-        self._unread: dict[Connection, None] = {}
-        """There is more of them to read, of which the operating system does not know."""
         self._noted: deque[Peer] = deque()
         """Something is left in their outboxes."""
         self._events: list[Event] = []
@@ -244,40 +242,39 @@ class Sockets:
             noted = self._peers.get(self._noted.popleft())
             if noted is not None and noted.known:
                 self._read(noted)
-        if self._events or self._asked or self._unread:
+        if self._events or self._asked:
             seconds = 0.0
         elif self._paused_until is not None:
             seconds = min(seconds, PAUSE_SECONDS)
         elif self._looks:
             seconds = min(seconds, _LOOK_SECONDS)
-        unread, self._unread = self._unread, {}
-        self._serve(seconds, unread)
-        for connection in unread:
-            if not connection.over:
-                self._read(connection)
+        for entry, ready in self._poller.ready(seconds):
+            self._serve(entry, ready)
         if self._paused_until is not None and self._clock.monotonic() >= self._paused_until:
             self._paused_until = None
             self._watch_listeners()
         if self._looks:
             self._look()
 
-    def _serve(self, seconds: float, unread: dict[Connection, None]) -> None:
-        """Wait at most so long for sockets; those that have something to read are added to `unread`."""
-        for entry, ready in self._poller.ready(seconds):
-            if isinstance(entry, Listener):
-                self._accept(entry)
-            elif entry.over:
-                continue
-            elif entry.dialing is not None:
-                self._dialed(entry, entry.dialing)
+    def _serve(self, entry: Listener | Connection, ready: int) -> None:
+        """A socket is ready for these events."""
+        if isinstance(entry, Listener):
+            self._accept(entry)
+        elif entry.over:
+            return
+        elif entry.dialing is not None:
+            self._dialed(entry, entry.dialing)
+        else:
+            if ready & WRITE:
+                entry.outbox.flush()
+            failed = entry.outbox.error is not None  # why shows when it is read
+            if ready & READ or failed or entry.known is None or entry.stream.writes_first:
+                self._read(entry)
             else:
-                if ready & WRITE:
-                    self._write(entry)
-                if ready & READ:
-                    unread[entry] = None
+                self._settle(entry)
 
     def _read(self, connection: Connection) -> None:
-        """Take what has come on a connection."""
+        """Take what has come on a connection; continue its hellos, if it is not open."""
         frames: list[Frame] = []
         end: RefusedError | EndedError | None = None
         try:
@@ -290,20 +287,6 @@ class Sockets:
             self._events.extend([Received(peer, *frame) for frame in frames])
         if end is not None:
             self._end(connection, end)
-        else:
-            self._settle(connection)
-
-    def _write(self, connection: Connection) -> None:
-        """Send more on a connection."""
-        try:
-            connection.write()
-        except (RefusedError, EndedError) as error:
-            self._end(connection, error)
-            return
-        if connection.known is not None:
-            self._open(connection, connection.known)
-        if connection.outbox.error is not None or connection.stream.writes_first:
-            self._read(connection)
         else:
             self._settle(connection)
 
@@ -324,9 +307,7 @@ class Sockets:
     def _settle(self, connection: Connection) -> None:
         """Have the poller wait for what the connection waits for."""
         error = connection.outbox.error
-        if connection.more:
-            self._unread[connection] = None
-        elif error is not None:
+        if error is not None and not connection.more:
             self._end(connection, ended(error))
             return
         interest = READ | WRITE if connection.wants_to_write() else READ
@@ -351,7 +332,7 @@ class Sockets:
 
     def _remove(self, connection: Connection) -> None:
         """End a connection; it is known no more."""
-        for known in (self._strangers, self._called, self._far, self._unread):
+        for known in (self._strangers, self._called, self._far):
             known.pop(connection, None)
         if connection.peer is not None and self._peers.get(connection.peer) is connection:
             del self._peers[connection.peer]
@@ -433,7 +414,7 @@ class Sockets:
         connection.begin(stream)
         connection.since, connection.interest = self._time.seconds, READ
         self._poller.watch(stream, READ, connection)
-        self._write(connection)
+        self._read(connection)
 
     # Time-outs ----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import re
-import stat
 import sys
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -176,39 +175,36 @@ class _LogFile:
 
     def write(self, line: bytes) -> None:
         """Append a line. Raises OSError if there is no room for all of it."""
-        try:
-            size = self._look()
-        except OSError:  # no other file can be made, so this one is written on
-            size = 0
+        with contextlib.suppress(OSError):  # if no other file can be made this one is written on
+            self._follow()
         if self._torn:
             line = b"\n" + line
         written = os.write(self._descriptor, line)
         self._torn = written < len(line) and line[written - 1 : written] != b"\n"
         if written < len(line):
             raise OSError(errno.ENOSPC, "the disk is full, and a line was cut off")
-        if size + len(line) >= FULL_BYTES:
+        if os.fstat(self._descriptor).st_size >= FULL_BYTES:
             self._rotate()
 
-    def _look(self) -> int:
-        """Follow the path, if it leads to another file by now; the size in bytes."""
-        own = os.fstat(self._descriptor)
+    def _is_there(self) -> bool:
+        """Whether the path leads to this file."""
         try:
-            found = os.stat(self._path)  # noqa: PTH116  for each line
+            return os.path.samefile(self._path, self._descriptor)  # noqa: PTH121  for each line
         except FileNotFoundError:
-            found = None
-        if found is not None and os.path.samestat(found, own):
-            return own.st_size
-        opened = self._open()
-        os.close(self._descriptor)
-        self._descriptor, self._torn = opened, False
-        return os.fstat(opened).st_size
+            return False
+
+    def _follow(self) -> None:
+        """Open the file that the path leads to by now, if that is another one."""
+        if not self._is_there():
+            opened = self._open()
+            os.close(self._descriptor)
+            self._descriptor, self._torn = opened, False
 
     def _rotate(self) -> None:
         """Rename the file, unless another process does. One that cannot be renamed grows."""
         with contextlib.suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            own, found = os.fstat(self._descriptor), os.stat(self._path)  # noqa: PTH116
-            if os.path.samestat(found, own) and stat.S_ISREG(own.st_mode):
+            if self._is_there():
                 put_away(Path(self._path))
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 

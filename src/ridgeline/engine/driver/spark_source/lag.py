@@ -1,14 +1,10 @@
 """Asks the query's sources, on a timer and beside the windows, how much waits at them.
 
 The query's own streams must not be touched: they belong to its thread, and asking moves them. Only the
-offsets of the running batch are read, which any thread may do. The newest offset of a source comes from
-
-- Kafka, and what else can be asked so: a second stream made from the same table and options, with time-outs
-  of a few seconds;
-- `rate`: the clock.
-
-Other sources are not asked: for them the account of the last micro-batch is the newest. A failure in here
-loses metrics and never fails the run.
+offsets of the running batch are read, which any thread may do. The newest offset of a source of Kafka comes
+from a second stream, made from the same table and options, with time-outs of a few seconds. Other sources are
+not asked: for them the account of the last micro-batch is the newest. A failure in here loses metrics and
+never fails the run.
 """
 
 from __future__ import annotations
@@ -47,13 +43,10 @@ class _Asked:
     """One source: its operator, the stream that is asked (None: none can be), and what was seen of it."""
 
     operator: int
-    kind: str
     stream: Any = None
-    rows_per_unit: float = 1.0
     first: str | None = None
     base: str | None = None
     taken: float = 0.0
-    seen: tuple[str, float] | None = None
     problem: bool = False
 
 
@@ -112,7 +105,7 @@ class SourceLagMonitor:
             ]
         except Exception:  # noqa: BLE001  a form that a new Spark gives: no figures
             return
-        if len(asked) == len(frames) and any(one.kind for one in asked):
+        if len(asked) == len(frames) and any(one.stream is not None for one in asked):
             threading.Thread(
                 target=self._run, args=(query, asked), name="ridgeline-sources", daemon=True
             ).start()
@@ -128,7 +121,7 @@ class SourceLagMonitor:
             with contextlib.suppress(Exception):
                 batch = _batch(query)
             for number, one in enumerate(asked):
-                if one.kind and not self._stop.is_set():
+                if one.stream is not None and not self._stop.is_set():
                     self._measure(one, batch, number)
         for one in asked:
             with contextlib.suppress(Exception):
@@ -150,14 +143,16 @@ class SourceLagMonitor:
         if planned == 0 and start is None:
             start = self._first(one, number)
         if planned == running and start is not None:
-            rest = (distance(start, end) or 0.0) * one.rows_per_unit
+            rest = distance(start, end) or 0.0
         elif planned != running and planned > self._committed:
             end = start  # planned, but not begun
         elif running is None:
             rest = share.rest
         held = min(rest, share.most)
         try:
-            latest = self._latest(one, end or start, self._clock.wall())
+            stream = one.stream
+            known = stream.deserializeOffset(end or start or "{}")
+            latest = str(stream.latestOffset(known, _all_available()).json())
         except Exception as error:  # noqa: BLE001  the broker is away, or a form that a new Spark gives
             if self._stop.is_set():
                 return
@@ -173,14 +168,14 @@ class SourceLagMonitor:
             return
         one.problem = False
         one.base = one.base or start or end
-        one.taken = max(one.taken, (distance(one.base, end) or 0.0) * one.rows_per_unit)
+        one.taken = max(one.taken, distance(one.base, end) or 0.0)
         event = SourceAsked(
             self._clock.wall(),
             share.window_id,
             one.operator,
             max(0.0, one.taken - (rest - held)),
             held,
-            waiting * one.rows_per_unit + rest - held,
+            waiting + rest - held,
             cut=rest > held,
         )
         # Else a window has begun or ended meanwhile: the next answer is a second away.
@@ -189,24 +184,11 @@ class SourceLagMonitor:
 
     def _first(self, one: _Asked, number: int) -> str | None:
         """The offset where the query's first batch begins, which Spark does not report; None if unknown."""
-        if one.first is None and one.kind == "rate":
-            one.first = "0"
-        elif one.first is None:
+        if one.first is None:
             with contextlib.suppress(Exception):  # Spark's notes: a form that a new Spark gives
                 note = self._storage.read(f"{FOLDER}/sources/{number}/0").decode()
                 one.first = note[note.index("\n") + 1 :].strip() or None  # behind the line with the version
         return one.first
-
-    def _latest(self, one: _Asked, known: str | None, now: float) -> str | None:
-        """How far the source is by now, as an offset. Raises what Spark raises."""
-        if one.kind == "rate":
-            if known is None:
-                return None
-            if one.seen is None or float(known) > float(one.seen[0]) + max(0.0, now - one.seen[1]):
-                one.seen = known, now
-            return str(float(one.seen[0]) + int(now - one.seen[1]))
-        stream = one.stream
-        return str(stream.latestOffset(stream.deserializeOffset(known or "{}"), _all_available()).json())
 
     def _emit(self, event: SourceAsked) -> None:
         with contextlib.suppress(Exception):
@@ -224,13 +206,9 @@ def _source_of(frame: DataFrame) -> tuple[str, JavaObject] | None:
 
 
 def _asked(operator: int, name: str, relation: JavaObject) -> _Asked:
-    """How to ask a source: by the clock (`rate`), by a stream of its own (`kafka`), or not at all."""
-    if name == "rate":
-        rows = float(relation.extraOptions().getOrDefault("rowsPerSecond", "1"))
-        ramps = str(relation.extraOptions().getOrDefault("rampUpTime", "0")) not in {"0", "0s"}
-        return _Asked(operator, "" if ramps else "rate", rows_per_unit=rows)
+    """How to ask a source: by a stream of its own, if it is Kafka, else not at all."""
     if name != "kafka":
-        return _Asked(operator, "")
+        return _Asked(operator)
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm  # noqa: SLF001  as above
@@ -242,9 +220,8 @@ def _asked(operator: int, name: str, relation: JavaObject) -> _Asked:
         .newScanBuilder(jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(options))
         .build()
     )
-    return _Asked(
-        operator, name, scan.toMicroBatchStream("")
-    )  # the folder is for first offsets only, which are never asked for
+    # the folder is for first offsets only, which are never asked for
+    return _Asked(operator, scan.toMicroBatchStream(""))
 
 
 def _all_available() -> JavaObject:
