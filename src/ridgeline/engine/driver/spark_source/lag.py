@@ -1,10 +1,9 @@
 """Asks the query's sources, on a timer and beside the windows, how much waits at them.
 
 The query's own streams must not be touched: they belong to its thread, and asking moves them. Only the
-offsets of the running batch are read, which any thread may do. The newest offset of a source of Kafka comes
-from a second stream, made from the same table and options, with time-outs of a few seconds. Other sources are
-not asked: for them the account of the last micro-batch is the newest. A failure in here loses metrics and
-never fails the run.
+offsets of the running batch are read, which any thread may do. Of Kafka a second stream is asked, made from
+the same table and options, with time-outs of a few seconds. Other sources are not asked: for them the account
+of the last micro-batch is the newest. A failure in here loses metrics and never fails the run.
 """
 
 from __future__ import annotations
