@@ -23,7 +23,7 @@ from ridgeline.measure.deciding.capacity import (
 )
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.policies.answers import shown
-from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, reachable_gain, tying
+from ridgeline.policies.model import MOSTLY, ROOM, behind, predicted_latency, reachable_gain
 
 LEAST_WINDOWS = 20
 """Of fewer windows nothing is said, unless an operator is full."""
@@ -38,8 +38,6 @@ _MORE = 1.1  # a change is worth it that brings so many times the throughput
 _CROWDED = 1.3
 """A partition with so many times the mean is why others help little."""
 _IDLE = 0.2
-_SHORT_SECONDS = 0.005
-"""Results that wait for less are not worth advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class Advice:
 
 
 def advise(figures: ApplicationFigures) -> list[Advice]:
-    """Advice, the most helpful first: latency, throughput, skew, partitions to give back, held results.
+    """Advice, the most helpful first: latency, throughput, skew, partitions to give back.
 
     Empty if too little was seen, without tuples, and while the plan changes.
     """
@@ -80,7 +78,7 @@ def advise(figures: ApplicationFigures) -> list[Advice]:
     found = [*latency, *_for_throughput(figures), *_for_skew(figures)]
     advised = {one.operator for one in found}
     back = [one for one in _to_give_back(figures) if one.operator not in advised]
-    return [*found, *back, *_held(figures)]
+    return [*found, *back]
 
 
 def is_enough(figures: ApplicationFigures) -> bool:
@@ -230,19 +228,6 @@ def _for_skew(figures: ApplicationFigures) -> Iterator[Advice]:
                 why = f"the key `{one.keys.heavy[0].key}` has {share:.0%} of its tuples, in one partition"
                 what = f"take another key for `{name}`, or sum up by part of it before: no distribution helps"
             yield Advice(what, why, "imbalance", one.imbalance, None, name)
-
-
-def _held(figures: ApplicationFigures) -> Iterator[Advice]:
-    """Outputs whose results wait for an operator that they read nothing of, and what ties them together."""
-    whole = figures.window_latency.p50_seconds
-    for (output, by), seconds in sorted(figures.held.items(), key=lambda one: -one[1]):
-        if seconds < max(_WORTH * whole, _SHORT_SECONDS) or output not in figures.operators:
-            continue
-        tied = sorted(tying(figures, output, by))
-        readers = f"both read {', '.join(f'stream `{one}`' for one in tied)}; " if tied else ""
-        what = f"`{by}` holds the results of `{output}` for {shown('_seconds', seconds)} in each window"
-        why = f"{readers}a window is published once all that read its tuples are done with it"
-        yield Advice(what, why, "held_seconds", seconds, None, output)
 
 
 def _to_give_back(figures: ApplicationFigures) -> Iterator[Advice]:

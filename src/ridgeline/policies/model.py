@@ -48,19 +48,6 @@ def reachable_gain(figures: ApplicationFigures, name: str, gain: float) -> float
     return min([gain, *beside])
 
 
-def tying(figures: ApplicationFigures, one: str, other: str) -> set[str]:
-    """The streams of which one reader leads to one operator, and another reader to the other only."""
-    readers: dict[str, list[str]] = {}
-    for edge in figures.edges:
-        readers.setdefault(edge.stream, []).append(edge.sink)
-    first, second = (reached(figures, name, forward=False) for name in (one, other))
-    return {
-        stream
-        for stream, sinks in readers.items()
-        if any(sink in first - second for sink in sinks) and any(sink in second - first for sink in sinks)
-    }
-
-
 def wanted_load(figures: ApplicationFigures, catch_up_seconds: float) -> float:
     """The load to carry, as a multiple of now: arrivals, and the backlog within that time."""
     factor = 1.0

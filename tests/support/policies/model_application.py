@@ -51,8 +51,6 @@ class _Operator(OperatorFigures):
 
 
 class _Application(ApplicationFigures):
-    slots_free = None
-
     def __init__(self) -> None:
         """Only what a test says is known."""
 
@@ -119,12 +117,10 @@ class Model:
             "sources": (SourceFigures("source", arriving, taken, self.backlog, grows, None, ""),),
             "window_latency": spread(total),
             "late_seconds": 0.0,
-            "caught_up_in_seconds": None,
             "verdict": "",
             "slots": self.slots,
             "changing": False,
             "blame": {},
-            "held": {},
             "promises": (),
         }.items():
             setattr(result, name, value)
@@ -188,7 +184,6 @@ def _operator(step: Step, taken: float, window: float) -> OperatorFigures:
             queue=None,
             errors=0,
             late_records=0,
-            state_bytes=0,
             critical_path_share=1.0,
         )
         for number in ids

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -67,7 +67,6 @@ class PartitionFigures:
     queue: float | None
     errors: int
     late_records: int
-    state_bytes: int
     critical_path_share: float
 
 
@@ -139,7 +138,6 @@ class OperatorFigures:
     partitions: int
     is_input: bool
     is_output: bool
-    stateful: bool
     tuples_in: int
     tuples_out: int
     tuples_in_per_second: float
@@ -202,10 +200,9 @@ class ApplicationFigures:
     """An application over the last `period` seconds; `operators` by name, in topological order, no unifiers.
 
     `window_latency`: trigger to commit. `late_seconds`: how late the next window is by the schedule.
-    `slots`: how many its containers could have; `slots_free`: without those that are taken. Both are None
-    where they do not live in slots. `changing`: a change is under way. `slices`: all that are kept.
-    `processes`: host and process of each container. `running`: seconds that physical operators have spent in
-    the windows under way.
+    `slots`: how many its containers could have, None where they do not live in slots. `changing`: a change is
+    under way. `slices`: all that are kept. `processes`: host and process of each container. `running`:
+    seconds that physical operators have spent in the windows under way.
     """
 
     name: str
@@ -218,7 +215,6 @@ class ApplicationFigures:
     period: float
     sources: Sequence[SourceFigures] = ()
     late_seconds: float = 0.0
-    caught_up_in_seconds: float | None = None
     verdict: str = ""
     changing: bool = False
     processes: Mapping[int, tuple[str | None, int | None]] = field(default_factory=dict, repr=False)
@@ -264,12 +260,6 @@ class ApplicationFigures:
         """How many were committed in it."""
         return sum(one.step.windows for one in self._slices)
 
-    @property
-    def slots_free(self) -> int | None:
-        """Those of `slots` that no container has."""
-        taken = len({process for process in self.processes.values() if process[1] is not None})
-        return None if self.slots is None else max(0, self.slots - taken)
-
     @cached_property
     def window_latency(self) -> Spread:
         """Trigger to commit."""
@@ -284,20 +274,10 @@ class ApplicationFigures:
     @cached_property
     def blame(self) -> Mapping[str, float]:
         """Seconds of the mean window by what they were spent on, as the blame chain names it."""
-        found = self._means(one.blame for one in self._slices)
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-    @cached_property
-    def held(self) -> Mapping[tuple[str, str], float]:
-        """Seconds of the mean window for which results of an output waited for an operator, by both names."""
-        return self._means(one.held for one in self._slices)
-
-    def _means(self, sums: Iterable[Mapping[Any, float]]) -> dict[Any, float]:
-        """Sums of slices as those of the mean window."""
-        found = Counter[Any]()
-        for one in sums:
-            found.update(one)
-        return {what: seconds / self.windows for what, seconds in found.items()}
+        found = Counter[str]()
+        for one in self._slices:
+            found.update(one.blame)
+        return {what: seconds / self.windows for what, seconds in found.most_common()}
 
     @cached_property
     def edges(self) -> Sequence[Edge]:
@@ -355,7 +335,6 @@ class ApplicationFigures:
         worked = sums[Sum.TUPLES_OUT] if node.kind == "input" else sums[Sum.TUPLES_IN]
         windows = float(sums[Sum.WINDOWS])
         host, pid = self.processes.get(node.container, _NOWHERE)
-        last = next((one for one in reversed(self._slices) if node.id in one.topology.by_id), None)
         return PartitionFigures(
             id=node.id,
             partition=node.partition,
@@ -369,7 +348,6 @@ class ApplicationFigures:
             transfer_seconds=float(sums[Sum.TRANSFER]),
             utilization=min(1.0, busy / there) if there > 0 else 0.0,
             true_rate=float(worked) / useful if useful > 0 and worked else None,
-            state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
             critical_path_share=float(sums[Sum.ON_PATH]) / self.windows if self.windows else 0.0,
         )
 
@@ -394,7 +372,6 @@ class ApplicationFigures:
             partitions=len(parts),
             is_input=own[0].kind == "input",
             is_output=own[0].kind == "output",
-            stateful=own[0].stateful,
             **_counts(whole, self.windows),
             tuples_in_per_second=float(whole[Sum.TUPLES_IN]) / seconds if seconds else 0.0,
             tuples_out_per_second=float(whole[Sum.TUPLES_OUT]) / seconds if seconds else 0.0,

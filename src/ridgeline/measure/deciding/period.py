@@ -67,7 +67,7 @@ def _figures(
     application: BacklogAnswer,
 ) -> ApplicationFigures:
     """The figures of all slices, with what is known in any case."""
-    plan, caught_up = measurement.plan, application["caughtUpAt"]
+    plan = measurement.plan
     return ApplicationFigures(
         name="" if plan is None else plan.application,
         at=now,
@@ -78,7 +78,6 @@ def _figures(
         slices=slices,
         period=math.inf,
         sources=tuple(map(_source, sources)),
-        caught_up_in_seconds=None if caught_up is None else max(0.0, caught_up - now),
         verdict=str(application["verdict"]),
         processes=measurement.processes(),
         running=measurement.seconds_running(),

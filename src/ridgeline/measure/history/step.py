@@ -211,19 +211,16 @@ def _median(rows: Sequence[Floats], operators: int) -> Floats:
 class Slice:
     """The windows of one plan that were committed in a second, from `begin` to `end` (STRAM's wall clock).
 
-    `sums`: `Sum` by physical operators. `state_bytes`: the bytes that each one's last window changed.
-    `blame`: seconds in sum. `held`: seconds in sum for which results of an output waited for an operator, by
-    both names. `step`: the same windows by logical operator. As in a step no value is changed in place.
+    `sums`: `Sum` by physical operators. `blame`: seconds in sum. `step`: the same windows, by logical ones.
+    As in a step no value is changed in place.
     """
 
     topology: Topology
     begin: float
     end: float
     sums: Floats
-    state_bytes: Floats
     step: OpenStep
     blame: Mapping[str, float] = field(default_factory=dict)
-    held: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, topology: Topology, begin: float, now: float) -> Slice:
@@ -231,7 +228,7 @@ class Slice:
         size, logical, second = len(topology.operators), len(topology.logical.names), math.floor(now)
         greatest = np.full((_TIMES + 1, logical), np.nan)
         step = OpenStep(second, second + 1, np.zeros((Sum.COUNT, logical)), greatest)
-        return cls(topology, begin, now, np.zeros((Sum.COUNT, size)), np.zeros(size), step)
+        return cls(topology, begin, now, np.zeros((Sum.COUNT, size)), step)
 
     def add(self, windows: Sequence[tuple[KeptWindow, Floats]]) -> None:
         """Add windows up, each with its counts, as in `Windows`."""
@@ -240,16 +237,13 @@ class Slice:
         counts = np.array([own for _, own in windows])
         latencies, logical_counts = logical.latencies(figures[:, SHOWN]), logical.sums(counts)
         on_path, logical_on_path = Counter[int](), Counter[int]()
-        blame, held = Counter[Any](self.blame), Counter[Any](self.held)
-        for window, own in windows:
+        blame = Counter[Any](self.blame)
+        for window, _ in windows:
             nodes = [topology.by_id[one] for one in window.path.path]
             on_path.update(topology.places[node.id] for node in nodes)
             logical_on_path.update({logical.index[node.name] for node in nodes})
             blame.update(window.phases)
-            for output, by, seconds in window.held:
-                held[output, by] += seconds  # type: ignore[assignment]
-            self.state_bytes = np.where(own[Count.REPORTED] > 0, own[Count.STATE], self.state_bytes)
-        self.blame, self.held = blame, held
+        self.blame = blame
         more = np.zeros_like(self.sums)
         more[: Sum.COMPUTE] = counts.sum(axis=0)
         more[Sum.COMPUTE : Sum.ON_PATH] = np.nansum(figures[:, 1:], axis=0)

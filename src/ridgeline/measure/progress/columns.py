@@ -125,13 +125,14 @@ class Reports:
         """It reports what is expected at any port."""
         self.foresees[rows] = [bool(report.active_remaining) for report in reports]
         outputs, inputs = partial(_by_port, reports, shape.ports), partial(_by_port, reports, shape.readers)
-        before, now = outputs("produced"), outputs("active_produced")
+        before, now = outputs(lambda one: one.produced), outputs(lambda one: one.active_produced)
         self.present = ~(np.isnan(before) & np.isnan(now))
         self.before, self.now = np.nan_to_num(before), np.nan_to_num(now)
-        self.expected = outputs("active_remaining", _expected)
-        self.promised = ~np.isnan(outputs("active_remaining", lambda _: 1.0))
-        self.oldest = outputs("oldest_in_flight", lambda at: at if np.isfinite(at) else np.nan)
-        self.read, self.queued = np.nan_to_num(inputs("consumed")), inputs("queued")
+        self.expected = outputs(lambda one: one.active_remaining, _expected)
+        self.promised = ~np.isnan(outputs(lambda one: one.active_remaining, lambda _: 1.0))
+        self.oldest = outputs(lambda one: one.oldest_in_flight, lambda at: at if np.isfinite(at) else np.nan)
+        self.read = np.nan_to_num(inputs(lambda one: one.consumed))
+        self.queued = inputs(lambda one: one.queued)
 
 
 def number(value: float) -> float:
@@ -142,13 +143,13 @@ def number(value: float) -> float:
 def _by_port(
     reports: Iterable[RunningOperator],
     ports: Mapping[tuple[int, str], int],
-    field: str,
+    field: Callable[[RunningOperator], Mapping[str, float]],
     read: Callable[[float], float] = number,
 ) -> Numbers:
     """The numbers of ports in a field of reports; NaN where nothing is reported."""
     found = np.full(len(ports), np.nan)
     for report in reports:
-        for name, value in getattr(report, field).items():
+        for name, value in field(report).items():
             if (port := ports.get((report.id, name))) is not None:
                 found[port] = read(value)
     return found
