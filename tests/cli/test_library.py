@@ -29,6 +29,7 @@ def test_the_list_has_all_operators_windows_and_aggregates() -> None:
     found = {one["name"]: one for one in listed()}
     assert {f"aggregate.{name}" for name in aggregate.__all__ if name != "Aggregate"} <= found.keys()
     assert {"Windowed", "FileOutput", "Delay", "rolling", "session"} <= found.keys()
+    assert {f"generators.{name}" for name in ("choice", "times")} <= found.keys()
     connected = {"KafkaInput", "KafkaOutput", "PostgresInput", "PostgresOutput", "SqliteOutput"}
     assert connected <= found.keys()
     assert all(one["summary"] for one in found.values())

@@ -19,6 +19,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.connectors.models import ModelOperator
 from ridgeline.operators import absence, hysteresis, rolling, session, sliding, streak, tumbling
 from ridgeline.operators import aggregate as agg
+from ridgeline.operators import generators as gen
 from ridgeline.plan.validation import validate
 from ridgeline.testing import CollectorSink, ListInput
 
@@ -106,6 +107,11 @@ def files(path: str = "in/*.csv", schema: Any = Row, **properties: Any) -> Make:
 
 def replayed(**properties: Any) -> Make:
     return lambda: lib.FileReplayInput(**{"path": "a", "schema": Short, "format": "csv", **properties})
+
+
+def events(**properties: Any) -> Make:
+    columns = {"id": gen.sequence(), "time": gen.times("2026-01-01", every="1s")}
+    return lambda: lib.EventGenerator(**{"columns": columns, **properties})
 
 
 INTERVAL = pa.schema([("a", pa.month_day_nano_interval())])
@@ -240,7 +246,14 @@ REFUSED: list[tuple[Make, str]] = [
     (replayed(schema=Row), "is a column that CSV cannot hold; use another `format`"),
     (replayed(rows_per_window=0), "greater than 0"),
     (replayed(rows_per_window=5, rows_per_second=1), "sets the pace together .*; give one of them"),
+    (events(timestamp="id"), "must be a column of `times`"),
+    (events(timestamp="at"), "must be a column of `times`"),
+    (events(lateness="5s"), "needs `timestamp`"),
+    (events(per_second=0), "should be greater than 0"),
+    (events(per_second=math.inf), "should be a finite number"),
     (lambda: lib.FilterRows(cast("Any", {"polars": PICKLED})), "predicate.*a function of Python.*as code"),
+    (events(columns={}), "at least 1"),
+    (events(columns={"id": 5}), "columns.id.*instance of Integers or an instance of Uniform"),
     (lambda: lib.RandomEventGenerator(minimum=5, maximum=4), "`minimum`.*not be above `maximum`, which is 4"),
     (lib.FileOutput, "path.*is required"),
     (lambda: lib.FileOutput("out", format=cast("Any", "csv")), "should be 'parquet' or 'jsonl'"),
@@ -255,6 +268,7 @@ REFUSED: list[tuple[Make, str]] = [
     (lambda: lib.SparkInput(format="rate", schema=INTERVAL), "is a column that Spark has no type for"),
 ]
 REFUSED_NAMES: list[tuple[Make, str]] = [
+    (lambda: lib.Format("key_value", columns="a b"), "`a b` cannot be a key"),
     (lambda: lib.TopByKey("a b", by="a_b"), "the stream has a column `rank` already; rename it before"),
 ]
 

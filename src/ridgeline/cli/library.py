@@ -44,10 +44,10 @@ class Entry(NamedTuple):
 
 
 def entries() -> Iterator[Entry]:
-    """The operators, the kinds of windows and the aggregates, in this order."""
+    """The operators, the kinds of windows, the aggregates and what makes up records, in this order."""
     import ridgeline.operators
     from ridgeline.api import Module, Operator, Unifier
-    from ridgeline.operators import aggregate
+    from ridgeline.operators import aggregate, generators
 
     functions = []
     for name in ridgeline.operators.__all__:
@@ -62,6 +62,9 @@ def entries() -> Iterator[Entry]:
     for name in aggregate.__all__:
         if name[0].islower():
             yield Entry(f"aggregate.{name}", "aggregate", getattr(aggregate, name))
+    for name, thing in sorted(vars(generators).items()):
+        if inspect.isfunction(thing) and thing.__module__ == generators.__name__ and name[0].islower():
+            yield Entry(f"generators.{name}", "generator", thing)
 
 
 def connectors() -> Iterator[Entry]:
@@ -169,7 +172,7 @@ def _describe(name: str, *, as_json: bool) -> None:
     from ridgeline.api.errors import did_you_mean
 
     known = {one.name.lower(): one for one in entries()}
-    places = ("", "aggregate.")
+    places = ("", "aggregate.", "generators.")
     one = next(
         (known[f"{place}{name.lower()}"] for place in places if f"{place}{name.lower()}" in known), None
     )

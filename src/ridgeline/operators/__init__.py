@@ -23,6 +23,7 @@ from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
 from ridgeline.operators.deduplicate import Deduplicate
 from ridgeline.operators.delay import Delay
 from ridgeline.operators.detect import Detect
+from ridgeline.operators.event_generator import EventGenerator
 from ridgeline.operators.file_input import FileInput
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
@@ -84,6 +85,7 @@ __all__ = [
     "Delay",
     "Detect",
     "Drop",
+    "EventGenerator",
     "Expression",
     "FileInput",
     "FileOutput",

@@ -44,16 +44,20 @@ def value_texts(column: pa.Array) -> list[str | None]:
     return [text if there else None for text, there in zip(bare, valid, strict=True)]
 
 
-WrittenFormat = Literal["json", "csv"]
+WrittenFormat = Literal["json", "csv", "key_value"]
 _ENDS = re.compile(r"[\r\n]")
+_QUOTED_PAIR = re.compile(r'[\s="\\]')
+_NO_KEY = re.compile(r'[\s="]')
 
 
-def _check_flat(columns: Sequence[pa.Field]) -> None:
+def _check_flat(format: WrittenFormat, columns: Sequence[pa.Field]) -> None:
     """Raise SchemaError for columns that a line of values cannot have."""
     for field in columns:
         if not csv_reads(field.type):
-            what = f"`{field.name}` is {field.type}, which csv does not have"
+            what = f"`{field.name}` is {field.type}, which {format} does not have"
             raise SchemaError(f"{what}; make columns or rows of it before, or take json")
+        if format == "key_value" and (not field.name or _NO_KEY.search(field.name)):
+            raise SchemaError(f"`{field.name}` cannot be a key; rename the column")
 
 
 def _lines(batch: pa.RecordBatch) -> list[list[str | None]]:
@@ -81,6 +85,19 @@ def _csv(batch: pa.RecordBatch, delimiter: str) -> list[str]:
     return [delimiter.join(row) for row in zip(*columns, strict=True)]
 
 
+def _pairs(batch: pa.RecordBatch) -> list[str]:
+    def pair(name: str, text: str | None) -> str | None:
+        if text is None:
+            return None
+        if not text or _QUOTED_PAIR.search(text):  # an empty text is told from null by its quotes
+            text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return f"{name}={text}"
+
+    rows = zip(*_lines(batch), strict=True)
+    pairs = ([pair(*one) for one in zip(batch.schema.names, row, strict=True)] for row in rows)
+    return [" ".join(one for one in row if one is not None) for row in pairs]
+
+
 class Format(CheckingOperator):
     """Write each tuple as a text: the reverse of `Parse`.
 
@@ -92,6 +109,7 @@ class Format(CheckingOperator):
     - "json": an object.
     - "csv": the values in the order of the columns, with this `delimiter`; null is nothing, an empty text
       is `""`.
+    - "key_value": `user=ann cents=5 text="a b"`; null is left out.
 
     Values are written by the rules of files, see docs/values.md; `Parse` reads them back. A row that cannot
     be written, such as one with the end of a line in CSV, goes to the error port `bad`. It has all columns of
@@ -135,8 +153,8 @@ class Format(CheckingOperator):
             return None
         given = inputs["input"]
         check_columns(given, [*columns_of(self.columns), *columns_of(self.keep)], "`columns` or `keep`")
-        if self.format == "csv":
-            _check_flat([given.arrow.field(name) for name in self._names(given.arrow)])
+        if self.format != "json":
+            _check_flat(self.format, [given.arrow.field(name) for name in self._names(given.arrow)])
         if port == "bad":
             return self.bad_schema(given.arrow)
         kept = [given.arrow.field(name) for name in columns_of(self.keep)]
@@ -150,6 +168,8 @@ class Format(CheckingOperator):
         """A text of each row. Raises ValueError, RidgelineError if one of them has none."""
         if self.format == "csv":
             return _csv(batch, self.delimiter)
+        if self.format == "key_value":
+            return _pairs(batch)
         return json_lines(pa.table(batch)).decode().split("\n")[:-1]
 
     def take(self, batch: pa.RecordBatch) -> None:
