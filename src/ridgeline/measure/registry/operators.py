@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_type_hints
 
+from ridgeline.measure.answers.windows import LatencyTimesAnswer
 from ridgeline.measure.metric import (
     LATENCY_BOUNDS_SECONDS,
     OPERATOR,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _PORT = (*OPERATOR, "port")
 _of_operator = partial(Metric, labels=OPERATOR)
+
+
+_TIMES = get_type_hints(LatencyTimesAnswer, include_extras=True)
 
 
 def _total(field: str, scrape: Scrape) -> Iterator[tuple[Labels, float]]:
@@ -184,16 +188,10 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         read=lambda seen: bool(seen.latency.get("estimated")),
     ),
     *(
-        OperatorMetric(name=name, type=float | None, help=text, read=partial(_of_latency, name))
-        for name, text in {
-            "latencyMs": "Latency in the last window.",
-            "computeMs": "The part of `latencyMs` in callbacks.",
-            "cpuMs": "Of `computeMs`, processor time; the rest it slept, or others had it.",
-            "waitMs": "The part of `latencyMs` spent waiting.",
-            "transferMs": "The part of `latencyMs` in which tuples or state moved.",
-            "p50Ms": "Median latency of all windows.",
-            "p99Ms": "99th percentile of the latency of all windows.",
-        }.items()
+        OperatorMetric(
+            name=name, type=float | None, help=_TIMES[name].__metadata__[0], read=partial(_of_latency, name)
+        )
+        for name in ("latencyMs", "computeMs", "cpuMs", "waitMs", "transferMs", "p50Ms", "p99Ms")
     ),
     OperatorMetric(
         name="failureCount",
