@@ -127,7 +127,7 @@ class Part(_Given):
     """
 
     name: str
-    module: Module
+    module: Module = field(repr=False)
     attributes: Values = field(default_factory=dict)
     ports: Mapping[str, Values] = field(default_factory=dict)
     unifiers: Mapping[str, Values] = field(default_factory=dict)

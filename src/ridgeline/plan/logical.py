@@ -16,6 +16,7 @@ from ridgeline.plan.region import PortRef, Region
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.plan.edits import Given
+    from ridgeline.plan.graph import Part
     from ridgeline.plan.placement_rule import PlacementRule
 
 
@@ -71,23 +72,6 @@ class LogicalStream:
 
 
 @dataclass(frozen=True, slots=True)
-class LogicalModule:
-    """A module; its operators are those whose names begin with `name` and a dot.
-
-    `kind`: its class, with its Python module. `properties`: as shown, secrets masked. `inputs`: for each port
-    the ports of operators that it leads to; `outputs`: the port that it stands for. `secrets`: the properties
-    that hold secrets.
-    """
-
-    name: str
-    kind: str
-    properties: Mapping[str, object]
-    inputs: Mapping[str, tuple[PortRef, ...]]
-    outputs: Mapping[str, PortRef]
-    secrets: Collection[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class LogicalPlan:
     """A valid application.
 
@@ -99,8 +83,8 @@ class LogicalPlan:
     attributes: Mapping[str, Any]
     operators: tuple[LogicalOperator, ...]
     streams: tuple[LogicalStream, ...]
-    modules: tuple[LogicalModule, ...] = ()
-    """Each after the one that it is in."""
+    modules: tuple[Part, ...] = ()
+    """Each after the one that it is in; its operators are those whose names begin with its own and a dot."""
     groups: tuple[tuple[str, ...], ...] = field(kw_only=True, compare=False)
     """The operators that share containers, in topological order."""
     affinity: tuple[PlacementRule, ...] = ()

@@ -87,7 +87,7 @@ def holds_secret(logical: LogicalPlan, key: str, value: object) -> bool:
         (False, True)
     """
     operators = {operator.name: vars(operator.operator) for operator in logical.operators}
-    secrets = {module.name: module.secrets for module in logical.modules}
+    secrets = {module.name: _secret_names(module.module) for module in logical.modules}
     owner, path = key_splitter({*operators, *secrets})(key)
     name, _, entry = path.partition(".")
     if _is_masked(mask(name, {entry: value} if entry else value)) or name in secrets.get(owner, ()):
@@ -96,7 +96,7 @@ def holds_secret(logical: LogicalPlan, key: str, value: object) -> bool:
     return _is_masked(_part(mask(name, own), entry))
 
 
-def secret_names(component: object) -> tuple[str, ...]:
+def _secret_names(component: object) -> tuple[str, ...]:
     """The properties of an operator or a module that hold secrets."""
     values = vars(component)
     names = sorted(operator_type(type(component)).properties)

@@ -13,7 +13,7 @@ from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.graph import Graph
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
-from ridgeline.plan.modules.ends import flatten, logical_modules
+from ridgeline.plan.modules.ends import flatten
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import read_options
 from ridgeline.plan.validate.affinity import read_affinity
@@ -164,7 +164,7 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.attributes,
         operators,
         tuple(streams),
-        logical_modules(draft.graph.parts.values()),
+        tuple(draft.graph.parts.values()),
         tuple(draft.affinity),
         tuple(draft.given_up),
         draft.listeners,

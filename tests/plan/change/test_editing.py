@@ -298,7 +298,7 @@ def test_what_is_inside_of_a_module() -> None:
     assert sinks(found, "m.valid") == ["m.balances.payments", "audit.input"]
     assert sinks(found, "in") == ["m.checked.check.payments"]
     (outer, _) = found.modules
-    assert [str(end) for end in outer.inputs["payments"]] == ["m.checked.check.payments"]
+    assert [str(end) for end in (outer.ends or {})["payments"]] == ["m.checked.check.payments"]
 
 
 def test_ports_of_modules_are_ends() -> None:

@@ -20,13 +20,11 @@ def test_a_module_becomes_its_operators_with_names_of_its_own() -> None:
         ("m.to0", "m.check.valid", "m.filter0.data"),
     ]
     (module,) = plan.modules
-    assert module.kind == "support.plan.module_parts.Checked"
-    assert {port: list(map(str, ends)) for port, ends in module.inputs.items()} == {
-        "payments": ["m.check.payments"]
-    }
-    assert {port: str(end) for port, end in module.outputs.items()} == {
-        "valid": "m.filter0.passed",
-        "rejected": "m.check.rejected",
+    assert module.kind == "Checked"
+    assert {port: list(map(str, ends)) for port, ends in (module.ends or {}).items()} == {
+        "payments": ["m.check.payments"],
+        "valid": ["m.filter0.passed"],
+        "rejected": ["m.check.rejected"],
     }
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Part, Stream
-from ridgeline.plan.logical import LogicalModule
 from ridgeline.plan.modules.expanding import Expanded
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.region import PortRef
-from ridgeline.plan.shown_properties import secret_names, shown_properties
 from ridgeline.plan.validate.attributes import check_attributes
 from ridgeline.plan.validate.ports import check_needed
 
@@ -95,21 +93,3 @@ def _merged(streams: Mapping[str, Stream]) -> dict[str, Stream]:
             del found[stream.name]
         found[kept.name] = replace(kept, sinks=sinks)
     return {name: found[name] for name in streams if name in found}
-
-
-def logical_modules(parts: Iterable[Part]) -> tuple[LogicalModule, ...]:
-    """The modules of a valid application."""
-    found = []
-    for part in parts:
-        kind, ends = type(part.module), part.ends or {}
-        found.append(
-            LogicalModule(
-                part.name,
-                f"{kind.__module__}.{kind.__qualname__}",
-                shown_properties(part.module),
-                {port: ends[port] for port in part.declared.inputs},
-                {port: ends[port][0] for port in part.declared.outputs},
-                secret_names(part.module),
-            )
-        )
-    return tuple(found)

@@ -11,7 +11,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.support.masking import mask
 from ridgeline.plan.build.port_attributes import sections
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.graph import Kind
+from ridgeline.plan.graph import Kind, Part
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.region import PortRef, QueueEdge, Region
@@ -107,31 +107,38 @@ def logical_to_dict(plan: LogicalPlan) -> dict[str, object]:
             }
             for stream in plan.streams
         ],
-        "modules": [
-            {
-                "name": module.name,
-                "module": module_of(module.name) or None,
-                "class": module.kind,
-                "properties": dict(module.properties),
-                "inputs": {port: list(map(_end, ends)) for port, ends in module.inputs.items()},
-                "outputs": {port: _end(end) for port, end in module.outputs.items()},
-            }
-            for module in plan.modules
-        ],
+        "modules": list(map(_module, plan.modules)),
         "attributes": _attributes(plan.attributes),
+    }
+
+
+def _module(part: Part) -> dict[str, object]:
+    """A module: where its ports lead to. An output port stands for one inside."""
+    ends = part.ends or {}
+    return {
+        **_made(part.name, part.module),
+        "inputs": {port: list(map(_end, ends[port])) for port in part.declared.inputs},
+        "outputs": {port: _end(ends[port][0]) for port in part.declared.outputs},
     }
 
 
 def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
     """One operator of the logical plan as plain values."""
-    kind = type(operator.operator)
     return {
-        "name": operator.name,
-        "module": module_of(operator.name) or None,
-        "class": f"{kind.__module__}.{kind.__qualname__}",
+        **_made(operator.name, operator.operator),
         "attributes": _attributes(operator.attributes),
-        "properties": shown_properties(operator.operator),
         "ports": _ports(operator),
+    }
+
+
+def _made(name: str, component: object) -> dict[str, object]:
+    """Name, class and properties of an operator or a module."""
+    kind = type(component)
+    return {
+        "name": name,
+        "module": module_of(name) or None,
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "properties": shown_properties(component),
     }
 
 
