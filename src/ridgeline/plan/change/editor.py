@@ -156,7 +156,7 @@ class Editor:
         nodes, parts = self.graph.nodes, self.graph.parts
         things: dict[str, Any] = {name: part.module for name, part in parts.items()}
         things |= {name: node.operator for name, node in nodes.items()}
-        found = find_port(self.faults.add, where, text, side, things.get, self.spoilt, things)
+        found = find_port(self.faults.add, where, text, side, things, self.spoilt)
         if found is None:
             return None
         owner, port = found

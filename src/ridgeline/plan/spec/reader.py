@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -241,8 +241,7 @@ class Reader:
 
     def _end(self, where: str, text: str, what: str) -> Any:
         """The port that `operator.port` names; None for a fault, or if its operator could not be made."""
-        known = {*self.made, *self._spoilt}
-        found = find_port(self._fault, where, text, what, self.made.get, self._spoilt, known)
+        found = find_port(self._fault, where, text, what, self.made, self._spoilt)
         return None if found is None else getattr(self.made[found[0]], found[1])
 
 
@@ -251,22 +250,21 @@ def find_port(
     where: str,
     text: str,
     side: str,
-    find: Callable[[str], object],
+    things: Mapping[str, object],
     spoilt: Collection[str],
-    known: Iterable[str],
 ) -> tuple[str, str] | None:
     """The operator or module, and the `side` port of it, that a text names; None, and a `fault`, for none.
 
-    `find`: what has a name. `spoilt`: names of what could not be made, whose own faults are enough.
+    `things`: what there is, by name. `spoilt`: names of what could not be made, whose own faults are enough.
     """
     owner, dot, port = text.rpartition(".")
     if not dot or not owner or not port:
         fault(where, f"`{text}` names no port", "write `operator.port`")
         return None
-    thing = find(owner)
+    thing = things.get(owner)
     if thing is None:
         if owner not in spoilt:
-            fault(where, f"there is no operator `{owner}`", did_you_mean(owner, known))
+            fault(where, f"there is no operator `{owner}`", did_you_mean(owner, {*things, *spoilt}))
         return None
     declared = operator_type(type(thing))
     sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.every_output}
