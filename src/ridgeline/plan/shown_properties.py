@@ -86,21 +86,13 @@ def holds_secret(logical: LogicalPlan, key: str, value: object) -> bool:
         >>> holds_secret(logical, "dice.maximum", "9"), holds_secret(logical, "dice.token", "9")
         (False, True)
     """
-    operators = {operator.name: vars(operator.operator) for operator in logical.operators}
-    secrets = {module.name: _secret_names(module.module) for module in logical.modules}
-    owner, path = key_splitter({*operators, *secrets})(key)
+    values = {operator.name: vars(operator.operator) for operator in logical.operators}
+    values |= {module.name: vars(module.module) for module in logical.modules}
+    owner, path = key_splitter(values)(key)
     name, _, entry = path.partition(".")
-    if _is_masked(mask(name, {entry: value} if entry else value)) or name in secrets.get(owner, ()):
-        return True
-    own = operators.get(owner, {}).get(name)
-    return _is_masked(_part(mask(name, own), entry))
-
-
-def _secret_names(component: object) -> tuple[str, ...]:
-    """The properties of an operator or a module that hold secrets."""
-    values = vars(component)
-    names = sorted(operator_type(type(component)).properties)
-    return tuple(name for name in names if name in values and _is_masked(mask(name, values[name])))
+    before = values.get(owner, {}).get(name)
+    shown = mask(name, {entry: value} if entry else value), _part(mask(name, before), entry)
+    return any(MASK in str(one) for one in shown)
 
 
 def _part(shown: object, path: str) -> object:
@@ -111,7 +103,3 @@ def _part(shown: object, path: str) -> object:
         first, _, path = path.partition(".")
         shown = shown.get(first)
     return shown
-
-
-def _is_masked(shown: object) -> bool:
-    return MASK in str(shown)

@@ -29,8 +29,6 @@ class Note:
 def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
     """The notes on a plan, in topological order of the operators.
 
-    On operators with one partition only what they need of their host.
-
     Example:
         >>> from ridgeline import Application
         >>> from ridgeline.operators import RandomEventGenerator
@@ -57,24 +55,11 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
             )
     found += (Note(where, text) for where, text in loop_notes(logical))
     for operator in logical.operators:
-        texts = [*_needs(operator), *_order(operator)]
+        texts = [*_order(operator)]
         if first[operator.name].partitions > 1:
             texts += _divided(logical, operator, first[operator.name])
         found += (Note(operator.name, text) for text in texts)
     return tuple(found)
-
-
-def _needs(operator: LogicalOperator) -> Iterator[str]:
-    """Where what an operator asks of its host is given."""
-    asked = [name for name in ("vcores", "gpus") if operator.attributes[name]]
-    if asked:
-        names = " and ".join(f"`{name}`" for name in asked)
-        yield f"{names}: given by standalone clusters, YARN and Kubernetes; `local[N]` takes no account of it"
-    if operator.attributes["memory_mb"]:
-        yield (
-            "`memory_mb`: given by standalone clusters, YARN and Kubernetes with dynamic allocation; "
-            "elsewhere memory is `--conf spark.executor.memory` and `spark.executor.memoryOverhead`"
-        )
 
 
 def _order(operator: LogicalOperator) -> Iterator[str]:
