@@ -83,11 +83,6 @@ def one_name_of_two_metrics() -> Application:
     )
 
 
-@faulty("`read0`: `Declaring` declares 51 metrics, the ... out, or make several operators")
-def too_many() -> Application:
-    return reading(declaring(**{f"metric{number}": Metric(0) for number in range(51)}))
-
-
 @faulty(
     "`metrics`: the operators declare 1050 metrics, ... each is kept for 1,000 windows",
 )

@@ -97,8 +97,7 @@ def _read(draft: Draft, faults: Faults, node: Node) -> DraftOperator:
     return operator
 
 
-MOST_OF_AN_OPERATOR = 50
-MOST_OF_ALL = 1_000
+_MOST_METRICS = 1_000
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,99}")
 _UNIT = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _SUFFIXES = ("_total", "_bucket", "_count", "_sum", "_info", "_created")
@@ -112,10 +111,6 @@ def check_metrics(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         declared = operator.declared.metrics
         count += len(declared)
-        if len(declared) > MOST_OF_AN_OPERATOR:
-            what = f"`{operator.kind}` declares {len(declared)} metrics, the most is {MOST_OF_AN_OPERATOR}"
-            faults.add(operator.name, what, "leave some out, or make several operators")
-            continue
         for name, options in declared.items():
             where, wrong = operator.port(name), False
             for what, remedy in _faults(options):
@@ -127,8 +122,8 @@ def check_metrics(draft: Draft, faults: Faults) -> None:
         for name in part.declared.metrics:
             what = f"the module `{part.kind}` declares the metric `{name}`, which nothing would read"
             faults.add(part.name, what, "declare it in an operator of the module")
-    if count > MOST_OF_ALL:
-        what = f"the operators declare {count} metrics, the most is {MOST_OF_ALL}"
+    if count > _MOST_METRICS:
+        what = f"the operators declare {count} metrics, the most is {_MOST_METRICS}"
         faults.add(draft.application, what, "leave some out: each is kept for 1,000 windows")
 
 
