@@ -144,6 +144,9 @@ def _title(app: Application, sink: Any) -> str:
 Op = TypeVar("Op", bound=Operator)
 M = TypeVar("M", bound=Module)
 T = TypeVar("T")
+Entry: TypeAlias = InputPoint[T] | InputProxy[T]
+"""Where a stream leads to: an input port of an operator or of a module."""
+AnyLocality: TypeAlias = Locality | LocalityName
 _RUNNING: WeakKeyDictionary[Application, ref[Handle]] = WeakKeyDictionary()
 """The handle of the last run of each application that `start` began."""
 KEEP = "1h"
@@ -174,7 +177,7 @@ class AddedStream:
     name: str
     source: Any
     sinks: tuple[Any, ...]
-    locality: Locality | LocalityName | Mapping[Any, Locality | LocalityName] | None = None
+    locality: AnyLocality | Mapping[Any, AnyLocality] | None = None
     module: str = ""
     """As of `AddedOperator`."""
     persisted: tuple[Any, ...] = ()
@@ -398,13 +401,10 @@ class Application:
         self,
         name: str,
         source: OutputPoint[T] | OutputProxy[T],
-        *sinks: InputPoint[T] | InputProxy[T],
-        locality: Locality
-        | LocalityName
-        | Mapping[InputPoint[T] | InputProxy[T], Locality | LocalityName]
-        | None = None,
-        persist: Persist | Mapping[InputPoint[T] | InputProxy[T], Persist] | None = None,
-        decoupled: bool | Collection[InputPoint[T] | InputProxy[T]] = False,
+        *sinks: Entry[T],
+        locality: AnyLocality | Mapping[Entry[T], AnyLocality] | None = None,
+        persist: Persist | Mapping[Entry[T], Persist] | None = None,
+        decoupled: bool | Collection[Entry[T]] = False,
         keep: float | str = KEEP,
     ) -> None:
         """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`.
@@ -541,9 +541,7 @@ class Application:
     @overload
     def set_attribute(self, target: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> None: ...
     @overload
-    def set_attribute(
-        self, target: InputPoint[Any] | InputProxy[Any], **attributes: Unpack[InputPortAttributes]
-    ) -> None: ...
+    def set_attribute(self, target: Entry[Any], **attributes: Unpack[InputPortAttributes]) -> None: ...
     @overload
     def set_attribute(
         self, target: OutputPoint[Any] | OutputProxy[Any], **attributes: Unpack[OutputPortAttributes]
