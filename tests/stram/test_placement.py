@@ -1,7 +1,5 @@
 """How many slots there are, what lives in them, and where they should run."""
 
-import itertools
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +10,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.stram.placement import (
     HostCapacity,
     HostPreference,
-    Unit,
     broken_rules,
-    choose_hosts,
     count_slots,
     host_preferences,
     place,
@@ -265,18 +261,22 @@ def test_a_host_that_is_not_there_is_told_and_the_slot_runs_anywhere():
 
 
 def test_choosing_hosts_comes_to_an_end_where_there_is_no_solution():
-    count = 40
-    pairs = list(itertools.combinations(range(count), 2))
-    free = dict.fromkeys(map(str, range(count - 1)), 1)
-    units = [Unit(1, list(free))] * count
-    assert choose_hosts(units, free, dict.fromkeys(free, ""), pairs, []) is None
-    chosen = choose_hosts(units[1:], free, dict.fromkeys(free, ""), [(0, 1)], [])
-    assert chosen is not None
-    assert chosen[0] != chosen[1]
+    spread = AffinityRule("ANTI_AFFINITY", ["step0", "step0"])
+    found = ruled(spread, partitions=40)
+    placement = place(found, len(found.execution.containers))
+    for hosts, told in ((39, ["affinity 1"]), (40, [])):
+        capacities = {str(host): HostCapacity(1) for host in range(hosts)}
+        preferences = host_preferences(found, placement, capacities)
+        rules = broken_rules(found, placement, preferences, capacities)
+        assert [rule.name for rule in rules] == told
 
 
-def test_units_of_one_rack_group_get_hosts_of_one_rack_though_places_are_elsewhere():
-    free = {"a1": 1, "b1": 5, "b2": 0}
-    racks = {"a1": "a", "b1": "b", "b2": "b"}
-    units = [Unit(1, list(free), rack_group=0)] * 2
-    assert {*(choose_hosts(units, free, racks, [(0, 1)], []) or ())} == {"b1", "b2"}
+def test_slots_of_one_rack_get_hosts_of_one_rack_though_places_are_elsewhere():
+    app = Application("app")
+    source, step = app.add_operator("source", Source()), app.add_operator("step", Counter())
+    app.add_stream("items", source.out, step.data, locality="RACK_LOCAL")
+    app.add_affinity(AffinityRule("ANTI_AFFINITY", ["source", "step"]))
+    found = plan_application(app)
+    capacities = {"a1": HostCapacity(1, "a"), "b1": HostCapacity(5, "b"), "b2": HostCapacity(0, "b")}
+    preferences = host_preferences(found, place(found, 2), capacities)
+    assert {preference.hosts[0] for preference in preferences.values()} == {"b1", "b2"}

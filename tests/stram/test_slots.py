@@ -402,7 +402,7 @@ def test_the_plan_says_where_needs_are_met():
 def test_containers_are_placed_within_the_cores_that_there_are(partitions, vcores, cores):
     plan = needy(partitions=partitions, vcores=vcores)
     slots = min(cores, partitions + 1)
-    placement = place_within(plan, slots, cores, NEEDS)
+    placement = place_within(plan, slots, cores, NEEDS, {})
     used = sum(need.vcores for need in needs_of(plan, placement, NEEDS))
     assert used <= cores or len(placement) == 1
     if len(placement) < slots:

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
+from functools import partial
+from itertools import groupby
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.placement_rule import PlacementRule, limits_of
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.rules import (
     ONE_HOST,
     ONE_RACK,
-    Pairs,
-    allowed_hosts,
     broken,
-    colours,
     components,
-    containers_apart,
     containers_of,
     containers_on_one,
-    lifted,
 )
 
 RESERVED_CORES = 1
@@ -37,18 +34,18 @@ RESERVED_CORES = 1
 Placement = tuple[tuple[int, ...], ...]
 """The containers of each slot, by slot number."""
 
-Against = Callable[[Sequence[int], int], int]
-"""How much speaks against these containers in a slot: localities, rules."""
-
 _NOBODY: Mapping[int, str] = MappingProxyType({})
 _NOT_MEASURED: Mapping[int, float] = MappingProxyType({})
+_NO_RACKS: Mapping[str, str] = MappingProxyType({})
 _LEAST_LOAD = 0.01
 """A container that does nothing takes some memory, and may have to do something soon."""
 _WORTH_A_MOVE = 0.25
 """How much less load a move must bring: what is measured varies, and a state has to be read again."""
 _Cost = tuple[float, float, int, int]
-_STRICT, _RELAXED = 1_000_000, 1_000
-"""How much a broken rule speaks against a place, beside groups that share one."""
+_STRICT, _MOVED, _RELAXED = 1_000_000_000, 1_000_000, 1_000
+"""How much speaks against a host: a strict rule that is broken, a slot that has to move, a relaxed rule."""
+_SWEEPS = 8
+"""How often hosts are chosen again in the light of the others' hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,7 @@ class HostCapacity:
 
 HostCapacities = Mapping[str, HostCapacity]
 """The capacity of hosts, by name; none where there is nothing to choose."""
+_NO_CAPACITIES: HostCapacities = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +94,116 @@ def most_slots(plan: Plan) -> int:
     return containers if most is None else min(most, containers)
 
 
+class _Bond(NamedTuple):
+    """One thing that speaks for or against a host for a container.
+
+    `own`: the set of containers that it belongs to. `foes`: sets that must not be on the same host, or in the
+    same rack if `by_rack`. `near`: all of its own set must be. `rule`: one that names hosts.
+    """
+
+    weight: int
+    by_rack: bool
+    own: object
+    foes: tuple[object, ...] = ()
+    near: bool = False
+    rule: PlacementRule | None = None
+
+
+class Ties:
+    """What localities and rules have against containers on hosts, by where others were put.
+
+    A host that is not known yet is the number of its slot. It may be any host, so it is unlike all others if
+    containers must be apart, and like all others if they must be near. `racks`: of hosts.
+    """
+
+    def __init__(self, plan: Plan, racks: Mapping[str, str] = _NO_RACKS) -> None:
+        self._racks = racks
+        self._bonds = defaultdict[int, list[_Bond]](list)
+        self._sizes = Counter[object]()
+        self._there = Counter[tuple[object, str | int]]()
+        self._put = Counter[object]()
+        homes, rules = containers_of(plan), plan.logical.affinity
+        for rule in rules:
+            weight, by_rack = _RELAXED if rule.relax else _STRICT, rule.locality is Locality.RACK_LOCAL
+            named = dict.fromkeys(rule.operators)
+            for name in named:
+                own = rule.name, name
+                foes = tuple((rule.name, one) for one in named if one != name or one in rule.spread)
+                if rule.hosts:
+                    self._tie(homes[name], _Bond(weight, by_rack, own, rule=rule))
+                elif rule.apart and not rule.locality.together:
+                    self._tie(homes[name], _Bond(weight, by_rack, own, foes))
+        strict = [rule for rule in rules if not rule.relax]
+        self.groups = [group for group in containers_on_one(ONE_HOST, plan) if len(group) > 1]
+        """The containers that must share a host."""
+        for level, weight, groups in (
+            (ONE_HOST, _STRICT, self.groups),
+            (ONE_RACK, _STRICT, containers_on_one(ONE_RACK, plan, strict)),
+            (ONE_RACK, _RELAXED, containers_on_one(ONE_RACK, plan)),
+        ):
+            for group in groups:
+                if len(group) > 1:
+                    self._tie(group, _Bond(weight, level is ONE_RACK, (level, weight, group[0]), near=True))
+
+    def _tie(self, boxes: Sequence[int], bond: _Bond) -> None:
+        self._sizes[bond.own] += len(boxes)
+        for box in boxes:
+            self._bonds[box].append(bond)
+
+    def bonds(self, boxes: Iterable[int]) -> list[_Bond]:
+        """All that is said of these containers."""
+        return [bond for box in boxes for bond in self._bonds.get(box, ())]
+
+    def enmity(self, boxes: Iterable[int]) -> int:
+        """How much might speak against hosts for these containers: the more, the sooner they are placed."""
+        return sum(
+            bond.weight * (1 + sum(self._sizes[foe] for foe in bond.foes)) for bond in self.bonds(boxes)
+        )
+
+    def against(self, boxes: Iterable[int], host: str | int) -> int:
+        """How much speaks against these containers on a host."""
+        return sum(bond.weight * self._broken(bond, host) for bond in self.bonds(boxes))
+
+    def _broken(self, bond: _Bond, host: str | int) -> int:
+        """How many containers break it on a host, for one that is not put anywhere."""
+        place = self._place(bond, host)
+        if bond.near:
+            return self._put[bond.own] - self._there[bond.own, place]
+        if bond.rule is not None:
+            return not (isinstance(host, str) and bond.rule.allows(host, self._racks.get(host, "")))
+        return sum(self._there[foe, place] for foe in bond.foes)
+
+    def _place(self, bond: _Bond, host: str | int) -> str | int:
+        unknown = "" if bond.near else host
+        if isinstance(host, int):
+            return unknown
+        return self._racks.get(host, unknown) if bond.by_rack else host
+
+    def put(self, boxes: Iterable[int], host: str | int, by: int = 1) -> None:
+        """Containers are on a host; `by` -1: no more."""
+        for bond in self.bonds(boxes):
+            self._there[bond.own, self._place(bond, host)] += by
+            self._put[bond.own] += by
+
+
 class Spread:
     """Gives containers of a plan to slots, at the start and while it runs; `hosted`: what each slot has.
 
     A container goes where least speaks against it, then where partitions of its operators have the least to
-    do, then where containers have. `loads`: the seconds that containers work in a window, as measured; those
-    that are not in it count as a mean one. So at a start the slots' numbers of partitions differ by one at
-    most for each operator, and so do their numbers of containers. Later, partitions that have little to do
-    share a slot. Localities and rules may have it otherwise.
+    do, then where containers have. `where`: the hosts of slots, as far as they are known. `loads`: the
+    seconds that containers work in a window, as measured; those that are not in it count as a mean one. So at
+    a start the slots' numbers of partitions differ by one at most for each operator, and so do their numbers
+    of containers. Later, partitions that have little to do share a slot. Localities and rules may have it
+    otherwise.
     """
 
     def __init__(
-        self, plan: Plan, hosted: Mapping[int, Sequence[int]], loads: Mapping[int, float] = _NOT_MEASURED
+        self,
+        plan: Plan,
+        hosted: Mapping[int, Iterable[int]],
+        ties: Ties,
+        where: Mapping[int, str],
+        loads: Mapping[int, float],
     ) -> None:
         mean = sum(loads.values()) / len(loads) if loads else 0.0
         self._loads = {box: max(seconds / mean, _LEAST_LOAD) for box, seconds in loads.items() if mean}
@@ -123,29 +219,58 @@ class Spread:
             self._order.setdefault(self._kinds[container.id], (container.stage, container.id))
         self._crowds = defaultdict[object, defaultdict[int, float]](lambda: defaultdict(float))
         """The part of it that is of one operator's partitions."""
+        self._ties = ties
+        self._where = dict(where)
         self.hosted: dict[int, list[int]] = {slot: [] for slot in hosted}
         for slot, boxes in hosted.items():
             for box in boxes:
                 self._put(box, slot)
 
-    def add(self, units: Iterable[Sequence[int]], against: Against | None = None) -> None:
-        """Give each unit, of one container or of several, to a slot; units of one kind follow each other."""
+    def add(self, units: Iterable[Sequence[int]], within: Sequence[int] = ()) -> None:
+        """Give each unit, of one container or of several, to a slot; units of one kind follow each other.
+
+        `within`: only these slots.
+        """
         for kinds, alike in groupby(units, lambda unit: [self._kinds[box] for box in unit]):
-            costs = [self._cost(kinds, place, slot) for place, slot in enumerate(self.hosted)]
+            costs = [self._cost(kinds, place, slot) for place, slot in enumerate(within or self.hosted)]
             heapq.heapify(costs)
             for unit in alike:
-                best = (
-                    costs[0] if against is None else min(costs, key=lambda one: (against(unit, one[-1]), one))
-                )
+                if self._ties.bonds(unit):
+                    best = min(costs, key=lambda one: (self._against(unit, one[-1]), one))
+                    costs.remove(best)
+                    heapq.heapify(costs)
+                else:
+                    best = heapq.heappop(costs)
                 for box in unit:
                     self._put(box, best[-1])
-                changed = self._cost(kinds, *best[2:])
-                if against is None:
-                    heapq.heapreplace(costs, changed)
-                else:
-                    costs[costs.index(best)] = changed
+                heapq.heappush(costs, self._cost(kinds, *best[2:]))
 
-    def even(self, boxes: Iterable[int], against: Against | None = None) -> None:
+    def add_wide(self, unit: Sequence[int], share: int) -> None:
+        """Give containers that must be on one host to as few slots as have room for `share` each.
+
+        Slots that have nothing yet can be on that host, too.
+        """
+        empty = Counter(self._where.get(slot) for slot, boxes in self.hosted.items() if not boxes)
+        best = min(
+            self.hosted,
+            key=lambda slot: (
+                self._against(unit, slot),
+                len(self.hosted[slot]),
+                -empty[self._where.get(slot)],
+            ),
+        )
+        host = self._where.get(best)
+        nearest = sorted(
+            self.hosted,
+            key=lambda slot: (bool(self.hosted[slot]), self._where.get(slot) != host, len(self.hosted[slot])),
+        )
+        fewest = nearest[: -(-len(unit) // share)]
+        for slot in fewest:
+            if host is not None and not self.hosted[slot]:
+                self._where[slot] = host
+        self.add(((box,) for box in self.in_order(unit)), fewest)
+
+    def even(self, boxes: Iterable[int]) -> None:
         """Move what is of one kind with these, if a slot then has clearly less to do with it.
 
         At a start, with loads that are all alike: if a slot has two more than another.
@@ -163,7 +288,7 @@ class Spread:
                 if loads[most] - loads[least] <= self._load(box) + _WORTH_A_MOVE:
                     break
                 self._take(box, most)
-                if against is not None and against((box,), least) > against((box,), most):
+                if self._against((box,), least) > self._against((box,), most):
                     self._put(box, most)
                     break
                 self._put(box, least)
@@ -180,6 +305,9 @@ class Spread:
         """Containers by stage, those of one kind together, those with the most to do first."""
         return sorted(boxes, key=lambda box: (*self._order[self._kinds[box]], -self._load(box), box))
 
+    def _against(self, unit: Sequence[int], slot: int) -> int:
+        return self._ties.against(unit, self._where.get(slot, slot))
+
     def _cost(self, kinds: Iterable[Sequence[object]], place: int, slot: int) -> _Cost:
         crowd = sum(self._crowds[one][slot] for kind in kinds for one in kind)
         return crowd, self._full[slot], place, slot
@@ -190,115 +318,71 @@ class Spread:
     def _put(self, box: int, slot: int) -> None:
         self.hosted[slot].append(box)
         self._weigh(box, slot, self._load(box))
+        self._ties.put((box,), self._where.get(slot, slot))
 
     def _take(self, box: int, slot: int) -> None:
         self.hosted[slot].remove(box)
         self._weigh(box, slot, -self._load(box))
+        self._ties.put((box,), self._where.get(slot, slot), -1)
 
     def _weigh(self, box: int, slot: int, load: float) -> None:
         for of_slot in (self._full, *(self._crowds[one] for one in self._kinds[box])):
             of_slot[slot] += load
 
 
-class _Foes:
-    """What rules have against containers beside each other. Those that must share a host are a group."""
-
-    def __init__(self, plan: Plan) -> None:
-        rules = plan.logical.affinity
-        self._plan = plan
-        self._homes = containers_of(plan)
-        self.groups = containers_on_one(ONE_HOST, plan)
-        self._group_of = {box: number for number, group in enumerate(self.groups) for box in group}
-        self._apart = defaultdict[int, Counter[int]](Counter)
-        self._colours: list[tuple[int, Mapping[int, int]]] = []
-        """Groups of different colours must not share a host: then as few hosts as there are colours do."""
-        for weight, some in ((_STRICT, [rule for rule in rules if not rule.relax]), (_RELAXED, rules)):
-            pairs = lifted(containers_apart(plan, ONE_RACK, some), self.groups)
-            for one, other in (*pairs, *(pair[::-1] for pair in pairs)):
-                self._apart[one][other] += weight
-            self._colours.append((weight, colours(pairs | self._unlike(some))))
-
-    def _unlike(self, rules: Sequence[PlacementRule]) -> Pairs:
-        """The pairs of groups that may run on different hosts."""
-        of_box: dict[int, frozenset[object]] = {}
-        for name, limit in limits_of(rules).items():
-            for box in self._homes[name]:
-                of_box[box] = of_box.get(box, frozenset()) | limit
-        limits = [frozenset[object]().union(*(of_box.get(one, ()) for one in group)) for group in self.groups]
-        limited = [number for number, limit in enumerate(limits) if limit]
-        return frozenset(pair for pair in combinations(limited, 2) if limits[pair[0]] != limits[pair[1]])
-
-    def enmity(self, box: int) -> int:
-        """How much rules have against others beside a container."""
-        return self._apart[self._group_of[box]].total()
-
-    def against(self, hosted: Mapping[int, Sequence[int]], where: Mapping[int, str] = _NOBODY) -> Against:
-        """How much speaks against one or several containers of a group in a slot, by what its host has.
-
-        `where`: the hosts of slots. Of a slot whose host is not known, what it has itself must find a host.
-        """
-        of = self._group_of
-
-        def cost(unit: Sequence[int], slot: int) -> int:
-            own = of[unit[0]]
-            here = {of[box] for box in hosted[slot]} - {own}
-            beside = sum(len(self.groups[one]) > 1 for one in here) if len(self.groups[own]) > 1 else 0
-            if slot not in where:
-                return beside + sum(
-                    weight
-                    for weight, colour in self._colours
-                    for one in (here if own in colour else ())
-                    if colour.get(one, colour[own]) != colour[own]
-                )
-            found = beside + self._unfit(unit[0], where[slot])
-            if foes := self._apart[own]:
-                there = (boxes for other, boxes in hosted.items() if where.get(other) == where[slot])
-                found += sum(foes[of[box]] for boxes in there for box in boxes)
-            return found
-
-        return cost
-
-    def _unfit(self, box: int, host: str) -> int:
-        """How much rules of hosts speak against a container on a host; those of racks are left out."""
-        return sum(
-            _RELAXED if rule.relax else _STRICT
-            for rule in self._plan.logical.affinity
-            if rule.hosts and rule.locality is Locality.NODE_LOCAL and not rule.allows(host, "")
-            for name in rule.operators
-            if box in self._homes[name]
-        )
-
-
-def place(plan: Plan, slots: int, loads: Mapping[int, float] = _NOT_MEASURED) -> Placement:
-    """Which containers live in which slot, see `Spread`.
+def place(
+    plan: Plan,
+    slots: int,
+    loads: Mapping[int, float] = _NOT_MEASURED,
+    capacities: HostCapacities = _NO_CAPACITIES,
+) -> Placement:
+    """Which containers live in which of so many slots at a start, see `Spread`.
 
     Containers that must be on one host go to one slot, if an even share of a slot has room for them. Else
-    they go to as few slots as have room: all of these have to be on that host.
+    they go to as few slots as have room: all of these have to be on that host. `capacities`: what hosts have.
     """
-    spread, foes = Spread(plan, dict.fromkeys(range(slots), ()), loads), _Foes(plan)
-    against, boxes = foes.against(spread.hosted), len(plan.execution.containers)
-    near = sorted(
-        (group for group in foes.groups if len(group) > 1), key=lambda one: (-foes.enmity(one[0]), -len(one))
-    )
-    spread.add((group for group in near if len(group) <= boxes // slots), against)
-    for group in near:
-        if len(group) > boxes // slots:
-            best = sorted(
-                spread.hosted, key=lambda slot: (against(group, slot), len(spread.hosted[slot]), slot)
-            )
-            fewest = best[: -(-len(group) // -(-boxes // slots))]
-            spread.add(((box,) for box in spread.in_order(group)), _outside(fewest))
-    alone = spread.in_order(group[0] for group in foes.groups if len(group) == 1)
-    ruled = bool(plan.logical.affinity)
-    alone.sort(key=lambda box: -foes.enmity(box))
-    spread.add(((box,) for box in alone), against if ruled else None)
-    spread.fill()
-    return tuple(tuple(sorted(found)) for found in spread.hosted.values())
+    shares = _shares(slots, _places(capacities)) if len(capacities) > 1 else ()
+    racks = {host: offer.rack for host, offer in capacities.items()}
+    return _placed(plan, range(slots), (), dict(enumerate(shares)), loads, racks)
 
 
-def _outside(slots: Sequence[int]) -> Against:
-    """Against all other slots."""
-    return lambda _, slot: slot not in slots
+def _placed(
+    plan: Plan,
+    slots: Iterable[int],
+    before: Placement,
+    where: Mapping[int, str],
+    loads: Mapping[int, float],
+    racks: Mapping[str, str] = _NO_RACKS,
+    *,
+    even: bool = False,
+) -> Placement:
+    """The containers of a plan in these slots. Those that slots hosted `before` stay where they are.
+
+    `where`: the hosts of slots. `even`: operators that get a container have others moved, if they would be
+    uneven.
+    """
+    present = {container.id for container in plan.execution.containers}
+    hosted = {slot: before[slot] if slot < len(before) else () for slot in slots}
+    ties = Ties(plan, racks)
+    kept = {slot: [box for box in boxes if box in present] for slot, boxes in hosted.items()}
+    spread = Spread(plan, kept, ties, where, loads)
+    new = present.difference(*kept.values())
+    near = [unit for group in ties.groups if (unit := [box for box in group if box in new])]
+    near.sort(key=lambda unit: (-ties.enmity(unit[:1]), -len(unit)))
+    share = len(present) // len(kept)
+    spread.add(unit for unit in near if len(unit) <= share)
+    for unit in near:
+        if len(unit) > share:
+            spread.add_wide(unit, -(-len(present) // len(kept)))
+    alone = spread.in_order(new.difference(*near))
+    alone.sort(key=lambda box: -ties.enmity((box,)))
+    spread.add((box,) for box in alone)
+    if even:
+        spread.even(new)
+    if new == present:
+        spread.fill()
+    width = max(len(before), *(slot + 1 for slot in kept))
+    return tuple(tuple(sorted(spread.hosted.get(slot, ()))) for slot in range(width))
 
 
 def place_following(
@@ -313,14 +397,8 @@ def place_following(
     Those that stay, stay where they are. Partitions of an operator that gets more of them are spread evenly,
     as at a start. `loads`: what containers have to do, see `Spread`.
     """
-    present = {container.id for container in new.execution.containers}
-    width = max([len(placement), *(slot + 1 for slot in fresh)])
-    kept = [tuple(one for one in hosted if one in present) for hosted in placement]
-    kept += [()] * (width - len(kept))
-    homes = {one for hosted in kept for one in hosted}
-    added = tuple(one.id for one in new.execution.containers if one.id not in homes)
     usable = sorted({*fresh, *(slot for slot, hosted in enumerate(placement) if hosted)})
-    return PlanRules(new).move((*kept, added), usable, where, loads, even=True)[:width]
+    return _placed(new, usable, placement, where, loads, even=True)
 
 
 def place_spread(
@@ -381,121 +459,15 @@ class PlanRules:
         kept: Sequence[int],
         where: Mapping[int, str],
         loads: Mapping[int, float],
-        *,
-        even: bool = False,
     ) -> Placement:
-        """The containers of all slots in those that are kept, see `Spread`.
+        """The containers of all slots in those that are kept; those of these stay. See `Spread`."""
+        return _placed(self._plan, kept, placement, where, loads)
 
-        Of several slots one where the container breaks the fewest rules. `where`: the hosts of slots.
-        `loads`: what containers have to do. `even`: operators that get a slot have others moved, if they
-        would be uneven.
-        """
-        spread = Spread(self._plan, {slot: placement[slot] for slot in kept}, loads)
-        gone = (slot for slot in range(len(placement)) if slot not in spread.hosted)
-        orphans = spread.in_order(box for slot in gone for box in placement[slot])
-        against = None
-        if self._plan.logical.affinity:
-            foes = _Foes(self._plan)
-            against = foes.against(spread.hosted, where)
-            orphans.sort(key=lambda box: -foes.enmity(box))
-        spread.add(((one,) for one in orphans), against)
-        if even:
-            spread.even(orphans, against)
-        return tuple(tuple(sorted(spread.hosted.get(slot, ()))) for slot in range(len(placement)))
-
-    def place(self, slots: int, loads: Mapping[int, float]) -> Placement | None:
+    def place(
+        self, slots: int, loads: Mapping[int, float], capacities: HostCapacities = _NO_CAPACITIES
+    ) -> Placement | None:
         """A placement in so many slots that has nothing to do with another one; None: there is no need."""
-        return place(self._plan, slots, loads) if self._plan.logical.affinity else None
-
-
-# Hosts for slots that may not run everywhere, nor all beside each other.
-
-_STEPS = 2_000
-"""How many hosts are tried before it counts as impossible."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Slots that must be on one host: `size` of them.
-
-    `allowed`: the hosts where they may run. Units of one `rack_group` run in one rack; -1: in any.
-    """
-
-    size: int
-    allowed: Collection[str]
-    rack_group: int = -1
-
-
-def choose_hosts(
-    units: Sequence[Unit],
-    free: Mapping[str, int],
-    racks: Mapping[str, str],
-    apart: Iterable[tuple[int, int]],
-    by_rack: Iterable[tuple[int, int]],
-) -> Sequence[str] | None:
-    """A host for each unit; None if none was found. `free`: places of each host, `racks`: their racks.
-
-    `apart`: pairs of units on different hosts, `by_rack`: in different racks. Hosts with places are
-    preferred, those of the rack with the most of them first if units share one, then that with the most.
-    """
-    foes = _neighbours(len(units), apart)
-    rack_foes = _neighbours(len(units), by_rack)
-    order = sorted(
-        range(len(units)),
-        key=lambda one: (
-            len(units[one].allowed),
-            -len(foes[one]) - len(rack_foes[one]),
-            -units[one].size,
-            one,
-        ),
-    )
-    left = dict(free)
-    chosen: dict[int, str] = {}
-
-    def candidates(one: int) -> list[str]:
-        barred = {chosen[other] for other in foes[one] if other in chosen}
-        barred_racks = {racks[chosen[other]] for other in rack_foes[one] if other in chosen}
-        group, size = units[one].rack_group, units[one].size
-        near = {
-            racks[host] for other, host in chosen.items() if group >= 0 and units[other].rack_group == group
-        }
-        room = Counter[str]()
-        for host in left if group >= 0 else ():
-            room[racks[host]] += left[host]
-        fitting = [
-            host
-            for host in units[one].allowed
-            if host not in barred and racks[host] not in barred_racks and (not near or racks[host] in near)
-        ]
-        best = sorted(fitting, key=lambda host: (left[host] < size, -room[racks[host]], -left[host], host))
-        return best[::-1]
-
-    stack: list[list[str]] = []
-    for _ in range(_STEPS + len(units)):
-        if len(chosen) == len(units):
-            return [chosen[one] for one in range(len(units))]
-        if len(stack) == len(chosen):
-            stack.append(candidates(order[len(chosen)]))
-        if stack[-1]:
-            one = order[len(chosen)]
-            chosen[one] = stack[-1].pop()
-            left[chosen[one]] -= units[one].size
-        else:
-            stack.pop()
-            if not stack:
-                return None
-            one = order[len(stack) - 1]
-            left[chosen[one]] += units[one].size
-            del chosen[one]
-    return None
-
-
-def _neighbours(count: int, pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in range(count)]
-    for one, other in pairs:
-        found[one].add(other)
-        found[other].add(one)
-    return found
+        return place(self._plan, slots, loads, capacities) if self._plan.logical.affinity else None
 
 
 def host_preferences(
@@ -505,81 +477,108 @@ def host_preferences(
 
     Slots whose containers a NODE_LOCAL stream joins get one host, those of a RACK_LOCAL stream one rack. All
     others are spread evenly; slots that follow each other share a host where that is possible. `stay`: the
-    hosts of slots that are not to move, if that breaks no rule.
+    hosts of slots that move only if a strict rule is broken else.
+
+    Each unit of slots that share a host takes the one that least speaks against, those with the most rules
+    first. Then all choose again in the light of the others, until none would change.
     """
     if len(capacities) < 2:  # noqa: PLR2004  there is nothing to choose
         return {}
-    free = {host: offer.places for host, offer in capacities.items()}
-    found = dict(_bound(plan, placement, capacities, free, stay))
-    for preference in found.values():
-        free[preference.hosts[0]] -= 1
-    others = [slot for slot, hosted in enumerate(placement) if hosted and slot not in found]
-    for slot, host in zip(others, _shares(len(others), free), strict=True):
+    stay = {slot: host for slot, host in stay.items() if host in capacities}
+    hosts = _Hosts(plan, placement, capacities, stay)
+    found = dict(hosts.bound())
+    for slot in stay.keys() - found.keys():
+        found[slot] = HostPreference((stay[slot],))
+        hosts.free[stay[slot]] -= 1
+    loose = [slot for slot in hosts.slots if slot not in found]
+    for slot, host in zip(loose, _shares(len(loose), hosts.free), strict=True):
         found[slot] = HostPreference((host,))
     return found
 
 
-def _bound(
-    plan: Plan,
-    placement: Placement,
-    capacities: HostCapacities,
-    free: Mapping[str, int],
-    stay: Mapping[int, str],
-) -> Mapping[int, HostPreference]:
-    """The hosts of slots that localities and rules are about. If not all can be kept, strict ones first."""
-    rules = sorted(plan.logical.affinity, key=lambda rule: rule.relax)
-    found = _keep(plan, placement, capacities, free, rules, stay)
-    if found is not None:
+_Unit = tuple[int, ...]
+"""Slots that must be on one host."""
+
+
+class _Hosts:
+    """Chooses hosts for slots, see `host_preferences`. `free`: the places of each host that no slot takes."""
+
+    def __init__(
+        self, plan: Plan, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str]
+    ) -> None:
+        self.free = _places(capacities)
+        self.slots = [slot for slot, hosted in enumerate(placement) if hosted]
+        self._racks = {host: offer.rack for host, offer in capacities.items()}
+        self._stay = stay
+        self._at = dict(zip(self.slots, _shares(len(self.slots), self.free), strict=True)) | dict(stay)
+        self._ties = Ties(plan, self._racks)
+        home = {box: slot for slot in self.slots for box in placement[slot]}
+        together = [(home[group[0]], home[box]) for group in self._ties.groups for box in group[1:]]
+        self._boxes: dict[_Unit, list[int]] = {
+            tuple(unit): [box for slot in unit for box in placement[slot]]
+            for unit in components(self.slots, together)
+        }
+
+    def bound(self) -> Iterable[tuple[int, HostPreference]]:
+        """The hosts of slots that localities and rules are about."""
+        ties = self._ties
+        units = [unit for unit, boxes in self._boxes.items() if ties.bonds(boxes)]
+        barred = {
+            unit: sum(ties.against(self._boxes[unit], host) >= _STRICT for host in self.free)
+            for unit in units
+        }
+        units.sort(key=lambda unit: (-barred[unit], -ties.enmity(self._boxes[unit]), -len(unit), unit))
+        chosen = {unit: self._stay[unit[0]] for unit in units if unit[0] in self._stay}
+        for unit, host in chosen.items():
+            self._put(unit, host)
+        for _ in range(_SWEEPS):
+            before = dict(chosen)
+            for unit in units:
+                if unit in chosen:
+                    self._put(unit, chosen[unit], -1)
+                chosen[unit] = min(self.free, key=partial(self._cost, unit))
+                self._put(unit, chosen[unit])
+            if chosen == before:
+                break
+        for unit, host in chosen.items():
+            preference = HostPreference((host, *self._as_good(unit, host)), binding=True)
+            yield from ((slot, preference) for slot in unit)
+
+    def _cost(self, unit: _Unit, host: str) -> tuple[int, bool, int, bool, int, str]:
+        """Rules and moves, then whether there is room, then whether it was to be there anyway."""
+        free, racks, boxes = self.free, self._racks, self._boxes[unit]
+        by_rack = any(bond.near and bond.by_rack for bond in self._ties.bonds(boxes))
+        room = sum(max(0, free[one]) for one in free if racks[one] == racks[host]) if by_rack else 0
+        moved = sum(self._stay.get(slot, host) != host for slot in unit)
+        against = self._ties.against(boxes, host) + _MOVED * moved
+        return against, free[host] < len(unit), -room, self._at[unit[0]] != host, -free[host], host
+
+    def _as_good(self, unit: _Unit, host: str) -> list[str]:
+        """The hosts that would be as good; none if others count on this one."""
+        ties, boxes = self._ties, self._boxes[unit]
+        if len(unit) > 1 or any(bond.foes or (bond.near and not bond.by_rack) for bond in ties.bonds(boxes)):
+            return []
+        self._put(unit, host, -1)
+        least = ties.against(boxes, host)
+        found = [one for one in sorted(self.free) if one != host and ties.against(boxes, one) <= least]
+        self._put(unit, host)
         return found
-    found, kept = _keep(plan, placement, capacities, free, [], _NOBODY) or {}, list[PlacementRule]()
-    for rule in rules:
-        more = _keep(plan, placement, capacities, free, [*kept, rule], stay)
-        if more is not None:
-            kept, found = [*kept, rule], more
-    return found
+
+    def _put(self, unit: _Unit, host: str, by: int = 1) -> None:
+        self._ties.put(self._boxes[unit], host, by)
+        self.free[host] -= by * len(unit)
 
 
-def _keep(
-    plan: Plan,
-    placement: Placement,
-    capacities: HostCapacities,
-    free: Mapping[str, int],
-    rules: Sequence[PlacementRule],
-    stay: Mapping[int, str],
-) -> Mapping[int, HostPreference] | None:
-    """Hosts with which localities and rules are kept, of the slots that they are about; None if none are."""
-    units = _slots_on_one(ONE_HOST, plan, placement, plan.logical.affinity)
-    inside = [[container for slot in unit for container in placement[slot]] for unit in units]
-    apart = lifted(containers_apart(plan, ONE_RACK, rules), inside)
-    by_rack = lifted(containers_apart(plan, (Locality.RACK_LOCAL,), rules), inside)
-    bound = {number for pair in apart for number in pair}
-    racks = {host: offer.rack for host, offer in capacities.items()}
-    allowed = allowed_hosts(plan, racks, rules)
-    groups = _slots_on_one(ONE_RACK, plan, placement, rules)
-    rack_of = {slot: number for number, group in enumerate(groups) for slot in group if len(group) > 1}
-    asked: dict[int, Unit] = {}
-    for number, unit in enumerate(units):
-        hosts = [allowed[one] for one in inside[number] if one in allowed]
-        at = [frozenset({stay[slot]}) for slot in unit if stay.get(slot) in capacities]
-        rack = min((rack_of[slot] for slot in unit if slot in rack_of), default=-1)
-        if hosts or at or len(unit) > 1 or rack >= 0 or number in bound:
-            asked[number] = Unit(len(unit), frozenset(capacities).intersection(*hosts, *at), rack)
-    place_of = {number: place for place, number in enumerate(asked)}
-    chosen = choose_hosts(
-        list(asked.values()),
-        free,
-        racks,
-        [(place_of[one], place_of[other]) for one, other in apart],
-        [(place_of[one], place_of[other]) for one, other in by_rack],
-    )
-    if chosen is None:
-        return None
+def hosts_of(
+    placement: Placement, preferences: Mapping[int, HostPreference], capacities: HostCapacities
+) -> Mapping[int, str]:
+    """The hosts that slots would be on; the only one that there is, or unlike all others, if unknown."""
+    only = next(iter(capacities), "") if len(capacities) < 2 else None  # noqa: PLR2004  one host has all
     found = {}
-    for (number, one), host in zip(asked.items(), chosen, strict=True):
-        loose = () if number in bound or len(units[number]) > 1 else one.allowed
-        near = (other for other in loose if one.rack_group < 0 or racks[other] == racks[host])
-        others = sorted(other for other in near if other != host)
-        found.update(dict.fromkeys(units[number], HostPreference((host, *others), binding=True)))
+    for slot, hosted in enumerate(placement):
+        if hosted:
+            wanted = preferences[slot].hosts if slot in preferences else ()
+            found[slot] = next(iter(wanted), f"slot {slot}" if only is None else only)
     return found
 
 
@@ -587,16 +586,11 @@ def broken_rules(
     plan: Plan, placement: Placement, preferences: Mapping[int, HostPreference], capacities: HostCapacities
 ) -> Sequence[PlacementRule]:
     """The affinity rules that this placement cannot keep. Without offers all slots are on one host."""
-    where = {
-        container: preference.hosts[0]
-        if (preference := preferences.get(slot)) and preference.hosts
-        else f"slot {slot}"
-        for slot, hosted in enumerate(placement)
-        for container in hosted
-    }
-    if len(capacities) < 2:  # noqa: PLR2004  one host has all
-        where = dict.fromkeys(where, next(iter(capacities), ""))
-    return broken(plan, where, {host: offer.rack for host, offer in capacities.items()})
+    return PlanRules(plan).broken(placement, hosts_of(placement, preferences, capacities), capacities)
+
+
+def _places(capacities: HostCapacities) -> dict[str, int]:
+    return {host: offer.places for host, offer in capacities.items()}
 
 
 def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
@@ -608,16 +602,3 @@ def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
         heapq.heapreplace(left, (places + 1, host))
         taken.append(host)
     return sorted(taken)
-
-
-def _slots_on_one(
-    localities: frozenset[Locality], plan: Plan, placement: Placement, rules: Iterable[PlacementRule]
-) -> list[list[int]]:
-    """Groups of slots that must be near each other, since their containers must; most are of one slot."""
-    home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
-    edges = [
-        (home[group[0]], home[container])
-        for group in containers_on_one(localities, plan, rules)
-        for container in group[1:]
-    ]
-    return components(range(len(placement)), edges)

@@ -1,12 +1,11 @@
-"""What localities and affinity rules of a plan say: who shares a host, who is apart, which hosts are allowed.
+"""What localities and affinity rules of a plan say: who shares a host, and what is broken.
 
 No Spark, no clock, no threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import combinations, product
+from collections.abc import Iterable, Mapping, Sequence
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import listed
@@ -16,8 +15,6 @@ from ridgeline.plan.placement_rule import PlacementRule
 
 ONE_HOST = frozenset({Locality.NODE_LOCAL})
 ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
-Pairs = frozenset[tuple[int, int]]
-"""Pairs of containers, or of what holds them, the lower number first."""
 
 
 def containers_of(plan: Plan) -> Mapping[str, Sequence[int]]:
@@ -26,49 +23,6 @@ def containers_of(plan: Plan) -> Mapping[str, Sequence[int]]:
     for operator in plan.physical.operators:
         if not operator.unifier:
             found.setdefault(operator.name, []).append(home[operator.id])
-    return found
-
-
-def containers_apart(plan: Plan, localities: Collection[Locality], rules: Iterable[PlacementRule]) -> Pairs:
-    """The containers that rules of these localities want on different hosts or racks."""
-    homes, found = containers_of(plan), set[tuple[int, int]]()
-    for rule in rules:
-        if rule.apart and rule.locality in localities and not rule.locality.together:
-            found |= {pair for one, other in rule.pairs for pair in product(homes[one], homes[other])}
-            found |= {pair for name in rule.spread for pair in combinations(homes[name], 2)}
-    return frozenset((min(pair), max(pair)) for pair in found)
-
-
-def lifted(pairs: Pairs, groups: Sequence[Sequence[int]]) -> Pairs:
-    """Pairs of members as pairs of their groups, by number; without those within one group."""
-    home = {member: number for number, group in enumerate(groups) for member in group}
-    found = {(home[one], home[other]) for one, other in pairs if home[one] != home[other]}
-    return frozenset((min(pair), max(pair)) for pair in found)
-
-
-def colours(pairs: Pairs) -> Mapping[int, int]:
-    """A colour for each node that is in a pair, from 0, so that no pair has one colour."""
-    beside: dict[int, set[int]] = {}
-    for one, other in pairs:
-        beside.setdefault(one, set()).add(other)
-        beside.setdefault(other, set()).add(one)
-    found: dict[int, int] = {}
-    for node in sorted(beside, key=lambda node: (-len(beside[node]), node)):
-        taken = {found[other] for other in beside[node] if other in found}
-        found[node] = next(colour for colour in range(len(beside)) if colour not in taken)
-    return found
-
-
-def allowed_hosts(
-    plan: Plan, racks: Mapping[str, str], rules: Iterable[PlacementRule]
-) -> Mapping[int, frozenset[str]]:
-    """The hosts where each container may run that rules of hosts name. `racks`: of all hosts."""
-    homes, found = containers_of(plan), dict[int, frozenset[str]]()
-    for rule in rules:
-        if rule.hosts:
-            allowed = frozenset(host for host, rack in racks.items() if rule.allows(host, rack))
-            for container in (one for name in rule.operators for one in homes[name]):
-                found[container] = found.get(container, allowed) & allowed
     return found
 
 

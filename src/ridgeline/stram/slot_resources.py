@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.placement import Placement, place
+from ridgeline.stram.placement import HostCapacities, Placement, place
 
 NEEDS = ("memory_mb", "vcores", "gpus")
 """The attributes."""
@@ -58,10 +58,12 @@ def not_given(plan: Plan, given: Collection[str]) -> Mapping[str, Sequence[str]]
     return {name: operators for name, operators in found.items() if operators}
 
 
-def place_within(plan: Plan, slots: int, cores: int, given: Collection[str]) -> Placement:
+def place_within(
+    plan: Plan, slots: int, cores: int, given: Collection[str], capacities: HostCapacities
+) -> Placement:
     """Containers in as many slots as `cores` are enough for, at most so many; one at least."""
     for count in range(slots, 1, -1):
-        placement = place(plan, count)
+        placement = place(plan, count, capacities=capacities)
         if sum(need.vcores for need in needs_of(plan, placement, given)) <= cores:
             return placement
     return place(plan, 1)

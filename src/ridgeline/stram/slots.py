@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.patience import back_off
-from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, PlanRules
+from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, PlanRules, hosts_of
 from ridgeline.stram.windows import IllegalTransitionError
 
 _NEWEST = 0.1
@@ -460,29 +460,21 @@ class Slots:
         )
 
     def _prefer_again(self, homeless: Sequence[int]) -> None:
-        """Wishes for slots without a host; if strict rules need it, for all. If nothing helps, they wait."""
+        """Wishes for slots without a host; if strict rules need it, for others, too. Else they wait."""
         without = set(homeless)
         others = [slot for slot in self.active if slot not in without]
         stay = {slot: self._host_of(slot) for slot in others if self._wants(slot).binding}
-        near = self._rules.host_preferences(self.placement, self.capacities, stay)
-        for new, moved in (
-            (near, homeless),
-            (self._rules.host_preferences(self.placement, self.capacities, {}), self.active),
-        ):
-            wanted = {**self._preferences, **{slot: new.get(slot, HostPreference()) for slot in moved}}
-            if not self._strict(self.placement, self._hosts_of(wanted)):
-                self._prefer(wanted)
-                return
+        new = self._rules.host_preferences(self.placement, self.capacities, stay)
+        moved = [slot for slot in stay if slot in new and new[slot].hosts[0] != stay[slot]]
+        again = {slot: new.get(slot, HostPreference()) for slot in (*homeless, *moved)}
+        where = hosts_of(self.placement, self._preferences | again, self.capacities)
+        if not self._strict(self.placement, where):
+            self._prefer(again)
+            return
         for slot in homeless:
             row = self._rows[slot]
             if row.wants is None or row.asks >= _ASKS:
-                row.wants = near.get(slot, HostPreference())
-
-    def _hosts_of(self, preferences: Mapping[int, HostPreference]) -> Mapping[int, str]:
-        """The hosts that slots would be on; the only one that there is, or unlike all others, if unknown."""
-        only = next(iter(self.capacities)) if len(self.capacities) == 1 else ""
-        at = {slot: preferences[slot].hosts if slot in preferences else () for slot in self.active}
-        return {slot: next(iter(hosts), only or f"slot {slot}") for slot, hosts in at.items()}
+                row.wants = again[slot]
 
     def _host_of(self, slot: int) -> str:
         """The host of a slot that must be on some: where it is, if that is one of them."""
@@ -614,8 +606,7 @@ class Slots:
             return ()
         strict: Sequence[PlacementRule] = ()
         for placement, preferences in self._arrangements(places):
-            at = {slot: host for slot, host in self._hosts_of(preferences).items() if placement[slot]}
-            strict = self._strict(placement, at)
+            strict = self._strict(placement, hosts_of(placement, preferences, self.capacities))
             if not strict:
                 break
         else:
@@ -633,10 +624,10 @@ class Slots:
         for slot, member in self._members.items():
             if member.node:
                 preferences[slot] = HostPreference((member.node,), binding=self._wants(slot).binding)
-        where = self._hosts_of(preferences)
+        where = hosts_of(self.placement, preferences, self.capacities)
         order = sorted(self.active, key=lambda slot: slot not in self._members)
         yield self._rules.move(self.placement, sorted(order[:places]), where, self.loads), preferences
-        fresh = self._rules.place(places, self.loads)
+        fresh = self._rules.place(places, self.loads, self.capacities)
         if fresh is not None:
             of_slot = dict(zip(sorted(order[:places]), fresh, strict=True))
             placement = tuple(of_slot.get(slot, ()) for slot in range(len(self.placement)))

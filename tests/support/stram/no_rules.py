@@ -15,11 +15,11 @@ class NoRules(PlanRules):
     def broken(self, placement, where, capacities):
         return ()
 
-    def move(self, placement, kept, where, loads, *, even=False):
+    def move(self, placement, kept, where, loads):
         hosted = {slot: list(placement[slot]) for slot in kept}
         for container in sorted({one for some in placement for one in some}.difference(*hosted.values())):
             min(hosted.values(), key=len).append(container)
         return tuple(tuple(sorted(hosted.get(slot, ()))) for slot in range(len(placement)))
 
-    def place(self, slots, loads):
+    def place(self, slots, loads, capacities=None):
         return None

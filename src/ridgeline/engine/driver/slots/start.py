@@ -14,7 +14,14 @@ from ridgeline.engine.process import plan_distribution
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.patience import back_off
-from ridgeline.stram.placement import Placement, broken_rules, host_preferences, most_slots, place
+from ridgeline.stram.placement import (
+    HostCapacities,
+    Placement,
+    broken_rules,
+    host_preferences,
+    most_slots,
+    place,
+)
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import Need, greatest_of, needs_of, not_given, place_within
 from ridgeline.stram.slots import SlotInstruction, Slots
@@ -45,7 +52,8 @@ def choose_slots(
             f"`speculation` has no effect: a spare slot needs a core more, and Spark has {claimed} for slots"
         )
         warn(f"{what}; give Spark more cores")
-    placement = place_within(plan, min(claimed - more, len(apart)), claimed - more, given)
+    capacities = platform.capacities()
+    placement = place_within(plan, min(claimed - more, len(apart)), claimed - more, given, capacities)
     needs = needs_of(plan, placement, given)
     if spare:
         placement, needs = (*placement, ()), [greatest_of(needs)] * (len(placement) + 1)
@@ -55,18 +63,19 @@ def choose_slots(
     if taken > claimed:
         what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
         raise RidgelineError(f"{what}; give Spark more cores, or the operators fewer")
-    _check_rules(platform, plan, placement, warn)
+    _check_rules(plan, placement, capacities, warn)
     if claimed > taken:
         platform.release(claimed - taken)
     return placement, needs, spare
 
 
-def _check_rules(platform: SparkSlots, plan: Plan, placement: Placement, warn: Callable[[str], None]) -> None:
+def _check_rules(
+    plan: Plan, placement: Placement, capacities: HostCapacities, warn: Callable[[str], None]
+) -> None:
     """Refuse a start that breaks strict affinity rules on hosts; on one machine, and if relaxed, warn.
 
     Raises RidgelineError.
     """
-    capacities = platform.capacities()
     rules = broken_rules(plan, placement, host_preferences(plan, placement, capacities), capacities)
     strict = [rule for rule in rules if not rule.relax]
     if strict and capacities:
