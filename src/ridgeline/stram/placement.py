@@ -154,15 +154,13 @@ class Ties:
         """All that is said of these containers."""
         return [bond for box in boxes for bond in self._bonds.get(box, ())]
 
-    def enmity(self, boxes: Iterable[int]) -> int:
-        """How much might speak against hosts for these containers: the more, the sooner they are placed."""
-        return sum(
-            bond.weight * (1 + sum(self._sizes[foe] for foe in bond.foes)) for bond in self.bonds(boxes)
-        )
+    def enmity(self, bonds: Iterable[_Bond]) -> int:
+        """How much might speak against hosts, by these: the more, the sooner their containers are placed."""
+        return sum(bond.weight * (1 + sum(self._sizes[foe] for foe in bond.foes)) for bond in bonds)
 
-    def against(self, boxes: Iterable[int], host: str | int) -> int:
-        """How much speaks against these containers on a host."""
-        return sum(bond.weight * self._broken(bond, host) for bond in self.bonds(boxes))
+    def against(self, bonds: Iterable[_Bond], host: str | int) -> int:
+        """How much speaks against a host, by these."""
+        return sum(bond.weight * self._broken(bond, host) for bond in bonds)
 
     def _broken(self, bond: _Bond, host: str | int) -> int:
         """How many containers break it on a host, for one that is not put anywhere."""
@@ -179,9 +177,9 @@ class Ties:
             return unknown
         return self._racks.get(host, unknown) if bond.by_rack else host
 
-    def put(self, boxes: Iterable[int], host: str | int, by: int = 1) -> None:
-        """Containers are on a host; `by` -1: no more."""
-        for bond in self.bonds(boxes):
+    def put(self, bonds: Iterable[_Bond], host: str | int, by: int = 1) -> None:
+        """The containers that these are of are on a host; `by` -1: no more."""
+        for bond in bonds:
             self._there[bond.own, self._place(bond, host)] += by
             self._put[bond.own] += by
 
@@ -306,7 +304,7 @@ class Spread:
         return sorted(boxes, key=lambda box: (*self._order[self._kinds[box]], -self._load(box), box))
 
     def _against(self, unit: Sequence[int], slot: int) -> int:
-        return self._ties.against(unit, self._where.get(slot, slot))
+        return self._ties.against(self._ties.bonds(unit), self._where.get(slot, slot))
 
     def _cost(self, kinds: Iterable[Sequence[object]], place: int, slot: int) -> _Cost:
         crowd = sum(self._crowds[one][slot] for kind in kinds for one in kind)
@@ -318,12 +316,12 @@ class Spread:
     def _put(self, box: int, slot: int) -> None:
         self.hosted[slot].append(box)
         self._weigh(box, slot, self._load(box))
-        self._ties.put((box,), self._where.get(slot, slot))
+        self._ties.put(self._ties.bonds((box,)), self._where.get(slot, slot))
 
     def _take(self, box: int, slot: int) -> None:
         self.hosted[slot].remove(box)
         self._weigh(box, slot, -self._load(box))
-        self._ties.put((box,), self._where.get(slot, slot), -1)
+        self._ties.put(self._ties.bonds((box,)), self._where.get(slot, slot), -1)
 
     def _weigh(self, box: int, slot: int, load: float) -> None:
         for of_slot in (self._full, *(self._crowds[one] for one in self._kinds[box])):
@@ -368,14 +366,14 @@ def _placed(
     spread = Spread(plan, kept, ties, where, loads)
     new = present.difference(*kept.values())
     near = [unit for group in ties.groups if (unit := [box for box in group if box in new])]
-    near.sort(key=lambda unit: (-ties.enmity(unit[:1]), -len(unit)))
+    near.sort(key=lambda unit: (-ties.enmity(ties.bonds(unit[:1])), -len(unit)))
     share = len(present) // len(kept)
     spread.add(unit for unit in near if len(unit) <= share)
     for unit in near:
         if len(unit) > share:
             spread.add_wide(unit, -(-len(present) // len(kept)))
     alone = spread.in_order(new.difference(*near))
-    alone.sort(key=lambda box: -ties.enmity((box,)))
+    alone.sort(key=lambda box: -ties.enmity(ties.bonds((box,))))
     spread.add((box,) for box in alone)
     if even:
         spread.even(new)
@@ -514,20 +512,19 @@ class _Hosts:
         self._ties = Ties(plan, self._racks)
         home = {box: slot for slot in self.slots for box in placement[slot]}
         together = [(home[group[0]], home[box]) for group in self._ties.groups for box in group[1:]]
-        self._boxes: dict[_Unit, list[int]] = {
-            tuple(unit): [box for slot in unit for box in placement[slot]]
-            for unit in components(self.slots, together)
-        }
+        self._bonds: dict[_Unit, list[_Bond]] = {}
+        """What is said of the containers of each unit of which anything is."""
+        for unit in components(self.slots, together):
+            if bonds := self._ties.bonds(box for slot in unit for box in placement[slot]):
+                self._bonds[tuple(unit)] = bonds
 
     def bound(self) -> Iterable[tuple[int, HostPreference]]:
         """The hosts of slots that localities and rules are about."""
-        ties = self._ties
-        units = [unit for unit, boxes in self._boxes.items() if ties.bonds(boxes)]
+        ties, bonds = self._ties, self._bonds
         barred = {
-            unit: sum(ties.against(self._boxes[unit], host) >= _STRICT for host in self.free)
-            for unit in units
+            unit: sum(ties.against(own, host) >= _STRICT for host in self.free) for unit, own in bonds.items()
         }
-        units.sort(key=lambda unit: (-barred[unit], -ties.enmity(self._boxes[unit]), -len(unit), unit))
+        units = sorted(bonds, key=lambda unit: (-barred[unit], -ties.enmity(bonds[unit]), -len(unit), unit))
         chosen = {unit: self._stay[unit[0]] for unit in units if unit[0] in self._stay}
         for unit, host in chosen.items():
             self._put(unit, host)
@@ -546,26 +543,26 @@ class _Hosts:
 
     def _cost(self, unit: _Unit, host: str) -> tuple[int, bool, int, bool, int, str]:
         """Rules and moves, then whether there is room, then whether it was to be there anyway."""
-        free, racks, boxes = self.free, self._racks, self._boxes[unit]
-        by_rack = any(bond.near and bond.by_rack for bond in self._ties.bonds(boxes))
+        free, racks, bonds = self.free, self._racks, self._bonds[unit]
+        by_rack = any(bond.near and bond.by_rack for bond in bonds)
         room = sum(max(0, free[one]) for one in free if racks[one] == racks[host]) if by_rack else 0
         moved = sum(self._stay.get(slot, host) != host for slot in unit)
-        against = self._ties.against(boxes, host) + _MOVED * moved
+        against = self._ties.against(bonds, host) + _MOVED * moved
         return against, free[host] < len(unit), -room, self._at[unit[0]] != host, -free[host], host
 
     def _as_good(self, unit: _Unit, host: str) -> list[str]:
         """The hosts that would be as good; none if others count on this one."""
-        ties, boxes = self._ties, self._boxes[unit]
-        if len(unit) > 1 or any(bond.foes or (bond.near and not bond.by_rack) for bond in ties.bonds(boxes)):
+        ties, bonds = self._ties, self._bonds[unit]
+        if len(unit) > 1 or any(bond.foes or (bond.near and not bond.by_rack) for bond in bonds):
             return []
         self._put(unit, host, -1)
-        least = ties.against(boxes, host)
-        found = [one for one in sorted(self.free) if one != host and ties.against(boxes, one) <= least]
+        least = ties.against(bonds, host)
+        found = [one for one in sorted(self.free) if one != host and ties.against(bonds, one) <= least]
         self._put(unit, host)
         return found
 
     def _put(self, unit: _Unit, host: str, by: int = 1) -> None:
-        self._ties.put(self._boxes[unit], host, by)
+        self._ties.put(self._bonds[unit], host, by)
         self.free[host] -= by * len(unit)
 
 
