@@ -23,7 +23,7 @@ from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.run.launch import Claim, launch
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.engine.spark.submitted import show_page, spark_id
+from ridgeline.engine.spark.submitted import spark_id
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
@@ -324,8 +324,6 @@ class MeasuredRun:
             from ridgeline.service.queries import queries_of
 
             queries_of(run)  # those of a run before: they are removed if nobody reads them
-        if host.server is not None:
-            show_page(host.server.url)
         host.announce(number, at, event.info)
 
     def _logged(self, plan: Plan) -> Mapping[str, object]:

@@ -256,6 +256,8 @@ class Slots:
     def placement(self, placement: Placement) -> None:
         self._placement = placement
         self._active = [slot for slot, hosted in enumerate(placement) if hosted]
+        self.home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+        """The slot of each container."""
         self._absent = set(self._active) - self._members.keys()
 
     def _enter(self, slot: int, phase: SlotPhase, member: Member | None = None) -> None:

@@ -326,15 +326,12 @@ def test_what_looks_like_a_leftover_of_somebody_else_stays(tmp_path: Path) -> No
         parent.chmod(parent.stat().st_mode | 0o011)
     precious = tmp_path / "precious"
     precious.mkdir()
-    (precious / "file").write_text("mine")
-    as_nobody(
-        "open(sys.argv[1] + '.lock', 'w'); os.symlink(sys.argv[2], sys.argv[1])",
-        tmp_path / "ridgeline-blocks-1-x",
-        precious,
-    )
+    (precious / "lock").write_text("mine")
+    as_nobody("os.symlink(sys.argv[2], sys.argv[1])", tmp_path / "ridgeline-blocks-1-x", precious)
+    as_nobody("os.mkdir(sys.argv[1]); open(sys.argv[1] + '/lock', 'w')", tmp_path / "ridgeline-blocks-2-x")
     purge(str(tmp_path))
-    assert (precious / "file").read_text() == "mine"
-    assert (tmp_path / "ridgeline-blocks-1-x.lock").exists()
+    assert (precious / "lock").read_text() == "mine"
+    assert (tmp_path / "ridgeline-blocks-2-x" / "lock").exists()
     tmp_path.chmod(0o700)
 
 

@@ -16,7 +16,7 @@ from support.services.fixtures import ready
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-STEPS = {"early": 3, "create": 30, "removed": 3, "race": 30, "run": 15, "regions": 5}
+STEPS = {"names": 3, "create": 30, "removed": 3, "race": 30, "run": 15, "regions": 5}
 """What the steps are repeated for, rounds or windows; each has a bucket of its name."""
 SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 
@@ -85,9 +85,9 @@ def test_two_drivers_never_both_commit_a_window(on_s3):
     assert set(kinds) <= {"committed and fenced", "fenced and fenced"}
 
 
-def test_a_name_is_taken_before_spark_starts(on_s3):
-    starts, _ = on_s3("early")
-    assert starts == [[8]] * STEPS["early"]
+def test_a_name_is_taken_by_one_driver(on_s3):
+    starts, _ = on_s3("names")
+    assert starts == [[8]] * STEPS["names"]
 
 
 def test_two_drivers_one_after_the_other_lose_nothing_and_show_no_secret(on_s3):

@@ -12,7 +12,6 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.spark.hadoop import HadoopStorage
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import start_context
-from ridgeline.engine.spark.submitted import active_context
 from ridgeline.service.registry import Entry
 from ridgeline.service.store.folder import EntryFolder
 from ridgeline.service.store.presence import Presence
@@ -100,16 +99,16 @@ def create(context, uri, rounds):
     return counts
 
 
-def names(java, uri, rounds):
+def names(context, uri, rounds):
     """Two drivers take the name of a dead application in a store, one after the other; which got it."""
-    use_s3(s3_settings(java))
+    use_s3(s3_settings(context))
     starts = []
     for number in range(rounds):
         got, made = [], [Presence(uri, f"app-{number}", "app", "local", print) for _ in range(2)]
         EntryFolder(uri).write(Entry("", f"app-{number}", start=7, state="failed", host="elsewhere"))
         for presence in made:
             with contextlib.suppress(NameTakenError):
-                presence.with_java("x")
+                presence.with_spark("x")
                 got.append(EntryFolder(uri).read(f"app-{number}").entry.start)
         for presence in made:
             presence.end("it was stopped", failed=False)
@@ -174,7 +173,14 @@ def regions(context, uri, windows):
     return collected
 
 
-STEPS = {"race": race, "create": create, "removed": removed, "run": run, "regions": regions}
+STEPS = {
+    "race": race,
+    "create": create,
+    "removed": removed,
+    "names": names,
+    "run": run,
+    "regions": regions,
+}
 
 
 def main(endpoint, *steps):
@@ -183,15 +189,11 @@ def main(endpoint, *steps):
     def say(name, result):
         print("RESULT", name, json.dumps(result), flush=True)
 
-    def early(java):
-        assert active_context() is None
-        say("early", names(java, "s3a://early/checkpoint", asked["early"]))
-
-    needs = {"streaming": False, "local_checkpoint": False, "least": 2, "reached": early}
+    needs = {"streaming": False, "local_checkpoint": False, "least": 2}
     context = start_context("s3", "local[2]", settings(endpoint), **needs)
     try:
-        for name in asked.keys() - {"early"}:
-            say(name, STEPS[name](context, f"s3a://{name}/checkpoint", asked[name]))
+        for name, count in asked.items():
+            say(name, STEPS[name](context, f"s3a://{name}/checkpoint", count))
     finally:
         context.stop()
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from ridgeline.engine.spark.java_object import JavaAlone
 
-
-def s3_settings(context: SparkContext | JavaAlone) -> dict[str, object]:
+def s3_settings(context: SparkContext) -> dict[str, object]:
     """Spark's settings of S3 (`spark.hadoop.fs.s3a.*`) as arguments of pyarrow's S3FileSystem."""
     configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001  the only way to Hadoop
 

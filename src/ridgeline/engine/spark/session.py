@@ -15,7 +15,7 @@ import threading
 import warnings
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -43,7 +43,6 @@ from ridgeline.engine.spark.cluster import (
 )
 from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
 from ridgeline.engine.spark.java import HeldOutput, check_open_files, chosen_java, find_java, why
-from ridgeline.engine.spark.java_object import JavaAlone
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 
@@ -322,7 +321,7 @@ def independent_java(held: HeldOutput | None = None) -> Iterator[None]:
         os.close(out)
 
 
-def start_context(  # noqa: PLR0913  what a Spark is made of
+def start_context(
     application: str,
     master: str,
     conf: Mapping[str, str],
@@ -332,13 +331,11 @@ def start_context(  # noqa: PLR0913  what a Spark is made of
     widest: int = 1,
     slots: int = 0,
     least: int = 0,
-    reached: Callable[[JavaAlone], None] | None = None,
 ) -> SparkContext:
     """Start a SparkContext (it takes seconds).
 
     `streaming`: there is a Spark source; `widest`: how many tasks may run at a time. `slots`: how many task
-    slots `local[N]` gets beside its own N: at most N, and `least` in any case. `reached` is called once Java
-    is there, before Spark asks a cluster for executors. An error of it ends the start.
+    slots `local[N]` gets beside its own N: at most N, and `least` in any case.
 
     Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
@@ -376,22 +373,17 @@ def start_context(  # noqa: PLR0913  what a Spark is made of
         spark_conf.setAll([(EXTRA_CORES, str(extra)), ("spark.default.parallelism", str(cores))])
     spark_conf.setMaster(with_retries(master, extra)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
-    return _begun(spark_conf, master, reached)
+    return _begun(spark_conf, master)
 
 
-def _begun(conf: SparkConf, master: str, reached: Callable[[JavaAlone], None] | None = None) -> SparkContext:
-    """A context of these settings. `reached`: as of `start_context`.
-
-    Raises RidgelineError if it does not start, and what `reached` raises.
-    """
+def _begun(conf: SparkConf, master: str) -> SparkContext:
+    """A context of these settings. Raises RidgelineError if it does not start."""
     from pyspark import SparkContext
 
     held = HeldOutput()
     try:
         with quiet_stderr(held), independent_java(held):
             _ensure_java(conf)
-        if reached is not None:
-            reached(JavaAlone(conf))
         context = SparkContext(conf=conf)
         _quiet_end(context)
         guard(context)

@@ -19,7 +19,7 @@ from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.operator_log import OperatorLog
-from ridgeline.engine.driver.run.launch import Claim, claim_by, hadoop_storage, slot_shares, start_spark
+from ridgeline.engine.driver.run.launch import claim_by, hadoop_storage, slot_shares, start_spark
 from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
@@ -120,7 +120,7 @@ class RegionsRun:
         if context is None:
             plans = [self.whole] if planned is None else [one.plan for one in planned]
             runs = len(self.whole.logical.regions)
-            context = start_spark(plans, self.options, self._root, runs, presence or Claim())
+            context = start_spark(plans, self.options, self._root, runs)
             host.callback(give_back, context)
         if presence is not None:
             claim_by(presence, self._root, context)

@@ -113,14 +113,9 @@ class Presence(Claim):
                     "fenced off: it ends at its next commit"
                 )
 
-    @property
-    def needs_java(self) -> bool:  # type: ignore[override]  # one that can be written to would be wrong
-        """Whether the store is reached through Hadoop's client."""
-        return not self._folder.is_local
-
-    def with_java(self, checkpoint: str) -> None:
+    def with_spark(self, checkpoint: str) -> None:
         """As `claim`, in a store that needs Spark's settings, unless it is done. Raises as `claim`."""
-        if self.needs_java and self._thread is None:
+        if not self._folder.is_local and self._thread is None:
             self.claim(checkpoint)
 
     def _last_start(self) -> int:

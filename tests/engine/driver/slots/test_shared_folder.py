@@ -22,7 +22,7 @@ def test_a_folder_is_private_and_leaves_nothing_behind(tmp_path):
     assert 0 < folder.place.room_bytes() <= free_bytes(str(tmp_path))
     (tmp_path / folder.place.folder / "block").write_bytes(b"1")
     folder.clean(0)
-    assert names(Path(folder.place.folder)) == []
+    assert names(Path(folder.place.folder)) == ["lock"]
     (tmp_path / folder.place.folder / "block").write_bytes(b"1")
     folder.close()
     assert names(tmp_path) == []
@@ -43,7 +43,7 @@ def test_leftovers_of_a_killed_driver_are_removed_and_a_living_neighbours_folder
     ) as other:
         left = Path(other.stdout.readline().strip())
         mine = open_folder([str(tmp_path)])
-        assert names(left) == ["block"]
+        assert names(left) == ["block", "lock"]
         other.send_signal(signal.SIGKILL)
     next_one = open_folder([str(tmp_path)])
     assert not left.exists()

@@ -49,24 +49,17 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from ridgeline.engine.spark.java_object import JavaAlone
-
 
 _log = logging.getLogger(__name__)
 
 
 class Claim:
-    """Takes the name of an application in a store, before Spark is started; this one does not.
-
-    `needs_java`: whether it reaches its store with Spark's settings, which Java has.
-    """
-
-    needs_java = False
+    """Takes the name of an application in a store, before the checkpoint is taken over; this one does not."""
 
     def before_spark(self, checkpoint: str) -> None:
         """Take the name if that needs no Spark. Raises RidgelineError if another application has it."""
 
-    def with_java(self, checkpoint: str) -> None:
+    def with_spark(self, checkpoint: str) -> None:
         """Take the name unless this driver has it. Raises as `before_spark`."""
 
 
@@ -123,7 +116,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             if planner is None or planner.from_window is None:
                 check_states(plan, checkpoint, planner)
         if context is None:
-            context = start_spark([plan], options, uri, claim=claim)
+            context = start_spark([plan], options, uri)
         check = (
             None
             if local_cores(str(context.master)) is not None  # workers are children of this process
@@ -243,15 +236,11 @@ def _check_sources(checkpoint: Checkpoint, plan: Plan, window: Manifest) -> None
     SparkLog(checkpoint.storage, names).check_back(known, what)
 
 
-def start_spark(
-    plans: Sequence[Plan], options: Options, uri: str, runs: int = 1, claim: Claim = _NO_CLAIM
-) -> SparkContext:
+def start_spark(plans: Sequence[Plan], options: Options, uri: str, runs: int = 1) -> SparkContext:
     """The SparkContext of this process, or a new one as the plans need it, for `runs` beside each other.
 
-    `claim`: takes the name before a new one asks a cluster for executors: that may wait for long.
     Raises RidgelineError. `give_back` it.
     """
-    reached = partial(claim_by, claim, uri) if claim.needs_java else None
     modules = dict.fromkeys(name for plan in plans for name in installed_modules(plan))
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(modules), **options.conf}
     slots = sum(map(most_slots, plans))
@@ -266,15 +255,14 @@ def start_spark(
         widest=slots + RESERVED_CORES,
         slots=slots,
         least=runs,
-        reached=reached,
     )
     return borrow(options.where, options.conf, start)
 
 
-def claim_by(claim: Claim, uri: str, java: SparkContext | JavaAlone) -> None:
+def claim_by(claim: Claim, uri: str, context: SparkContext) -> None:
     """Take the name, and use Spark's settings of S3 from now on. Raises RidgelineError."""
-    use_s3(s3_settings(java))
-    claim.with_java(uri)
+    use_s3(s3_settings(context))
+    claim.with_spark(uri)
 
 
 def slot_shares(context: SparkContext, plans: Sequence[Plan]) -> list[int]:
@@ -337,7 +325,7 @@ def _patiently(
         storage.hurry()
 
 
-def hadoop_storage(uri: str, context: SparkContext | JavaAlone) -> DriverStorage:
+def hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
     """The storage of a checkpoint that is not on a local disk.
 
     Raises CheckpointError if it cannot be reached.

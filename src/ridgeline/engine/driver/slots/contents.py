@@ -13,7 +13,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.heartbeats import spaced_seconds
 from ridgeline.engine.driver.slots.group import SlotGroup
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
-from ridgeline.engine.driver.slots.start import distribute_plan, homes_of, named_all
+from ridgeline.engine.driver.slots.start import distribute_plan, named_all
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process.plan_distribution import ShippedPlan
@@ -318,7 +318,7 @@ class SlotContents:
 
     `slots`: where each container lives; set when the slots are started. `containers`: the operators of each.
     `stages`: the stage of each. `hears`: heartbeats come.
-    `home`: the slot of each container. `plans`: the specs of each slot. `needs`: what each slot needs.
+    `plans`: the specs of each slot. `needs`: what each slot needs.
     """
 
     slots: Slots
@@ -333,7 +333,6 @@ class SlotContents:
         self.hears = heartbeat_seconds is not None
         self._heartbeat_seconds = heartbeat_seconds
         self.needs: dict[int, Need] = {}
-        self.home: dict[int, int] = {}
         self.plans: list[ShippedPlan] = []
         self._sent: dict[int, _Sent] = {}
         self._plan_of: Mapping[tuple[int, ...], ShippedPlan] = {}
@@ -352,7 +351,6 @@ class SlotContents:
     def place(self, needs: Sequence[Need]) -> None:
         """The containers live where `slots` says; packs their specs."""
         self.needs.update(enumerate(needs))
-        self.home = homes_of(self.slots.placement)
         self.plans = [*self.distribute(self.plan, self.slots.placement)]
         self._plan_of = dict(zip(self.slots.placement, self.plans, strict=True))
 
@@ -361,14 +359,12 @@ class SlotContents:
         assert following.plans is not None  # noqa: S101  it was taken
         self.plans = [*following.plans.result()]
         self._plan_of = dict(zip(following.placement, self.plans, strict=True))
-        self.home = homes_of(following.placement)
         self.needs.update(enumerate(following.needs))
         if self.slots.spare is not None:
             self.needs[self.slots.spare] = greatest_of(following.needs)
 
     def swap(self, slot: int, spare: int) -> None:
         """The slot that was the spare hosts what the other one did."""
-        self.home = homes_of(self.slots.placement)
         self.plans[slot] = self.plans[spare]
         self.needs[slot] = self.needs[spare]
 
@@ -394,7 +390,7 @@ class SlotContents:
         changed = {slot for slot in before.keys() | now.keys() if before.get(slot) != now.get(slot)}
         if not now.keys() <= changed:  # else all get one anyway
             changed.update(
-                self.home[partner]
+                self.slots.home[partner]
                 for slot in tuple(changed)
                 for sent in (before.get(slot), now.get(slot))
                 for container in (sent.containers if sent else ())
@@ -420,7 +416,7 @@ class SlotContents:
 
     def _partners_of(self, hosted: Iterable[int], ways: Mapping[int, tuple[Peer, Address]]) -> _Partners:
         """The slots of all that these containers exchange blocks with, and who they are."""
-        homes = {partner: self.home[partner] for one in hosted for partner in self._partners[one]}
+        homes = {partner: self.slots.home[partner] for one in hosted for partner in self._partners[one]}
         return homes, dict(ways[other] for other in set(homes.values()))
 
     def _host(self, plan: ShippedPlan, hosted: tuple[int, ...], partners: _Partners) -> Host:

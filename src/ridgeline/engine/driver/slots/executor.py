@@ -95,7 +95,7 @@ class AttemptSender:
         commit, self._commit = self._commit, None
         self._send(group, RunAttempt(request, place, fed, -1 if commit is None else commit))
         if fed:
-            slots = {container: group.way_to(contents.home[container]) for container in fed}
+            slots = {container: group.way_to(contents.slots.home[container]) for container in fed}
             self._feeds.start(slots)
 
     def _send(self, group: SlotGroup, run: RunAttempt) -> None:
@@ -489,7 +489,7 @@ class SlotExecutor:
         late = self._spare.late(
             self._slots,
             self._attempts,
-            contents.home,
+            self._slots.home,
             lambda slot: group.send(slot, Prepare(contents.storage.uri, contents.plans[slot])),
         )
         if late is None:
@@ -550,8 +550,9 @@ class SlotExecutor:
 
     def _process_of(self, container: int) -> Process | None:
         """Host and process of a container's slot. Called by the watchdog's thread."""
-        home = self._contents.home.get(container, -1)
-        member = self._slots.members.get(home) if self._group is not None else None
+        if self._group is None:
+            return None
+        member = self._slots.members.get(self._slots.home.get(container, -1))
         return None if member is None else (member.host, member.pid)
 
     def _look(self, group: SlotGroup) -> None:

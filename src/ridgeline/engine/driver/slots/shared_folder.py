@@ -1,7 +1,7 @@
 """The driver's half of blocks by reference: a folder in memory that all containers of a local Spark see.
 
-The driver holds a lock on a file beside its folder. A folder without a lock was left by a driver that was
-killed: the next driver on the host removes it.
+The driver holds a lock on a file in its folder. A folder whose file is not locked was left by a driver that
+was killed: the next driver on the host removes it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ SETTING = "spark.ridgeline.blocks.byReference"
 """Spark's setting that turns this off: `false` sends all blocks by value."""
 _MEMORY = "/dev/shm"  # noqa: S108  the folder itself is private
 _PREFIX = "ridgeline-blocks-"
+_LOCK = "lock"
 _WINDOW = re.compile(r"c\d+w(\d+)e")
 """The window in the name of a file of blocks."""
 _SMALLEST_BYTES = 256 << 20
@@ -43,9 +44,13 @@ class SharedFolder:
     """
 
     def __init__(self, root: str) -> None:
-        self._path = Path(root, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
-        self._lock = _lock(_lock_file(self._path))
-        self._path.mkdir(mode=0o700)
+        name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+        hidden = Path(root, f".{name}")
+        hidden.mkdir(mode=0o700)
+        self._lock = os.open(hidden / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # Locked before others can find it: none takes it for a leftover.
+        self._path = hidden.rename(Path(root, name))
         self.place = SharedPlace(str(self._path), free_bytes(root) // 2)
 
     def clean(self, through: int) -> None:
@@ -56,46 +61,24 @@ class SharedFolder:
         with suppress(OSError):
             for path in self._path.iterdir():
                 found = _WINDOW.match(path.name)
-                if found is None or int(found.group(1)) <= through:
+                if path.name != _LOCK and (found is None or int(found.group(1)) <= through):
                     path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove the folder."""
-        _remove(self._path)
+        shutil.rmtree(self._path, ignore_errors=True)
         os.close(self._lock)
-
-
-def _lock_file(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.lock")
-
-
-def _lock(path: Path) -> int:
-    """Make a file and lock it; the lock ends with this process. Raises OSError."""
-    while True:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                return descriptor
-        os.close(descriptor)  # another driver took it for a leftover before it was locked
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, then the file that says whose it is."""
-    shutil.rmtree(folder, ignore_errors=True)
-    _lock_file(folder).unlink(missing_ok=True)
 
 
 def purge(root: str) -> None:
     """Remove the folders of this user's drivers that live no more."""
-    for path in Path(root).glob(f"{_PREFIX}*.lock"):
+    for path in Path(root).glob(f"{_PREFIX}*/{_LOCK}"):
         with suppress(OSError):  # somebody else's, or just removed
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                if os.fstat(descriptor).st_uid != os.geteuid():
-                    continue
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(path.with_suffix(""))
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path.parent, ignore_errors=True)
             finally:
                 os.close(descriptor)
 

@@ -89,11 +89,6 @@ def attempts_of(plan: Plan) -> int:
     return max(int(one.attributes["recovery_attempts"]) for one in plan.logical.operators)
 
 
-def homes_of(placement: Placement) -> dict[int, int]:
-    """The slot of each container."""
-    return {container: slot for slot, hosted in enumerate(placement) for container in hosted}
-
-
 def distribute_plan(
     storage: DriverStorage,
     plan: Plan,
