@@ -13,6 +13,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from typing_extensions import Buffer
@@ -236,7 +237,6 @@ _KINDS: tuple[type[AnyMessage], ...] = (
 Frame: TypeAlias = tuple[int, bytes, Sequence[Buffer]]
 """Kind, head and buffers, as a `Network` sends them."""
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_HOST = _NUMBERS[Host]
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
 
 
@@ -246,8 +246,6 @@ def encode(message: AnyMessage) -> Frame:
     Raises what pickle raises for operators' own values.
     """
     kind = _NUMBERS[type(message)]
-    if isinstance(message, Host):
-        return encode_hosts()(message)
     buffers: list[pickle.PickleBuffer] = []
     values = [getattr(message, name) for name in _FIELDS[kind]]
     head = pickle.dumps(values, 5, buffer_callback=buffers.append)
@@ -264,45 +262,25 @@ def encode_for_each(run: RunAttempt) -> Callable[[Mapping[int, StateVersion]], F
     return lambda states: (kind, head, (pickle.dumps(states, 5),))
 
 
-def encode_hosts() -> Callable[[Host], Frame]:
-    """An encoder of one `Host` after the other. It encodes once the parts that several share.
-
-    Where all partitions send to all, the slots of a stage have the same partners, and many of them. The rest
-    that is the same for all slots takes longer than what is a slot's own.
-    """
-    known: dict[int, tuple[object, bytes]] = {}
-    last: list[tuple[tuple[object, ...], bytes]] = []
-
-    def shared(partners: Mapping[Any, Any]) -> bytes:
-        if id(partners) not in known:
-            known[id(partners)] = partners, pickle.dumps(partners, 5)
-        return known[id(partners)][1]
-
-    def encoded(host: Host) -> Frame:
-        plan = host.plan
-        own = plan.name, plan.specs, host.containers
-        same = host.checkpoint, host.run_id, host.epoch, host.heartbeat_seconds, plan.code
-        if not last or last[0][0] != same:
-            last[:] = [(same, pickle.dumps(same, 5))]
-        return _HOST, pickle.dumps(own, 5), (last[0][1], shared(host.slots), shared(host.peers))
-
-    return encoded
-
-
-def _decode_host(frame: Received) -> Host:
-    """The `Host` in a frame, as `encode_hosts` writes it."""
-    name, specs, containers = pickle.loads(frame.head)
-    same, slots, peers = map(pickle.loads, frame.buffers)
-    checkpoint, run_id, epoch, heartbeat_seconds, code = same
-    plan = ShippedPlan(name, specs, code)
-    return Host(checkpoint, plan, run_id, epoch, containers, slots, peers, heartbeat_seconds)
-
-
 class _Apart:
     """Stands for what lies behind the head of a frame: the states of a request."""
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[pickle.PickleBuffer]]:
         return pickle.loads, (pickle.PickleBuffer(b""),)
+
+
+class SharedMapping(dict[Any, Any]):
+    """A mapping that several messages have: it is encoded once, and lies behind the head of each frame.
+
+    Where all partitions send to all, the slots of a stage have the same partners, and many of them.
+    """
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Callable[..., object], tuple[pickle.PickleBuffer]]:
+        return pickle.loads, (pickle.PickleBuffer(self._encoded),)
+
+    @cached_property
+    def _encoded(self) -> bytes:
+        return pickle.dumps(dict(self), 5)
 
 
 def decode(frame: Received) -> AnyMessage:
@@ -311,8 +289,6 @@ def decode(frame: Received) -> AnyMessage:
     Raises MalformedError for what `encode` does not write.
     """
     try:
-        if frame.kind == _HOST:
-            return _decode_host(frame)
         return _KINDS[frame.kind](*pickle.loads(frame.head, buffers=frame.buffers))
     except Exception as error:
         raise MalformedError(

@@ -17,7 +17,7 @@ from ridgeline.engine.driver.slots.start import distribute_plan, named_all
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process.plan_distribution import ShippedPlan
-from ridgeline.engine.slot.messages import Address, Host, Prepare, Prepared
+from ridgeline.engine.slot.messages import Address, Host, Prepare, Prepared, SharedMapping
 from ridgeline.plan.container_spec import container_partners
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion
@@ -417,7 +417,8 @@ class SlotContents:
     def _partners_of(self, hosted: Iterable[int], ways: Mapping[int, tuple[Peer, Address]]) -> _Partners:
         """The slots of all that these containers exchange blocks with, and who they are."""
         homes = {partner: self.slots.home[partner] for one in hosted for partner in self._partners[one]}
-        return homes, dict(ways[other] for other in set(homes.values()))
+        peers = SharedMapping(ways[other] for other in set(homes.values()))
+        return SharedMapping(homes), peers
 
     def _host(self, plan: ShippedPlan, hosted: tuple[int, ...], partners: _Partners) -> Host:
         """The `Host` for these containers."""

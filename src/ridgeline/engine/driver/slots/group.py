@@ -36,7 +36,6 @@ from ridgeline.engine.slot.messages import (
     ToSlot,
     decode,
     encode,
-    encode_hosts,
 )
 from ridgeline.stram.slots import (
     AskHosts,
@@ -385,9 +384,8 @@ class SlotGroup:
         """Send `Host` to the slots that need it; those without containers wait for theirs."""
         members = self._slots.members
         ways = {slot: (self._peers[slot], str(members[slot].address)) for slot in self._slots.active}
-        encoded = encode_hosts()
         for slot, host in self._contents.assignments(ways):
-            self.send_frame(slot, encoded(host))
+            self.send(slot, host)
 
     def _lost(
         self, slot: int, reason: str, *, ended: bool = False, cut: bool = False, blamed: bool = False
