@@ -128,7 +128,7 @@ def test_windows_of_inputs_that_decide_how_much_they_emit_are_not_merged() -> No
 
 @pytest.mark.parametrize(("count", "merges"), [(1, True), (2, False)])
 def test_windows_are_not_merged_where_an_operator_counts_them(count: int, merges: bool) -> None:
-    assert pushed(Pushed(), **{"step.application_window_count": count}).merges_late is merges
+    assert pushed(Pushed(), **{"step.application_window_count": count}).traits.merges_late is merges
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def test_a_failure_ends_it(master):
 
 
 def test_applications_whose_operators_count_windows_wait_for_nothing(master):
-    assert master.may_wait
+    assert not master.traits.counts_windows
     app = Application("counts")
     source = app.add_operator("one", Fed(name="one"), application_window_count=3)
     app.add_stream("numbers", source.numbers, app.add_operator("sink", CollectorSink(Number)).input)
-    assert not Master(plan_application(app), epoch=1, capacity=4).may_wait
+    assert Master(plan_application(app), epoch=1, capacity=4).traits.counts_windows

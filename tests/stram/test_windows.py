@@ -85,7 +85,7 @@ def test_a_lost_process_leaves_complete_windows_alone() -> None:
 
 
 def phases(master: Master) -> list[WindowPhase]:
-    return [window.phase for window in master._windows._windows.values()]
+    return [window.phase for window in master.windows._windows.values()]
 
 
 def held(windows=2, capacity=2) -> Master:

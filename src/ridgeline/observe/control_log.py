@@ -114,7 +114,7 @@ class ControlLog:
                     "phase": one.phase.value,
                     "reports": len(one.reports),
                 }
-                for one in master.in_flight
+                for one in master.windows.all
             ],
             "dropped": self.dropped,
             "events": self.events(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -179,21 +179,23 @@ class Master:
         counts.
         """
         self.plan = plan
-        self._traits = PlanTraits(plan)
-        self._concurrency = Concurrency.of(plan, self._traits, capacity, groups=groups)
+        self.traits = PlanTraits(plan)
+        self._concurrency = Concurrency.of(plan, self.traits, capacity, groups=groups)
         self._epoch = epoch
         self._committed = committed
         self._finished = finished
-        self._ended = bool(self.inputs) and finished >= self.inputs and not self._traits.tails
+        self.inputs = self.traits.inputs
+        """The inputs of the plan, by physical id; delay operators are none."""
+        self._ended = bool(self.inputs) and finished >= self.inputs and not self.traits.tails
         self._time = 0
         """The time of the last window: a clock that is set back does not take it back."""
-        self._windows = InFlightWindows()
+        self.windows = InFlightWindows()
         self._pending: Commit | None = None
         self.state_versions: StateVersions = StateVersions(
-            plan, states, self._traits.tails, sizes, None if follows is None else follows.state_versions
+            plan, states, self.traits.tails, sizes, None if follows is None else follows.state_versions
         )
-        self._recovery = Recovery(self._traits.attributes)
-        self._idle = IdleInputs(tracked=self._traits.has_push_inputs)
+        self._recovery = Recovery(self.traits.attributes)
+        self._idle = IdleInputs(tracked=self.traits.has_push_inputs)
         self.budgets: Budgets = Budgets(
             plan, {} if follows is None else follows.budgets.next, bounded=bounded
         )
@@ -211,22 +213,12 @@ class Master:
         self._ended = False
         self._time = before._time
         self._recovery.run_alone(self._committed + 1)
-        self._attempts = before._attempts | before._windows.attempts
-
-    @property
-    def inputs(self) -> frozenset[int]:
-        """The inputs of the plan, by physical id; delay operators are none."""
-        return self._traits.inputs
+        self._attempts = before._attempts | before.windows.attempts
 
     @property
     def committed(self) -> int:
         """The last committed window, -1 before the first."""
         return self._committed
-
-    @property
-    def states(self) -> Mapping[int, StateVersion]:
-        """The version of each state as of the last committed window, by physical id; a read-only view."""
-        return self.state_versions.versions
 
     @property
     def finished(self) -> frozenset[int]:
@@ -237,6 +229,11 @@ class Master:
     def ended(self) -> bool:
         """True once all inputs have finished and their last window is committed."""
         return self._ended
+
+    @property
+    def states(self) -> Mapping[int, StateVersion]:
+        """The version of each state as of the last committed window, by physical id; a read-only view."""
+        return self.state_versions.versions
 
     @property
     def next_window(self) -> int:
@@ -251,8 +248,8 @@ class Master:
             and self._recovery.fault is None
             and self.under_way - self.held < self._limit
             and not (self.state_versions.stale and self.under_way)
-            and not self._traits.is_full(self._windows)
-            and not (self.merges_late and self._inputs_busy)
+            and not self.traits.is_full(self.windows)
+            and not (self.traits.merges_late and self._inputs_busy)
         )
 
     @property
@@ -261,8 +258,8 @@ class Master:
 
         Several containers with inputs may be a window apart, so that none waits for the slowest.
         """
-        inputs = self._traits.input_containers
-        unread = sum(not inputs <= window.reports.keys() for window in self._windows.running)
+        inputs = self.traits.input_containers
+        unread = sum(not inputs <= window.reports.keys() for window in self.windows.running)
         return unread >= min(len(inputs), _MOST_UNREAD)
 
     @property
@@ -281,34 +278,14 @@ class Master:
         return self._idle.all_of(self.inputs - self._finished)
 
     @property
-    def may_wait(self) -> bool:
-        """True if the next window may begin later than its width says: no operator counts windows."""
-        return not self._traits.counts_windows
-
-    @property
-    def merges_late(self) -> bool:
-        """True if one window may stand for several that are late, see `PlanTraits.merges_late`."""
-        return self._traits.merges_late
-
-    @property
     def held(self) -> int:
         """The number of windows in flight that are complete, and wait for a commit since they are empty."""
-        return self._windows.held
+        return self.windows.held
 
     @property
     def under_way(self) -> int:
         """The number of windows that have begun and are not committed."""
-        return len(self._windows)
-
-    @property
-    def in_flight(self) -> Sequence[InFlightWindow]:
-        """The windows in flight, the oldest first, to look at."""
-        return self._windows.all
-
-    @property
-    def running(self) -> Sequence[InFlightWindow]:
-        """Those of them that not all containers have ended."""
-        return self._windows.running
+        return len(self.windows)
 
     def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911, PLR0912  a case each
         """Take one event in; returns what to do next, in this order.
@@ -364,7 +341,7 @@ class Master:
             taken=due.taken,
             budgets=self.budgets.next,
         )
-        self._windows.add(window)
+        self.windows.add(window)
         return self._begin(window)
 
     def _begin(self, window: InFlightWindow) -> RunWindow:
@@ -391,21 +368,21 @@ class Master:
 
     def _begin_again(self) -> tuple[RunWindow, ...]:
         """Begin the windows whose attempts so far are void, the oldest first."""
-        waiting = self._windows.waiting
-        running = sum(window.valid for window in self._windows)
+        waiting = self.windows.waiting
+        running = sum(window.valid for window in self.windows)
         return tuple(map(self._begin, waiting[: max(0, self._limit - running)]))
 
     def _reported(self, report: WindowReport) -> tuple[Instruction, ...]:
         """Take a report in. Reports of attempts that are void are dropped."""
         window_id, container = report.window.window_id, report.window.container
-        window = self._windows.get(window_id)
+        window = self.windows.get(window_id)
         if window is None or not window.valid or window.attempt != report.window.attempt:
             return ()
         if container in window.reports:
             fault = "a container reported twice"
             failure = Failure(self.plan.logical.application, "", 0, window_id, "window", fault)
             return self._failed(window_id, failure)
-        window.add(report, self._traits.containers)
+        window.add(report, self.traits.containers)
         self._idle.report(report)
         if not window.complete:
             return ()
@@ -418,7 +395,7 @@ class Master:
         A process may also be lost after it has reported, or while it runs what is void. Then the oldest
         window that it may have to do with has failed.
         """
-        window = self._windows.get(event.window_id)
+        window = self.windows.get(event.window_id)
         if window is not None and window.attempt != event.attempt:
             return ()
         if window is not None and window.phase is WindowPhase.RUNNING:
@@ -426,13 +403,13 @@ class Master:
         if event.failure.raised:
             return ()
         self.state_versions.stale = True
-        if running := self._windows.running:
+        if running := self.windows.running:
             return self._failed(running[0].window_id, event.failure)
         return self._advance() if self.held else ()
 
     def _moved(self, reason: str) -> tuple[Instruction, ...]:
         """Begin all windows again that are not complete: where some containers live now, no state is."""
-        first = min(self._windows.incomplete, default=self.next_window)
+        first = min(self.windows.incomplete, default=self.next_window)
         self._void(first, reason)
         self._recovery.widen(first)
         return self._advance()
@@ -442,14 +419,12 @@ class Master:
 
         If processes may have been lost, also those before that are not complete.
         """
-        window = self._windows[window_id]
-        first = window_id if failure.raised else min([window_id, *self._windows.incomplete])
-        counts = (
-            not failure.raised or window.carries_states or not self._traits.resets_state(failure.operator)
-        )
+        window = self.windows[window_id]
+        first = window_id if failure.raised else min([window_id, *self.windows.incomplete])
+        counts = not failure.raised or window.carries_states or not self.traits.resets_state(failure.operator)
         self._recovery.fault = Fault(window_id, first, failure, counts=counts)
         self._void(first, f"window {window_id} failed")
-        self._windows[first].reason = f"window {window_id} failed: {failure}"
+        self.windows[first].reason = f"window {window_id} failed: {failure}"
         window.reason = str(failure)
         return self._advance()
 
@@ -457,7 +432,7 @@ class Master:
         """Let no attempt count that was begun at the window `first` and later ones."""
         self.state_versions.stale = True
         self._idle.wake()
-        self._windows.void(first, reason)
+        self.windows.void(first, reason)
 
     def _advance(self) -> tuple[Instruction, ...]:
         """The instructions that can follow now: commits, the end of a failure, windows that begin again."""
@@ -467,7 +442,7 @@ class Master:
             return (self._commit(),)
         if self._recovery.fault is None:
             return self._begin_again()
-        oldest = self._windows.oldest
+        oldest = self.windows.oldest
         return (
             self._recover() if oldest is not None and self._recovery.fault.first == oldest.window_id else ()
         )
@@ -479,8 +454,8 @@ class Master:
         given_up = self._recovery.end()
         if given_up is None:
             return self._begin_again()
-        self._attempts |= self._windows.attempts  # the plan before may run these windows
-        self._windows.drop()
+        self._attempts |= self.windows.attempts  # the plan before may run these windows
+        self.windows.drop()
         return (GiveUp(*given_up),)
 
     def _checked(self) -> tuple[Instruction, ...]:
@@ -496,11 +471,11 @@ class Master:
 
         If the inputs have finished while application windows are open, it must run once more as the last.
         """
-        window = self._windows.oldest
+        window = self.windows.oldest
         if window is None or not window.complete:
             return False
-        ends = self._traits.is_last(window, finished | window.finished)
-        if ends == window.final or not self._traits.has_open_windows(window.window_id):
+        ends = self.traits.is_last(window, finished | window.finished)
+        if ends == window.final or not self.traits.has_open_windows(window.window_id):
             return True
         self._void(window.window_id, "")  # no failure: only now it is known that the window is the last
         self._recovery.run_alone(window.window_id)
@@ -517,7 +492,7 @@ class Master:
             or self._runs_alone
         ):
             return False
-        for window in self._windows:
+        for window in self.windows:
             if window.phase is WindowPhase.HELD:
                 continue
             if not window.complete:
@@ -533,14 +508,14 @@ class Master:
         reports: dict[int, tuple[WindowReport, ...]] = {}
         finished, ends = self._finished, False
         while not reports or (self._concurrency.groups and not ends and self._may_commit(finished)):
-            window = self._windows.oldest
+            window = self.windows.oldest
             assert window is not None  # noqa: S101  the caller has looked
             window.commit()
             reports[window.window_id] = tuple(window.reports.values())
             finished |= window.finished
-            ends, self._idle.delays = self._traits.is_last(window, finished), window.delays
+            ends, self._idle.delays = self.traits.is_last(window, finished), window.delays
         if ends:
-            self._windows.drop()
+            self.windows.drop()
             self._recovery.fault = None
         self._pending = Commit(reports, self.state_versions.to_commit(reports), finished, ends, held)
         return self._pending
@@ -551,7 +526,7 @@ class Master:
         if commit is None or commit.window_id != window_id:
             raise AssertionError(f"window {window_id} was not about to be committed")
         self._committed, self._finished, self._ended = window_id, commit.finished, commit.ends
-        self._windows.committed()
+        self.windows.committed()
         self.state_versions.commit(commit.reports, names)
         for committed in commit.reports:
             self._recovery.forget(committed)

@@ -281,7 +281,7 @@ class ApplicationRun:
     def _enough_under_way(self) -> bool:
         """See `Budgets.enough_under_way`."""
         master, budgets = self.master, self.master.budgets
-        windows = master.under_way - master.held if budgets.publishing else len(master.running)
+        windows = master.under_way - master.held if budgets.publishing else len(master.windows.running)
         if not windows:
             return False
         oldest = self._windows[master.next_window - windows]

@@ -74,8 +74,8 @@ class Limits:
 class TickTrigger:
     """Begins a window every `window_seconds` (no Spark sources), while others may be under way.
 
-    Late ones begin at once; none is skipped, unless one may stand for several (`Master.merges_late`). While
-    all inputs wait for their tuples, the next window is held back until one of them has some, for
+    Late ones begin at once; none is skipped, unless one may stand for several (`PlanTraits.merges_late`).
+    While all inputs wait for their tuples, the next window is held back until one of them has some, for
     `IDLE_WINDOW_SECONDS` at most. Where operators count windows none is.
     """
 
@@ -95,7 +95,8 @@ class TickTrigger:
             run.take_changes()
             master = run.master
             now = self._clock.monotonic()
-            begins = max(due, began + IDLE_WINDOW_SECONDS) if master.idle and master.may_wait else due
+            may_wait = master.idle and not master.traits.counts_windows
+            begins = max(due, began + IDLE_WINDOW_SECONDS) if may_wait else due
             if not (limits.may_begin and run.may_begin):
                 waits = limits.may_begin and not (master.can_begin and master.held)
                 held = held or run.paused
@@ -108,7 +109,7 @@ class TickTrigger:
                     due, held = now, False
                 began = now
                 run.begin(master.next_window, due=self._clock.wall() - (now - due))
-                latest = 0 if master.merges_late else _MOST_LATE
+                latest = 0 if master.traits.merges_late else _MOST_LATE
                 due = max(due + width, self._clock.monotonic() - latest * width)
             else:
                 held = held or now >= due
@@ -253,7 +254,7 @@ class QueryTrigger:
 
     def _share(self, number: int) -> BatchShare:
         """Of a source's last micro-batch. Any thread may ask."""
-        running, name = next(iter(self._run.master.in_flight), None), self._sources[number].name
+        running, name = next(iter(self._run.master.windows.all), None), self._sources[number].name
         if running is None:
             return BatchShare(-1, 0.0, self._left(number))
         budget = running.budgets.get(name)
