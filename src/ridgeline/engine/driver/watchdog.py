@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.process import stacks
-from ridgeline.engine.process.black_box import Turn, turn_of
+from ridgeline.engine.process.black_box import turn_of
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
 from ridgeline.measure.wording.units import duration, plural
 from ridgeline.plan.execution import Plan
@@ -148,7 +148,7 @@ class Hangs:
         host, pid = process
         beats = [worker.beat for worker in workers if (worker.beat.host, worker.beat.pid) == process]
         beat = beats[0] if beats else ContainerHeartbeat(now, late.container, host, pid, now, late.window_id)
-        operator = self._running(beat) or self._in_turn(host, pid)
+        operator = self._culprit(beat, late.window_id)[0]
         if operator is None:
             operator = self._operators[self._first_operators[late.container]]
         what = f"it has not ended window {late.window_id}, and no slot has worked for {late.seconds:.0f} s"
@@ -161,12 +161,7 @@ class Hangs:
     def _silent(self, worker: Worker, oldest: int) -> Stuck:
         """A worker that sends nothing, with the operator of its last heartbeat. `oldest`: window."""
         beat = worker.beat
-        operator, window_id = self._running(beat), beat.window_id
-        if operator is None:
-            window_id = oldest
-            turn = self._turn_of(beat.host, beat.pid)
-            if turn is not None:
-                operator, window_id = self._operators.get(turn.operator), turn.window_id
+        operator, window_id = self._culprit(beat, oldest)
         silent = f"was silent for {worker.silent_seconds:.0f} s and was ended"
         what = f"its worker process {beat.pid} on `{beat.host}` {silent}"
         remedy = "if that is honest work, raise the attribute `heartbeat_timeout`"
@@ -193,18 +188,21 @@ class Hangs:
             beat, beat.window_id, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s"
         )
 
-    def _turn_of(self, host: str, pid: int) -> Turn | None:
-        """The operator in turn in a process of this host, if it belongs to an attempt under way."""
-        turn = turn_of(pid) if host == _HOST else None
-        if turn is None or turn.run_id != self._run_id:
-            return None
-        if not self._attempts.runs(turn.window_id, turn.attempt):
-            return None
-        return turn
+    def _culprit(self, beat: ContainerHeartbeat, oldest: int) -> tuple[PhysicalOperator | None, int]:
+        """The operator that a process runs, and in which window: by its heartbeat, else by its black box.
 
-    def _in_turn(self, host: str, pid: int) -> PhysicalOperator | None:
-        turn = self._turn_of(host, pid)
-        return None if turn is None else self._operators.get(turn.operator)
+        That can be read on this host, and counts for an attempt under way. `oldest`: the window else.
+        """
+        if (running := self._running(beat)) is not None:
+            return running, beat.window_id
+        turn = turn_of(beat.pid) if beat.host == _HOST else None
+        if (
+            turn is None
+            or turn.run_id != self._run_id
+            or not self._attempts.runs(turn.window_id, turn.attempt)
+        ):
+            return None, oldest
+        return self._operators.get(turn.operator), turn.window_id
 
     def _running(self, beat: ContainerHeartbeat) -> PhysicalOperator | None:
         if beat.container < 0 or not self._attempts.runs(beat.window_id, beat.attempt):

@@ -118,7 +118,7 @@ class SlotChanging:
         self._platform.release(claimed)  # where containers go is chosen only if there are cores
         if claimed >= vcores:
             with contextlib.suppress(RidgelineError):
-                self.next = self._begun(plan, claimed // vcores, without, spreads=True)
+                self.next = self._begun(plan, claimed // vcores, without)
         return self.next is not None
 
     @property
@@ -209,22 +209,20 @@ class SlotChanging:
 
     # How it is chosen ---------------------------------------------------------------------------------------
 
-    def _begun(
-        self, plan: Plan, count: int, without: Collection[str] = (), *, spreads: bool = False
-    ) -> Following | None:
+    def _begun(self, plan: Plan, count: int, without: Collection[str] = ()) -> Following | None:
         """Choose up to so many slots more for a plan, and start them. Raises RidgelineError.
 
-        `spreads`: it is the plan that runs; None then if no slot can be started.
+        None if it is the plan that runs, and no slot can be started.
         """
         while True:
-            following = self._chosen(plan, count, without, spreads=spreads)
+            following = self._chosen(plan, count, without)
             cores = sum(following.needs[slot].vcores for slot in following.fresh)
             claimed = self._platform.claim_more(cores, without) if cores else 0
             if claimed >= cores:
                 break
             self._platform.release(claimed)
             count = min(count - 1, claimed)
-        if spreads and not following.fresh:
+        if following.spreads and not following.fresh:
             return None
         self._contents.needs.update((slot, following.needs[slot]) for slot in following.fresh)
         self._follow(self._slots.reserve(following.fresh, following.preferences))
@@ -235,16 +233,14 @@ class SlotChanging:
         """How many slots more a plan that follows should have."""
         return max(0, most_slots(plan) - len(self._slots.active))
 
-    def _chosen(
-        self, plan: Plan, count: int, without: Collection[str] = (), *, spreads: bool = False
-    ) -> Following:
+    def _chosen(self, plan: Plan, count: int, without: Collection[str] = ()) -> Following:
         """Where the containers of a plan go with so many more slots, and the hosts that these prefer.
 
         Raises RidgelineError if a rule cannot be kept, or a slot cannot have what it needs.
         """
         where = self._slots.hosts
         capacities = {host: one for host, one in self._platform.capacities().items() if host not in without}
-        following = self._placed(plan, tuple(self._slots.numbers(count)), spreads=spreads)
+        following = self._placed(plan, tuple(self._slots.numbers(count)))
         placement = following.placement
         preferences = host_preferences(plan, placement, capacities, where)
         at = {slot: one.hosts[0] for slot, one in preferences.items() if one.hosts} | where
@@ -258,9 +254,9 @@ class SlotChanging:
         }
         return following
 
-    def _placed(self, plan: Plan, fresh: tuple[int, ...], *, spreads: bool = False) -> Following:
+    def _placed(self, plan: Plan, fresh: tuple[int, ...]) -> Following:
         """Where the containers of a plan go, with these slots beside those of now."""
-        before = self._slots.placement
+        before, spreads = self._slots.placement, plan is self._contents.plan
         loads = dict(self._slots.loads)  # any thread may ask, and it grows
         placement = (
             place_spread(plan, before, fresh, loads)
@@ -278,7 +274,7 @@ class SlotChanging:
         """The slots of now are others than those that were chosen from: choose again from those there are."""
         there = tuple(slot for slot in following.fresh if slot in self._slots.members)
         self._give_back(following, [slot for slot in following.fresh if slot not in there])
-        again = self._placed(following.plan, there, spreads=following.spreads)
+        again = self._placed(following.plan, there)
         again.preferences = following.preferences
         self._give_back(following, [slot for slot in there if slot not in again.fresh])
         return self._writing(again)

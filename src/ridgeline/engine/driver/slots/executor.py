@@ -10,7 +10,7 @@ from dataclasses import replace
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
-from ridgeline.engine.driver.slots.contents import SlotChanging, SlotContents
+from ridgeline.engine.driver.slots.contents import Following, SlotChanging, SlotContents
 from ridgeline.engine.driver.slots.feed import FeedError, Feeds
 from ridgeline.engine.driver.slots.group import (
     AllThere,
@@ -55,7 +55,7 @@ from ridgeline.stram.control import (
     InputAwake,
 )
 from ridgeline.stram.patience import Patience
-from ridgeline.stram.placement import PlanRules, most_slots
+from ridgeline.stram.placement import HostPreference, PlanRules, most_slots
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_attempts import SlotAttempt, SlotAttempts
 from ridgeline.stram.slot_resources import needs_of
@@ -322,15 +322,21 @@ class SlotExecutor:
             self._changing.abandon()
             return
         following = self._changing.take(plan)
-        self._sender.send_commit(self._group)
         given_back = [slot for slot in self._slots.active if not following.placement[slot]]
         self._platform.release(sum(self._contents.needs[slot].vcores for slot in given_back))
         self._take_plan(plan)
-        self._contents.take(following)
-        self._follow(self._slots.change(following.placement, PlanRules(plan), attempts_of(plan)))
+        self._host(following, {})
         self._size()
         if not self._slots.complete:
             self._shortage.wait()
+
+    def _host(self, following: Following, preferences: Mapping[int, HostPreference]) -> None:
+        """Have the slots host what was prepared. `preferences`: of slots that have others from now on."""
+        self._sender.send_commit(self._group)
+        self._contents.take(following)
+        self._spare.changed()
+        rules, attempts = PlanRules(following.plan), attempts_of(following.plan)
+        self._follow(self._slots.change(following.placement, rules, attempts, preferences))
 
     def _follow(self, instructions: Iterable[SlotInstruction]) -> None:
         """Carry out what follows for slots."""
@@ -567,7 +573,7 @@ class SlotExecutor:
             self._fail(failure)
         if self._changing is not None:
             self._changing.look()
-            self._look_at_spread(group, self._changing)
+            self._look_at_spread(self._changing)
         self._health.reach.look(self._slots.members, group.silent_seconds)
         if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
             self._carry_out(group, self._attempts.all_there())
@@ -616,7 +622,7 @@ class SlotExecutor:
         self._spreading.size(len(active), min(most, self._platform.wanted(most * vcores) // vcores))
         self._observe(slot_events.SlotsSized(self._clock.wall(), len(active), self._spreading.wanted, before))
 
-    def _look_at_spread(self, group: SlotGroup, changing: SlotChanging) -> None:
+    def _look_at_spread(self, changing: SlotChanging) -> None:
         """Spread the containers over more slots once Spark has the cores, and the slots are ready."""
         following, plan = changing.next, self._contents.plan
         if following is None:
@@ -634,13 +640,8 @@ class SlotExecutor:
             self._spreading.rest()
             return
         before = len(self._slots.active)
-        self._sender.send_commit(group)
-        self._contents.take(following)
-        self._spare.changed()
         self._moved(f"containers are spread over {before + len(following.fresh)} slots, {before} before")
-        self._follow(
-            self._slots.change(following.placement, PlanRules(plan), preferences=following.preferences)
-        )
+        self._host(following, following.preferences)
         self._size(before)
 
     def _warn(self, text: str) -> None:
