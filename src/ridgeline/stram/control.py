@@ -163,11 +163,4 @@ class GiveUp:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """The window was committed before (a crash came between our commit and Spark's): do not run it."""
-
-    window_id: int
-
-
-Instruction = RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | CompactionInstruction
+Instruction = RunWindow | CheckStates | Commit | Publish | GiveUp | CompactionInstruction

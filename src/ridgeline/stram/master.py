@@ -28,12 +28,11 @@ from ridgeline.stram.control import (
     Publish,
     RunStarted,
     RunWindow,
-    Skip,
     StatesChecked,
     WindowDue,
     WindowPublished,
 )
-from ridgeline.stram.plan_traits import Concurrency, PlanTraits
+from ridgeline.stram.plan_traits import PlanTraits
 from ridgeline.stram.windows import IdleInputs, InFlightWindow, InFlightWindows, WindowPhase
 
 # Failures of windows: how many STRAM accepts, and how careful it is afterwards.
@@ -180,7 +179,12 @@ class Master:
         """
         self.plan = plan
         self.traits = PlanTraits(plan)
-        self._concurrency = Concurrency.of(plan, self.traits, capacity, groups=groups)
+        # With delay operators one window runs at a time, and each begins with the states.
+        self._resident = capacity > 1 and not self.traits.tails
+        """Containers keep their states from window to window."""
+        self._most = min(capacity, plan.logical.attributes["windows_in_flight"]) if self._resident else 1
+        """The most windows in flight."""
+        self._groups = groups
         self._epoch = epoch
         self._committed = committed
         self._finished = finished
@@ -270,7 +274,7 @@ class Master:
     @property
     def _limit(self) -> int:
         """The most windows that may be in flight now."""
-        return 1 if self._runs_alone else self._concurrency.limit
+        return 1 if self._runs_alone else self._most
 
     @property
     def idle(self) -> bool:
@@ -303,7 +307,7 @@ class Master:
                 self.budgets.published(event.seconds)
                 return (*self.state_versions.decide(), *self._advance())
             case WindowDue():
-                return (self._due(event),)
+                return self._due(event)
             case ContainerReported(report):
                 return self._reported(report)
             case InputAwake():
@@ -325,11 +329,11 @@ class Master:
 
     # Attempts -----------------------------------------------------------------------------------------------
 
-    def _due(self, due: WindowDue) -> Instruction:
+    def _due(self, due: WindowDue) -> tuple[Instruction, ...]:
         """Begin the next window, for `handle`; nothing of one that is committed."""
         window_id = due.window_id
         if window_id <= self._committed:
-            return Skip(window_id)
+            return ()  # a crash came between our commit and Spark's
         if window_id != self.next_window or not self.can_begin:
             raise AssertionError(f"window {window_id} cannot begin now; the next one is {self.next_window}")
         self._time = max(self._time, due.time)
@@ -342,13 +346,13 @@ class Master:
             budgets=self.budgets.next,
         )
         self.windows.add(window)
-        return self._begin(window)
+        return (self._begin(window),)
 
     def _begin(self, window: InFlightWindow) -> RunWindow:
         """Begin the next attempt at a window, for `_due` and `_begin_again`."""
         window.begin(
             carries_states=self.state_versions.stale
-            or not self._concurrency.resident
+            or not self._resident
             or window.window_id <= self._recovery.states_until
         )
         states = self.state_versions.for_request() if window.carries_states else None
@@ -486,7 +490,7 @@ class Master:
     def _holds(self) -> bool:
         """True if all windows that are complete are empty, and nothing else waits for their commit."""
         if (
-            not self._concurrency.holds
+            not (self._groups and self._resident)
             or self._recovery.fault is not None
             or self.state_versions.stale
             or self._runs_alone
@@ -507,7 +511,7 @@ class Master:
         held = self.held
         reports: dict[int, tuple[WindowReport, ...]] = {}
         finished, ends = self._finished, False
-        while not reports or (self._concurrency.groups and not ends and self._may_commit(finished)):
+        while not reports or (self._groups and not ends and self._may_commit(finished)):
             window = self.windows.oldest
             assert window is not None  # noqa: S101  the caller has looked
             window.commit()

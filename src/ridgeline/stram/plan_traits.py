@@ -89,28 +89,6 @@ class PlanTraits:
         return self._slides or any((window_id + 1) % count for count in self._window_counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Concurrency:
-    """How windows may overlap.
-
-    `limit`: the most in flight. `resident`: containers keep their states from window to window. `groups`: one
-    commit may cover several windows. `holds`: empty windows may wait for the commit of a later one.
-    """
-
-    limit: int
-    resident: bool
-    groups: bool
-    holds: bool
-
-    @classmethod
-    def of(cls, plan: Plan, traits: PlanTraits, capacity: int, *, groups: bool) -> Concurrency:
-        """The limits of plan and executor; with delay operators one window at a time."""
-        loops = bool(traits.tails)
-        resident = capacity > 1 and not loops
-        limit = 1 if loops else min(capacity, plan.logical.attributes["windows_in_flight"])
-        return cls(limit, resident, groups, groups and resident)
-
-
 def _loop_counts(plan: Plan, tails: Iterable[int]) -> set[int]:
     """The lengths of the application windows of all operators upstream of delay operators."""
     found = set(tails)

@@ -86,7 +86,6 @@ from ridgeline.stram.control import (
     Publish,
     RunStarted,
     RunWindow,
-    Skip,
     StatesChecked,
     WindowDue,
     WindowPublished,
@@ -509,8 +508,6 @@ class ApplicationRun:
                 if self._trial is None:
                     raise self.checkpoint.cause_of(OperatorError(failure))
                 self._take_back(self._trial, failure)
-                return ()
-            case Skip():
                 return ()
             case _:
                 return self._carry_out_compaction(instruction)
