@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -44,6 +44,8 @@ _WORTH_A_MOVE = 0.25
 _Cost = tuple[float, float, int, int]
 _STRICT, _MOVED, _RELAXED = 1_000_000_000, 1_000_000, 1_000
 """How much speaks against a host: a strict rule that is broken, a slot that has to move, a relaxed rule."""
+_MANY = 1 << 20
+"""More places than a host has."""
 _SWEEPS = 8
 """How often hosts are chosen again in the light of the others' hosts."""
 
@@ -98,7 +100,8 @@ class _Bond(NamedTuple):
     """One thing that speaks for or against a host for a container.
 
     `own`: the set of containers that it belongs to. `foes`: sets that must not be on the same host, or in the
-    same rack if `by_rack`. `near`: all of its own set must be. `rule`: one that names hosts.
+    same rack if `by_rack`. `near`: all of its own set must be. `rule`: one that names hosts. `share`: the
+    hosts where it should be, so that its foes find others.
     """
 
     weight: int
@@ -107,16 +110,18 @@ class _Bond(NamedTuple):
     foes: tuple[object, ...] = ()
     near: bool = False
     rule: PlacementRule | None = None
+    share: Collection[str] = ()
 
 
 class Ties:
     """What localities and rules have against containers on hosts, by where others were put.
 
     A host that is not known yet is the number of its slot. It may be any host, so it is unlike all others if
-    containers must be apart, and like all others if they must be near. `racks`: of hosts.
+    containers must be apart, and like all others if they must be near. `racks`: of hosts. `hosts`: those that
+    are divided among operators that must be apart.
     """
 
-    def __init__(self, plan: Plan, racks: Mapping[str, str] = _NO_RACKS) -> None:
+    def __init__(self, plan: Plan, racks: Mapping[str, str] = _NO_RACKS, hosts: Collection[str] = ()) -> None:
         self._racks = racks
         self._bonds = defaultdict[int, list[_Bond]](list)
         self._sizes = Counter[object]()
@@ -132,7 +137,8 @@ class Ties:
                 if rule.hosts:
                     self._tie(homes[name], _Bond(weight, by_rack, own, rule=rule))
                 elif rule.apart and not rule.locality.together:
-                    self._tie(homes[name], _Bond(weight, by_rack, own, foes))
+                    share = _divided(hosts, {one: len(homes[one]) for one in named}).get(name, ())
+                    self._tie(homes[name], _Bond(weight, by_rack, own, foes, share=share))
         strict = [rule for rule in rules if not rule.relax]
         self.groups = [group for group in containers_on_one(ONE_HOST, plan) if len(group) > 1]
         """The containers that must share a host."""
@@ -160,7 +166,10 @@ class Ties:
 
     def against(self, bonds: Iterable[_Bond], host: str | int) -> int:
         """How much speaks against a host, by these."""
-        return sum(bond.weight * self._broken(bond, host) for bond in bonds)
+        return sum(
+            bond.weight * self._broken(bond, host) + bool(bond.share and host not in bond.share)
+            for bond in bonds
+        )
 
     def _broken(self, bond: _Bond, host: str | int) -> int:
         """How many containers break it on a host, for one that is not put anywhere."""
@@ -339,7 +348,7 @@ def place(
     Containers that must be on one host go to one slot, if an even share of a slot has room for them. Else
     they go to as few slots as have room: all of these have to be on that host. `capacities`: what hosts have.
     """
-    shares = _shares(slots, _places(capacities)) if len(capacities) > 1 else ()
+    shares = _shares(slots, _places(capacities, plan)) if len(capacities) > 1 else ()
     racks = {host: offer.rack for host, offer in capacities.items()}
     return _placed(plan, range(slots), (), dict(enumerate(shares)), loads, racks)
 
@@ -361,7 +370,7 @@ def _placed(
     """
     present = {container.id for container in plan.execution.containers}
     hosted = {slot: before[slot] if slot < len(before) else () for slot in slots}
-    ties = Ties(plan, racks)
+    ties = Ties(plan, racks, () if any(before) else sorted(set(where.values())))
     kept = {slot: [box for box in boxes if box in present] for slot, boxes in hosted.items()}
     spread = Spread(plan, kept, ties, where, loads)
     new = present.difference(*kept.values())
@@ -508,7 +517,8 @@ class _Hosts:
         self.slots = [slot for slot, hosted in enumerate(placement) if hosted]
         self._racks = {host: offer.rack for host, offer in capacities.items()}
         self._stay = stay
-        self._at = dict(zip(self.slots, _shares(len(self.slots), self.free), strict=True)) | dict(stay)
+        shares = _shares(len(self.slots), _places(capacities, plan))
+        self._at = dict(zip(self.slots, shares, strict=True)) | dict(stay)
         self._ties = Ties(plan, self._racks)
         home = {box: slot for slot in self.slots for box in placement[slot]}
         together = [(home[group[0]], home[box]) for group in self._ties.groups for box in group[1:]]
@@ -586,8 +596,19 @@ def broken_rules(
     return PlanRules(plan).broken(placement, hosts_of(placement, preferences, capacities), capacities)
 
 
-def _places(capacities: HostCapacities) -> dict[str, int]:
-    return {host: offer.places for host, offer in capacities.items()}
+def _divided(hosts: Iterable[str], sizes: Mapping[str, int]) -> Mapping[str, Collection[str]]:
+    """Divide hosts among operators that must be apart, by their numbers of containers; one each at least."""
+    found: dict[str, list[str]] = {name: [] for name in sizes}
+    for host in hosts if len(sizes) > 1 else ():
+        name = max(sizes, key=lambda one: (not found[one], sizes[one] / (len(found[one]) + 1)))
+        found[name].append(host)
+    return found
+
+
+def _places(capacities: HostCapacities, plan: Plan | None = None) -> dict[str, int]:
+    """The places of hosts. With rules of a plan a slot on each host comes first: they may be about any."""
+    first = 0 if plan is None or not plan.logical.affinity else _MANY
+    return {host: offer.places + first * (offer.places > 0) for host, offer in capacities.items()}
 
 
 def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
@@ -596,6 +617,6 @@ def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
     heapq.heapify(left)
     for _ in range(slots):
         places, host = left[0]
-        heapq.heapreplace(left, (places + 1, host))
+        heapq.heapreplace(left, (places + (_MANY if places < -_MANY else 0) + 1, host))
         taken.append(host)
     return sorted(taken)
