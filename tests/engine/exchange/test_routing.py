@@ -278,7 +278,7 @@ def test_cells_hold_every_tuple():
     pages = [f"page {number * number % 97}" for number in range(5_000)]
     counts = counted([visits(pages[:1_000]), visits(pages[1_000:])], ColumnCodec(["page"]))
     expected = Counter(stable_hash(page) & 63 for page in pages)
-    cells = unpacked_cells(counts.cells, counts.bits)
+    cells = unpacked_cells(counts.cells)
     assert {cell: many for cell, many in enumerate(cells.tolist()) if many} == expected
     assert (counts.sinks, counts.tuples) == ((7,), 5_000)
 
@@ -319,7 +319,7 @@ def test_cells_are_packed_and_unpacked(used):
     cells[:used] = np.arange(1, used + 1)
     data = packed_cells(cells)
     assert len(data) <= 4 * 1_024
-    assert unpacked_cells(data, 10).tolist() == cells.tolist()
+    assert unpacked_cells(data).tolist() == cells.tolist()
 
 
 @pytest.mark.parametrize("start", range(3))
