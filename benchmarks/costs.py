@@ -23,6 +23,7 @@ from pydantic import BaseModel
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State, Stream
 from ridgeline.operators import (
+    TopN,
     absence,
     aggregate,
     hysteresis,
@@ -181,7 +182,7 @@ STEPS: dict[str, dict[str, Step]] = {
         "`limit_rate`": lambda s: s.limit_rate("step", 1e9),
         "`deduplicate`": lambda s: s.deduplicate("step", "number"),
         '`deduplicate(within="1m")`': lambda s: s.deduplicate("step", "key", within="1m"),
-        "`top(10)`": lambda s: s.top("step", 10, "number"),
+        "`top(10)`": lambda s: s.process("step", TopN(size=10, by="number")),
         "`sort_within`": lambda s: s.sort_within("step", key="key"),
     },
     "Windows, 1,000 keys": {

@@ -110,18 +110,14 @@ def float_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> li
         return list(map(added, first, rest))
     if not len(values):
         return [0.0] * groups
-    lowest, highest = float(values.min()), float(values.max())
-    if math.isfinite(lowest) and math.isfinite(highest):
-        found = _close_sums(values, lowest, highest, index, groups)
-        return _finite_sums(values, index, groups) if found is None else found
     finite = np.isfinite(values)
-    found = _finite_sums(values[finite], index[finite], groups)
-    special: npt.NDArray[np.float64] = np.zeros(groups)
-    with np.errstate(invalid="ignore"):
-        np.add.at(special, index[~finite], values[~finite])
-    for group in np.flatnonzero(special != 0).tolist():  # also NaN
-        found[group] = special.item(group)
-    return found
+    if not finite.all():
+        found = float_sums(values[finite], index[finite], groups)
+        for group, value in zip(index[~finite].tolist(), values[~finite].tolist(), strict=True):
+            found[group] = added(found[group], value)
+        return found
+    close = _close_sums(values, float(values.min()), float(values.max()), index, groups)
+    return _finite_sums(values, index, groups) if close is None else close
 
 
 def _close_sums(

@@ -16,7 +16,6 @@ from ridgeline.operators import (
     Sliding,
     Sort,
     TableJoin,
-    TopN,
     WindowJoin,
     WithinJoin,
 )
@@ -184,23 +183,6 @@ class KeyedSteps(Steps[T_co]):
         """Each record with the newest one of another stream that is not later; see `AsOfJoin`."""
         join = AsOfJoin(key_or_mapping(on), within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
-
-    def top(
-        self,
-        name: str,
-        size: int,
-        by: str,
-        *,
-        keyed: bool = False,
-        cumulative: bool = False,
-        **attributes: Unpack[OperatorAttributes],
-    ) -> Stream[T_co]:
-        """The largest tuples of each application window by a column, the largest first; see `TopN`.
-
-        `keyed`: of equal values of the first column the newest tuple counts. `cumulative`: of all windows.
-        """
-        top: TopN[Any] = TopN(size=size, by=by, keyed=keyed, cumulative=cumulative)
-        return self._step(name, top, attributes, "data", "top")
 
     def sort_within(
         self, name: str, key: Columns | None = None, **attributes: Unpack[OperatorAttributes]
