@@ -34,6 +34,7 @@ from ridgeline.plan.validate.streams import connect_dead_letters, read_streams, 
 from ridgeline.plan.validate.times import check_slides, check_times
 
 _NONE: Mapping[str, object] = {}
+_NOTHING = Given()
 Rewrite = Callable[[Graph], Graph]
 """Gets an application by name, without modules, before it is checked; returns it, or another one."""
 
@@ -68,9 +69,9 @@ def validate(
         20
     """
     given = Given(properties, attributes, tuple(edits), tuple(kept))
-    draft, faults = _examine(app, given, rewrite)
-    if faults.found:
-        raise ValidationError(draft.application, with_origins(faults.found, app.origins))
+    draft, faults = examine(app, given, rewrite)
+    if faults:
+        raise ValidationError(draft.application, faults)
     return replace(_logical_plan(draft), source=(app, given))
 
 
@@ -91,18 +92,13 @@ def find_faults(
         ...     print(fault)
         `dice.maximun`: `RandomEventGenerator` has no property `maximun`; did you mean `maximum`?
     """
-    _, faults = _examine(app, Given(properties, attributes), None)
-    return with_origins(faults.found, app.origins)
+    return examine(app, Given(properties, attributes))[1]
 
 
-def examine(app: Application) -> tuple[Draft, list[Fault]]:
-    """Read an application, which need not be finished. Returns the draft with schemas, and the faults."""
-    draft, faults = _examine(app, Given(_NONE, _NONE), None)
-    return draft, with_origins(faults.found, app.origins)
-
-
-def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[Draft, Faults]:
-    """Read an application, and find its faults.
+def examine(
+    app: Application, given: Given = _NOTHING, rewrite: Rewrite | None = None
+) -> tuple[Draft, list[Fault]]:
+    """Read an application, which need not be finished. Returns the draft with schemas, and the faults.
 
     A step that is called here may write the draft, and needs what steps before it have written: its place
     matters. Checks, which `_check` calls, write faults only. So a check may be added wherever all is written
@@ -133,7 +129,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     divide_operators(draft, faults)
     _check(draft, faults, check_sharing, check_metrics, check_times, check_unused, check_loops, check_order)
     settle_placement(draft, faults)
-    return draft, faults
+    return draft, with_origins(faults.found, app.origins)
 
 
 def _check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None]) -> None:
