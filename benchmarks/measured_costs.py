@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import NUMBERS, Number, rows
@@ -27,10 +28,9 @@ from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import (
     ApplicationPlanned,
     ContainerHeartbeat,
-    ContainerWindow,
-    OperatorWindow,
     RunEvent,
     WindowCommitted,
+    WindowReported,
 )
 from ridgeline.measure.slot_events import SlotJoined, SlotLost
 
@@ -91,33 +91,39 @@ def measured(events: Sequence[RunEvent], source: str) -> Mapping[str, Any]:
     """The table of a run's events; `source` says which run."""
     plan = next(one for one in events if isinstance(one, ApplicationPlanned))
     warm = [one for one in events if getattr(one, "window_id", 99) >= 10]
-    operators = [one for one in warm if isinstance(one, OperatorWindow)]
-    containers = [one for one in warm if isinstance(one, ContainerWindow)]
+    reported = [one for one in warm if isinstance(one, WindowReported)]
+    operators = np.concatenate([one.operators for one in reported])
+    containers = np.concatenate([one.containers for one in reported])
     beats = [one for one in events if isinstance(one, ContainerHeartbeat) and one.container < 0]
     windows = [one for one in warm if isinstance(one, WindowCommitted)]
+    again = {one.window_id for one in windows if one.attempts > 1}
     role_of = {one.id: "unifier" if one.unifier else one.name for one in plan.topology.operators}
+    roles = np.array([role_of[one] for one in operators["operator"].tolist()])
     return {
         "source": source,
         "shares": SHARES,
         "operators": {
             role: {
-                "compute": quantiles(
-                    [one.compute_seconds for one in operators if role_of[one.operator] == role]
-                ),
-                "transfer": quantiles(
-                    [one.transfer_seconds for one in operators if role_of[one.operator] == role]
-                ),
+                "compute": quantiles(operators["compute_seconds"][roles == role].tolist()),
+                "transfer": quantiles(operators["transfer_seconds"][roles == role].tolist()),
             }
             for role in ROLES
         },
-        "restore": quantiles([one.restored - one.began for one in containers if one.attempt]),
-        "write": quantiles([one.written - one.ran for one in containers]),
-        "hop": quantiles(_hops(plan, containers)),
+        "restore": quantiles(
+            [
+                seconds
+                for one in reported
+                if one.window_id in again
+                for seconds in (one.containers["restored"] - one.containers["began"]).tolist()
+            ]
+        ),
+        "write": quantiles((containers["written"] - containers["ran"]).tolist()),
+        "hop": quantiles(_hops(plan, reported)),
         "restart": quantiles(_restarts(events)),
         "start": quantiles(_restarts(events)),
         "sync": quantiles([one.committed - one.staged for one in windows]),
         "events": {
-            role: to_dict(next(one for one in reversed(operators) if role_of[one.operator] == role))
+            role: _like(reported[-1], next(one for one, name in role_of.items() if name == role))
             for role in ROLES
         },
         "heartbeats": [
@@ -127,19 +133,27 @@ def measured(events: Sequence[RunEvent], source: str) -> Mapping[str, Any]:
     }
 
 
-def _hops(plan: ApplicationPlanned, containers: Iterable[ContainerWindow]) -> list[float]:
+def _like(event: WindowReported, operator: int) -> dict[str, Any]:
+    """What an operator has reported, without its tuples."""
+    written = to_dict(event)
+    row = written["operators"]["operator"].index(operator)
+    of_window = {"at": 0.0, "window_id": 0, "attempt": 0, "host": "", "tuples_in": {}, "tuples_out": {}}
+    numbers = {name: column[row] for name, column in written["operators"].items()}
+    return {**numbers, **of_window, "ages": written["ages"].get(operator, [])}
+
+
+def _hops(plan: ApplicationPlanned, reported: Iterable[WindowReported]) -> list[float]:
     """From the moment when a container's slowest producer had its output until all of its input has come."""
-    home = {node.id: node.container for node in plan.topology.operators}
-    producers: dict[int, set[int]] = {}
-    for edge in plan.topology.streams:
-        if home[edge.sink] != home[edge.source]:
-            producers.setdefault(home[edge.sink], set()).add(home[edge.source])
-    found = {(one.window_id, one.attempt, one.container): one for one in containers}
     hops = []
-    for (window_id, attempt, container), one in found.items():
-        others = [found.get((window_id, attempt, other)) for other in producers.get(container, ())]
-        if others and None not in others:
-            hops.append(max(0.0, one.ready - max(other.written for other in others if other is not None)))
+    for event in reported:
+        own = event.containers
+        written, ready = (
+            dict(zip(own["container"].tolist(), own[name].tolist(), strict=True))
+            for name in ("written", "ready")
+        )
+        for container, producers in plan.topology.producers.items():
+            if producers and written.keys() >= {container, *producers}:
+                hops.append(max(0.0, ready[container] - max(map(written.__getitem__, producers))))
     return hops
 
 

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+from pydantic import TypeAdapter
 
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import ContainerHeartbeat, OperatorWindow
@@ -87,7 +89,9 @@ class MeasuredCosts(Costs):
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
-        self._likes = {role: _event(self.table["events"][role]) for role in ROLES}
+        self._likes = {
+            role: TypeAdapter(OperatorWindow).validate_python(self.table["events"][role]) for role in ROLES
+        }
 
     @classmethod
     def shipped(cls, seed: int = 0) -> MeasuredCosts:
@@ -138,8 +142,4 @@ class MeasuredCosts(Costs):
 
     def heartbeats(self) -> list[ContainerHeartbeat]:
         """Heartbeats of a real run: without the time by line, and with it."""
-        return [_event(one) for one in self.table["heartbeats"]]
-
-
-def _event(data: Mapping[str, Any]) -> Any:
-    return from_dict(data)
+        return [cast("ContainerHeartbeat", from_dict(one)) for one in self.table["heartbeats"]]

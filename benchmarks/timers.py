@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State, Timers
-from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.events import WindowReported
 from ridgeline.testing import run_local
 
 DUE, WINDOWS, WARM_UP = 10_000, 20, 5
@@ -86,9 +86,9 @@ def measure(held: int) -> tuple[float, float, int]:
     if len(RUNG) != DUE * WINDOWS:
         sys.exit(f"{len(RUNG):,} timers have expired, not {DUE * WINDOWS:,}")
     written = [
-        one.state_bytes
+        int(one.operators["state_bytes"][one.operators["tuples_in"] > 0].sum())
         for one in run.events
-        if isinstance(one, OperatorWindow) and "ticks" in one.tuples_in and one.window_id > WARM_UP
+        if isinstance(one, WindowReported) and one.window_id > WARM_UP
     ]
     whole = [after - before for before, after in pairwise(ENDED[WARM_UP:])]
     callbacks = statistics.median(SPENT[WARM_UP + 1 :])

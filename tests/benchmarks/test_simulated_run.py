@@ -14,12 +14,13 @@ from ridgeline import Application, InputOperator, InputPort, Operator, OutputPor
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state.state_files import window_of
-from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsReduced, SlotsSized
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.plan.planner import plan_application
 from support.engine.slot_platform import kill, run_in_processes
+from support.measure.reports import container_windows, operator_windows
 
 STAGES = {"read": 30, "keyed": 20, "write": 10}
 SLOTS = 6
@@ -96,7 +97,7 @@ class RealCosts(Costs):
     """What the turns of a real run have taken."""
 
     def __init__(self, events):
-        found = [one for one in events if isinstance(one, OperatorWindow)]
+        found = operator_windows(events)
         self._turns = {
             (one.window_id, one.operator): Turn(one.compute_seconds, one.transfer_seconds) for one in found
         }
@@ -133,7 +134,7 @@ def seen(plan, events, folder):
         for key, version in checkpoint.last().states.items()
     }
     checkpoint.close()
-    containers = [one for one in events if isinstance(one, ContainerWindow)]
+    containers = container_windows(events)
     return Seen(
         windows,
         {(one.window_id, one.container): int(one.task[1:].partition("a")[0]) for one in containers},

@@ -6,6 +6,7 @@ from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ContainerWindow, WindowCommitted
 from ridgeline.measure.latency.window import Windows, assemble
 from support.measure.partitioned import chain
+from support.measure.reports import of_reports
 
 START = 1_700_000_000.0
 
@@ -101,7 +102,7 @@ def test_all_times_of_events_are_corrected_as_one_by_one():
         for number, at in enumerate([50.0, 101.0, 110.0, 117.0, 300.0, 1000.0])
     ]
     commit = WindowCommitted(0.0, 1, 1, *[0.0] * 7)
-    windows = Windows(topology, [assemble(topology, [*events, commit], clocks.lines())])
+    windows = Windows(topology, [assemble(topology, [of_reports(*events), commit], clocks.lines())])
     columns = {"came": "ready", "turned": "began", "restored": "restored", "ran": "ran", "written": "written"}
     for name, field in columns.items():
         times = [getattr(event, field) for event in events]

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.measure.events import OperatorWindow, SourceProgress
+from ridgeline.measure.events import SourceProgress, WindowReported
 from ridgeline.measure.measurement import Measurement
 from support.cli.windows import make_plan, planned, run_window, window
+from support.measure.reports import changed
 
 PLAN = make_plan()
 
@@ -66,9 +67,11 @@ def test_progress_needs_to_be_known_of_all_inputs(run):
 
 
 def test_an_input_that_has_finished_has_nothing_left(run):
+    def ended(own):
+        return own if own.tuples_in else replace(own, finished=True)
+
     for event in window(PLAN, 0, progress=(10.0, 90.0)):
-        source = isinstance(event, OperatorWindow) and not event.tuples_in
-        run.apply(replace(event, finished=True) if source else event)
+        run.apply(changed(event, ended) if isinstance(event, WindowReported) else event)
     assert run.run()["fractionDone"] == 1.0
 
 

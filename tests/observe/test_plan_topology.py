@@ -17,6 +17,7 @@ from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.specification import edits_between
 from ridgeline.plan.validation import validate
 from ridgeline.testing import CollectorSink, SteppingClock, run_local
+from support.measure.reports import container_windows, operator_windows
 from support.stram.plans import ids, plan
 from support.testing.diamond import diamond
 from testing.test_run_local import balances
@@ -84,19 +85,17 @@ def test_a_run_begins_with_its_plan_and_its_attributes():
 
 CONTAINER = ContainerWindow(0.0, 3, 1, 0, "host", 42, "t0", 9.0, 10.0, 10.25, 12.1, 12.2, 12.5, 99)
 READ = OperatorWindow(0.0, 3, 1, 1, 0, "host", 10.5, 11.0, 0.3, 0.25, 0.2, {}, {"out": 5})
-SUM = OperatorWindow(0.0, 3, 1, 2, 0, "host", 11.0, 12.0, 0.9, 0.75, 0.1, {"in": 5}, {}, 1, 5, 7)
+SUM = OperatorWindow(0.0, 3, 1, 2, 0, "host", 11.0, 12.0, 0.9, 0.75, 0.1, {"in": 5}, {}, 1, 5, True)
 WORK = SourceProgress(0.0, 3, 1, 5.0, None, unit="units")
 
 
 def test_a_report_holds_the_events_of_its_container_its_operators_and_their_sources():
     operators = [OperatorReport(replace(READ), WORK), OperatorReport(replace(SUM))]
     reports = [WindowReport(replace(CONTAINER), operators)]
-    assert list(report_events(reports, 20.0, MetricAggregation(()))) == [
-        replace(CONTAINER, at=20.0),
-        replace(READ, at=20.0),
-        replace(WORK, at=20.0, asked=11.3),
-        replace(SUM, at=20.0),
-    ]
+    reported, *others = report_events(reports, 20.0, MetricAggregation(()))
+    assert container_windows([reported]) == [replace(CONTAINER, at=20.0, attempt=0)]
+    assert operator_windows([reported]) == [replace(one, at=20.0, attempt=0) for one in (READ, SUM)]
+    assert others == [replace(WORK, at=20.0, asked=11.3)]
 
 
 def test_a_report_that_waited_in_its_slot_says_how_far_its_source_was_before_that():
@@ -106,7 +105,8 @@ def test_a_report_that_waited_in_its_slot_says_how_far_its_source_was_before_tha
 
 def test_reports_come_by_container_whatever_their_order():
     reports = [WindowReport(replace(CONTAINER, container=number)) for number in (2, 1)]
-    assert [event.container for event in report_events(reports, 0.0, MetricAggregation(()))] == [1, 2]
+    [event] = report_events(reports, 0.0, MetricAggregation(()))
+    assert event.containers["container"].tolist() == [1, 2]
 
 
 # A clock that somebody sets while a run goes on is told, once -----------------------------------------------

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from ridgeline import Application
 from ridgeline.api.errors import OperatorError
-from ridgeline.measure.events import ContainerWindow, OperatorWindow
 from ridgeline.operators import Windowed, aggregate, sliding, tumbling
 from ridgeline.operators.windows import combining
 from ridgeline.plan import describe, plan_application
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
+from support.measure.reports import container_windows, operator_windows
 
 START = datetime(2026, 3, 28, 22, tzinfo=UTC)
 """An hour before a day of Berlin that has 23 hours."""
@@ -107,8 +107,8 @@ def seen(run: LocalRun) -> list[Any]:
             event.late,
             event.watermark and event.watermark.left,
         )
-        for event in run.events
-        if isinstance(event, OperatorWindow) and event.operator in ids
+        for event in operator_windows(run.events)
+        if event.operator in ids
     ]
     # as text, since no NaN equals itself
     results = [[repr(row) for row in run.collected("sink", window)] for window in run.window_ids]
@@ -116,7 +116,7 @@ def seen(run: LocalRun) -> list[Any]:
 
 
 def sent_bytes(run: LocalRun) -> int:
-    return sum(event.bytes_out for event in run.events if isinstance(event, ContainerWindow))
+    return sum(event.bytes_out for event in container_windows(run.events))
 
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1e300, -1e300, math.inf, -math.inf, math.nan, 0.1, 1.5, 1e-310])

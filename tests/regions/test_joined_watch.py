@@ -5,13 +5,13 @@ import pytest
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
-    OperatorWindow,
     SourceProgress,
     WindowCommitted,
 )
 from ridgeline.plan.region import IDS
 from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.service.export.prometheus import Readings
+from support.measure.reports import operator_windows
 from support.service.halves import EDGE, START, halves_of, joined
 
 
@@ -86,7 +86,7 @@ def test_sums_are_those_of_the_events(halves):
     watch = joined(halves)
     events = [*first.events, *second.events]
     committed = [e for e in events if isinstance(e, WindowCommitted)]
-    operators = [e for e in events if isinstance(e, OperatorWindow)]
+    operators = operator_windows(events)
     info = watch.info()
     assert info["stats"]["windowsCommitted"] == len(committed) == watch.run()["windows"]
     assert info["stats"]["totalTuplesProcessed"] == sum(sum(e.tuples_in.values()) for e in operators)

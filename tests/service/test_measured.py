@@ -10,7 +10,7 @@ from rich.console import Console
 from ridgeline import RidgelineError
 from ridgeline.engine.driver.run.launch import Options
 from ridgeline.engine.driver.run.run import ApplicationRun
-from ridgeline.measure.events import ApplicationPlanned, OperatorWindow, WindowCommitted
+from ridgeline.measure.events import ApplicationPlanned, WindowCommitted, WindowReported
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 from ridgeline.service import measured, registry
@@ -75,7 +75,7 @@ def test_figures_that_fail_are_reported_once_and_the_run_goes_on(run, monkeypatc
     observe = Watch.observe
 
     def fails(self, event):
-        if isinstance(event, OperatorWindow):
+        if isinstance(event, WindowReported):
             raise ZeroDivisionError
         observe(self, event)
 

@@ -16,13 +16,13 @@ from ridgeline import Application, InputOperator, OperatorError, OutputPort
 from ridgeline.engine.container import chain
 from ridgeline.engine.container.container import Container
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.operators.frames import _query
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
 from support.depth import deep
+from support.measure.reports import operator_windows
 
 SCHEMA = pa.schema(
     [
@@ -161,9 +161,8 @@ def plain(value: Any) -> Any:
 
 def counts(run: LocalRun) -> list[Any]:
     return [
-        (event.window_id, event.operator, event.tuples_in, event.tuples_out, event.queue)
-        for event in run.events
-        if isinstance(event, OperatorWindow)
+        (event.window_id, event.operator, event.tuples_in, event.tuples_out)
+        for event in operator_windows(run.events)
     ]
 
 

@@ -12,9 +12,9 @@ import pytest
 from ridgeline import Application, InputPort, Operator, OutputPort, State, ValidationError
 from ridgeline.engine.driver.checkpoint.planning import read_last
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.operators import FileInput
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.measure.reports import operator_windows
 
 
 class Number(NamedTuple):
@@ -58,7 +58,7 @@ def test_no_state_is_committed_and_a_start_begins_anew() -> None:
 
 def test_a_window_that_is_made_again_passes_it_by() -> None:
     run = run_local(application(ones(30)), faults=Faults(seed=3, rate=0.2, kinds=("kill",), quiet=True))
-    dropped = [one for one in run.events if isinstance(one, OperatorWindow) and one.dropped]
+    dropped = [one for one in operator_windows(run.events) if one.dropped]
     assert dropped
     assert all(one.dropped.endswith("is made again") for one in dropped)
     collected = [one.n for one in run.collected("sink")]

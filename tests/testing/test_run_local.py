@@ -25,7 +25,7 @@ from ridgeline import (
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import SparkSource, port_schema
-from ridgeline.measure.events import OperatorWindow, WindowCommitted
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.sla import loss, record_age, throughput
 from ridgeline.testing import (
     ABORT,
@@ -33,10 +33,10 @@ from ridgeline.testing import (
     EOF,
     CollectorSink,
     ListInput,
-    LocalRun,
     SteppingClock,
     run_local,
 )
+from support.measure.reports import operator_windows
 from support.rows import in_a_row
 
 
@@ -104,10 +104,6 @@ def balances(items, *, partitions=2, **attributes) -> Application:
         balances=(Balances(), {"partitions": partitions, **attributes}),
         sink=CollectorSink(Balance),
     )
-
-
-def operator_windows(run: LocalRun) -> list[OperatorWindow]:
-    return [event for event in run.events if isinstance(event, OperatorWindow)]
 
 
 def counted() -> Application:
@@ -185,7 +181,7 @@ def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
     run = run_local(app, attributes={"sink.processing_mode": "AT_MOST_ONCE"})
     assert run.retries == []
     assert run.collected("sink") == [Balance(1, 1), Balance(1, 3)]
-    [dropped] = [event for event in operator_windows(run) if event.dropped]
+    [dropped] = [event for event in operator_windows(run.events) if event.dropped]
     assert dropped.window_id == 1
     assert dropped.dropped.startswith(
         "operator `balances` (partition 0) of application `test` failed in window 1"
@@ -197,7 +193,7 @@ def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
 def test_errors_are_counted_and_kept():
     items = [(1, 0), (2, 0), (3, 1), END_WINDOW, (4, 0)]
     run = run_local(balances(items, partitions=1, error_tuples_kept=1))
-    reports = [event for event in operator_windows(run) if event.errors]
+    reports = [event for event in operator_windows(run.events) if event.errors]
     assert [(report.errors, report.error_tuples) for report in reports] == [
         (2, ("Payment(account=1, cents=0)",)),
         (1, ("Payment(account=4, cents=0)",)),

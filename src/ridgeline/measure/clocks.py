@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,9 @@ SHORTEST_SECONDS = 2.0
 Delays would look like drift, and no clock drifts far in that time.
 """
 _FARTHEST_SECONDS = 1e11  # 3,000 years: no clock, but a broken message
+
+if TYPE_CHECKING:
+    from ridgeline.measure.events import WindowReported
 
 Point = tuple[float, float]
 Times = npt.NDArray[np.float64]
@@ -93,11 +97,14 @@ class ClockOffsets:
         points.append((sent, received - sent))
         self._lines.pop(host, None)
 
-    def as_of_now(self) -> ClockOffsets:
-        """The offsets of all hosts as they are now, which later messages do not change."""
-        found = ClockOffsets(self._samples, self.own_host)
-        found._lines = dict(self.lines())
-        return found
+    def add_reports(self, event: WindowReported) -> None:
+        """Note the messages by which containers have reported a window."""
+        own = event.containers
+        for number, host in enumerate(event.hosts):
+            if host != self.own_host:
+                sent = own[own["host"] == number][-self._samples :]
+                for at, received in zip(sent["written"].tolist(), sent["received"].tolist(), strict=True):
+                    self.add(host, at, received)
 
     def offset(self, host: str, at: float) -> float:
         """The minimum-delay estimate when the host's clock showed `at`; 0 for an unknown host.
@@ -114,6 +121,11 @@ class ClockOffsets:
         """
         line = self._line(host)
         return 0.0 if line is None else line.value(at)
+
+    def corrected(self, hosts: Sequence[str], host: npt.NDArray[np.int64], times: Times) -> Times:
+        """Times on STRAM's clock; 0 (not known) stays. `host`: of each, the place of its host."""
+        lines = [NO_CORRECTION if (line := self._line(one)) is None else line.values for one in hosts]
+        return on_our_clock(times, np.array(lines)[host].T)
 
     def _line(self, host: str) -> Line | None:
         """The line of a host's points; None without points."""

@@ -7,9 +7,13 @@ host's clock until a fold corrects them (`ridgeline.measure.clocks`); each field
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.measure.topology import Topology
@@ -94,10 +98,8 @@ class WindowRetried(RunEvent):
 
 @pickled_by_values
 @dataclass(slots=True)
-class ContainerWindow(RunEvent):
-    """A container as a whole in the attempt that counts; times on the clock of its host.
-
-    Its container fills it in. It does not change once it is reported.
+class ContainerWindow:
+    """What a container reports of itself as a whole; times on the clock of its host.
 
     The readings, in this order:
     - `task_began`: Spark's task entered Python
@@ -126,19 +128,14 @@ class ContainerWindow(RunEvent):
     """Containers with the same `task` ran one after the other: in one slot, a Spark task."""
     task_began: HostTime
     began: HostTime
-    restored: HostTime
-    ran: HostTime
-    written: HostTime
-    received: float
+    restored: HostTime = 0.0
+    ran: HostTime = 0.0
+    written: HostTime = 0.0
+    received: float = 0.0
     bytes_out: int = 0
     sent: HostTime = 0.0
     ready: HostTime = 0.0
     busy: tuple[float, ...] = ()
-
-    @property
-    def came(self) -> float:
-        """When its input had come: `ready`, or as it began."""
-        return self.ready or self.began
 
     @property
     def ended(self) -> float:
@@ -195,10 +192,8 @@ class WatermarkReading:
 
 @pickled_by_values
 @dataclass(slots=True)
-class OperatorWindow(RunEvent):
-    """One physical operator in the attempt that counts.
-
-    Its container fills it in. It does not change once it is reported.
+class OperatorWindow:
+    """What a container reports of one of its operators. A new number here is a column of `WindowReported`.
 
     `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock
     of its host. The times within its container:
@@ -222,15 +217,15 @@ class OperatorWindow(RunEvent):
     window_id: int
     attempt: int
     operator: int
-    container: int
-    host: str
-    began: HostTime
-    ended: HostTime
-    compute_seconds: float
-    wait_seconds: float
-    transfer_seconds: float
-    tuples_in: Counts
-    tuples_out: Counts
+    container: int = -1
+    host: str = ""
+    began: HostTime = 0.0
+    ended: HostTime = 0.0
+    compute_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    transfer_seconds: float = 0.0
+    tuples_in: Counts = field(default_factory=dict)
+    tuples_out: Counts = field(default_factory=dict)
     errors: int = 0
     state_bytes: int = 0
     finished: bool = False
@@ -247,10 +242,136 @@ class OperatorWindow(RunEvent):
     state_written: HostTime = 0.0
     write_seconds: float = 0.0
 
-    @property
-    def queue(self) -> int:
-        """Tuples that waited at its ports for its turn: all of the window."""
-        return sum(self.tuples_in.values())
+
+_NUMBERS: Mapping[Any, type] = {int: np.int64, float: np.float64, float | None: np.float64, bool: np.bool_}
+_OF_WINDOW = {"at", "window_id", "attempt"}
+
+
+def _numbers(kind: type) -> list[tuple[str, type]]:
+    """The fields of a report that are numbers, as the columns of a table."""
+    hints = typing.get_type_hints(kind)
+    known = [(one.name, _NUMBERS.get(hints[one.name])) for one in fields(kind) if one.name not in _OF_WINDOW]
+    return [(name, number) for name, number in known if number is not None]
+
+
+_OF_CONTAINER, _OF_OPERATOR = _numbers(ContainerWindow), _numbers(OperatorWindow)
+CONTAINERS = np.dtype([*_OF_CONTAINER, ("host", np.int64), ("task", np.int64)])
+"""The columns of containers; `host` and `task` are places in those of the window."""
+OPERATORS = np.dtype([*_OF_OPERATOR, ("host", np.int64), ("tuples_in", np.int64), ("tuples_out", np.int64)])
+"""The columns of operators; their tuples are of all ports. NaN: a time is not known."""
+_of_container, _of_operator = (attrgetter(*dict(own)) for own in (_OF_CONTAINER, _OF_OPERATOR))
+Table = npt.NDArray[Any]
+
+
+class _Columns:
+    """How event logs have a table: a list for each column. A log may lack columns, and have others."""
+
+    def __init__(self, columns: np.dtype[Any]) -> None:
+        self._columns = columns
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: object) -> Any:
+        from pydantic_core import core_schema
+
+        written = core_schema.plain_serializer_function_ser_schema(
+            lambda table: {name: table[name].tolist() for name in table.dtype.names}
+        )
+        return core_schema.no_info_plain_validator_function(self._read, serialization=written)
+
+    def _read(self, columns: Mapping[str, Sequence[Any]]) -> Table:
+        found = np.zeros(max(map(len, columns.values()), default=0), self._columns)
+        for name in found.dtype.fields.keys() & columns.keys():
+            found[name] = columns[name]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowReported(RunEvent):
+    """What containers and operators did in the attempt of a window that counts, just before its commit.
+
+    `containers`, `operators`: a row for each that reported, with the numbers of `ContainerWindow` and
+    `OperatorWindow`; `host`, `task`: places in `hosts` and `tasks`. `tuples`: of each of `ports`, which are
+    operator, `input` or `output`, and name. What few have is by id, of containers `busy`, else of operators.
+    """
+
+    at: float
+    window_id: int
+    hosts: tuple[str, ...]
+    tasks: tuple[str, ...]
+    containers: typing.Annotated[Table, _Columns(CONTAINERS)]
+    operators: typing.Annotated[Table, _Columns(OPERATORS)]
+    ports: tuple[tuple[int, str, str], ...]
+    tuples: tuple[int, ...]
+    busy: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    dropped: Mapping[int, str] = field(default_factory=dict)
+    error_tuples: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    ages: Mapping[int, tuple[AgeSample, ...]] = field(default_factory=dict)
+    watermarks: Mapping[int, WatermarkReading] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        at: float,
+        window_id: int,
+        containers: Sequence[ContainerWindow],
+        operators: Sequence[OperatorWindow],
+    ) -> WindowReported:
+        """What these have reported."""
+        hosts, tasks = dict[str, int](), dict[str, int]()
+        of_containers = [
+            (*_of_container(one), _number(hosts, one.host), _number(tasks, one.task)) for one in containers
+        ]
+        of_operators = [
+            (
+                *_of_operator(one),
+                _number(hosts, one.host),
+                sum(one.tuples_in.values()),
+                sum(one.tuples_out.values()),
+            )
+            for one in operators
+        ]
+        tuples = {
+            (one.operator, kind, port): count
+            for one in operators
+            for kind, ports in (("input", one.tuples_in), ("output", one.tuples_out))
+            for port, count in ports.items()
+        }
+        return cls(
+            at,
+            window_id,
+            tuple(hosts),
+            tuple(tasks),
+            np.array(of_containers, CONTAINERS),
+            np.array(of_operators, OPERATORS),
+            tuple(tuples),
+            tuple(tuples.values()),
+            {one.container: one.busy for one in containers if one.busy},
+            {one.operator: one.dropped for one in operators if one.dropped},
+            {one.operator: one.error_tuples for one in operators if one.error_tuples},
+            {one.operator: one.ages for one in operators if one.ages},
+            {one.operator: one.watermark for one in operators if one.watermark is not None},
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WindowReported) and _plain(self) == _plain(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def is_of(self, topology: Topology) -> bool:
+        """Whether a plan has all its operators and containers; else it is of another plan."""
+        places = topology.ids.places(self.operators["operator"])
+        of_containers = topology.ids_of_containers.places(self.containers["container"])
+        return bool((places >= 0).all() and (of_containers >= 0).all())
+
+
+def _plain(event: WindowReported) -> list[object]:
+    """The values of an event: a time that is not known, NaN, is equal to itself."""
+    values = (getattr(event, one.name) for one in fields(event))
+    return [value.tobytes() if isinstance(value, np.ndarray) else value for value in values]
+
+
+def _number(known: dict[str, int], one: str) -> int:
+    """The place of a text among those that are known; a new one is the last."""
+    return known.setdefault(one, len(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +429,7 @@ class OutputPublished(RunEvent):
 
     `operator` is its name: all partitions are published at once.
 
-    With a window it comes after the window's `OperatorWindow` and before its `WindowCommitted`. Results that
+    With a window it comes after the window's `WindowReported` and before its `WindowCommitted`. Results that
     were held back may also be published between windows, and when the run ends.
     """
 

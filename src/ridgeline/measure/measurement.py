@@ -44,7 +44,7 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.changes import ChangeFold, DecisionFold
-from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.clocks import ClockOffsets, Line
 from ridgeline.measure.deciding.period import bottleneck_answer
 from ridgeline.measure.events import (
     AgeSample,
@@ -52,10 +52,8 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
     ContainerHeartbeat,
-    ContainerWindow,
     MessagesRefused,
     OperatorMetrics,
-    OperatorWindow,
     OutputAsked,
     OutputPublished,
     PolicyDecided,
@@ -70,6 +68,7 @@ from ridgeline.measure.events import (
     StateWarning,
     WindowCommitted,
     WindowPlanned,
+    WindowReported,
     WindowRetried,
     WindowStarted,
 )
@@ -94,7 +93,7 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.progress.windows import WindowsInFlight
-from ridgeline.measure.registry.operators import COUNTED
+from ridgeline.measure.registry.operators import KEPT, SUMMED
 from ridgeline.measure.run_counts import SLOT_COUNTS, RunCounts
 from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (
@@ -144,7 +143,7 @@ class Measurement:
         """When the last event was, STRAM's wall clock: `now` for a run that is over."""
         self._run = RunState()
         self._clocks = ClockOffsets(own_host=own_host)
-        self._statuses = Statuses(COUNTED)
+        self._statuses = Statuses(KEPT, SUMMED)
         self.counts = RunCounts()
         self.changes = ChangeFold()
         """The changes that were requested."""
@@ -182,7 +181,7 @@ class Measurement:
             WindowStarted: self._start,
             WindowRetried: self._retry,
             WindowCommitted: self._commit,
-            **dict.fromkeys((ContainerWindow, OperatorWindow, OperatorMetrics), self._windows.keep),
+            **dict.fromkeys((WindowReported, OperatorMetrics), self._windows.keep),
             SourceProgress: self._source,
             SourceTaken: self._progress.source_taken,
             SourceAsked: self._progress.source_asked,
@@ -237,7 +236,7 @@ class Measurement:
     # Events in ----------------------------------------------------------------------------------------------
 
     def apply(self, event: RunEvent) -> None:
-        """Take an event in. Events of operators and containers that the plan has not are left out."""
+        """Take an event in. Windows of another plan are left out."""
         self.at = max(self.at, event.at)
         kind = type(event)
         self._handlers[kind](event)
@@ -323,26 +322,20 @@ class Measurement:
         self._settle(event.window_id)  # first, as the events are of the new plan's operators
         events = self._windows.events_of(event)
         times = assemble(self.topology, events)
-        operators = list(times.operators.values())
-        for container in times.containers.values():
-            self._clocks.add(container.host, container.written, container.received)
-            self._statuses.container_window(container)
-        for operator in operators:
-            self._statuses.operator_window(operator, self._clocks)
-            if operator.dropped:
-                self.marks.add(operator)
+        reported = times.reported
+        self._clocks.add_reports(reported)
+        self._statuses.window(reported, self._clocks)
+        if reported.dropped:
+            self.marks.add(reported)
         for one in events:
             if isinstance(one, OperatorMetrics):
                 self.own_metrics.add(one)
             elif isinstance(one, SourceProgress):
                 self._progress.source(one)
                 self._run_totals.source(one)
-        for operator in operators:
-            if operator.dropped or operator.finished or operator.error_tuples:
-                self._run_totals.note(operator)
-        if operators:
-            self._throughput.add(operators[0].at, operators)
-            self._progress.operators_ended(operators)
+        self._run_totals.note(reported)
+        self._throughput.add(reported)
+        self._progress.operators_ended(reported)
         # Last: samples of its sources count the window as in flight, and the totals need what is left there.
         self._progress.window_committed(event)
         self._run_totals.window_committed(event)
@@ -350,7 +343,7 @@ class Measurement:
         times = replace(times, clocks=self._clocks.lines())
         self._waiting.append(_Waiting(times, max(0, over - event.window_id), []))
         if self._run.measures:
-            self._ages.window(operators, event)
+            self._ages.window(reported, event)
         if len(self._waiting) * len(self.topology.operators) >= _MOST_FIGURES:
             self._fold()
 
@@ -417,9 +410,9 @@ class Measurement:
         """All of one window. Raises KeyError if it is not kept."""
         return self._latency.window(window_id)
 
-    def clocks(self) -> ClockOffsets:
-        """The offsets of all hosts as they are now."""
-        return self._clocks.as_of_now()
+    def clocks(self) -> Mapping[str, Line]:
+        """The lines of the clocks of all hosts as they are now."""
+        return self._clocks.lines()
 
     def windows_behind(self, now: float) -> dict[int, int]:
         """By operator, the windows that are over by the schedule and that it has not completed.
@@ -507,7 +500,7 @@ class Measurement:
         """What the answer about watermarks is made of, by operator."""
         now = self._run.as_of(now)
         return {
-            number: Mark(one.watermark, one.counts["lateRecords"], one.counts["recordsAhead"], now)
+            number: Mark(one.watermark, int(one.row["late"]), one.counts["recordsAhead"], now)
             for number, one in self._statuses.operators.items()
             if one.watermark is not None
         }
@@ -674,6 +667,7 @@ class Measurement:
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
             behind=self.windows_behind(now),
             throughput=self._throughput,
+            lately=self._statuses.lately,
             doing=doing,
         )
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.throughput import Rates, Throughput, Tuples
-from ridgeline.measure.status import ContainerStatus, OperatorStatus
+from ridgeline.measure.status import ContainerStatus, Lately, OperatorStatus
 
 RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
 """The status of an operator in a running window, by the state that heartbeats report."""
@@ -28,6 +28,7 @@ class Moment:
     latencies: Mapping[int, Mapping[str, object]]
     behind: Mapping[int, int]
     throughput: Throughput
+    lately: Lately
     doing: Doing
 
 

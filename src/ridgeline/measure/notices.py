@@ -13,7 +13,6 @@ from ridgeline.measure.events import (
     ApplicationPlanned,
     MessagesRefused,
     OperatorMetrics,
-    OperatorWindow,
     OutputAsked,
     PolicyDecided,
     PromiseChanged,
@@ -22,6 +21,7 @@ from ridgeline.measure.events import (
     StateCompacted,
     StateWarning,
     WindowCommitted,
+    WindowReported,
     WindowRetried,
 )
 from ridgeline.measure.slot_events import (
@@ -77,7 +77,7 @@ MARKED = TOLD - {StateWarning} | {
 NOTICED: frozenset[type[RunEvent]] = MARKED | {
     ApplicationPlanned,
     WindowCommitted,
-    OperatorWindow,
+    WindowReported,
     OperatorMetrics,
     MessagesRefused,
     SlotJoined,
@@ -104,9 +104,8 @@ class Notices:
     def of(self, event: RunEvent) -> Iterator[Notice]:
         """The notices of an event: most often one, or none."""
         match event:
-            case OperatorWindow():  # the most frequent ones come first
-                if event.dropped or event.errors:
-                    yield from _of_operator(event)
+            case WindowReported():
+                yield from _of_operators(event)
             case WindowCommitted(window_id=window):
                 if event.tasks_retried:
                     what = f"Spark repeated {event.tasks_retried} tasks in window {window}"
@@ -152,15 +151,15 @@ class Notices:
             yield Notice("promise", mark, level, promise_text(event), operator=event.operator)
 
 
-def _of_operator(event: OperatorWindow) -> Iterator[Notice]:
-    """A partition has lost a window, as its processing mode allows, or left out tuples."""
-    window, operator = event.window_id, event.operator
-    if event.dropped:
-        text = f"window {window} dropped: {event.dropped}"
-        yield Notice("failure", "bad", _WARNING, text, window, operator)
-    if event.errors:
-        first = f"; {event.error_tuples[0]}" if event.error_tuples else ""
-        text = f"{plural(event.errors, 'tuple')} skipped or rejected in window {window}{first}"
+def _of_operators(event: WindowReported) -> Iterator[Notice]:
+    """Partitions have lost a window, as their processing mode allows, or left out tuples."""
+    window = event.window_id
+    for operator, why in event.dropped.items():
+        yield Notice("failure", "bad", _WARNING, f"window {window} dropped: {why}", window, operator)
+    wrong = event.operators[event.operators["errors"] > 0]
+    for operator, errors in zip(wrong["operator"].tolist(), wrong["errors"].tolist(), strict=True):
+        first = "".join(f"; {text}" for text in event.error_tuples.get(operator, ())[:1])
+        text = f"{plural(errors, 'tuple')} skipped or rejected in window {window}{first}"
         yield Notice("errors", "", _WARNING, text, window, operator)
 
 

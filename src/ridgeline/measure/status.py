@@ -3,80 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from operator import itemgetter
+from typing import Any
+
+import numpy as np
 
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
+    OPERATORS,
     ContainerHeartbeat,
-    ContainerWindow,
-    Counts,
-    OperatorWindow,
     ProcessUsage,
     WatermarkReading,
+    WindowReported,
     WindowRetried,
 )
 from ridgeline.measure.topology import OperatorNode, Series, Topology, surplus
 
-_SECONDS = itemgetter(1)
 AVERAGE_WINDOWS = 10
 """Windows that moving averages are over, as Apex's."""
 _FAILED = re.compile(r"operator `([^`]*)` \(partition (\d+)\) of application ")  # how a failure's text begins
+_NEVER = -1
 
 
 @dataclass(slots=True)
 class OperatorStatus:
     """One physical operator, as of its last committed window.
 
-    `begun`: the last window before its first one, None if the run began with it. `counts`: sums since the
-    start of the run, of all that had its label and partition, by name. `last`: None before its first window.
-    `last_state_written`: when its state was last written, by STRAM's clock; None before. That took
-    `last_state_seconds`, with the file of its container.
+    `row`: its row of the table of `Statuses`. `begun`: the last window before its first one, None if the run
+    began with it. `counts`: sums of what is rare since the start of the run, of all that had its label and
+    partition, by name.
     """
 
     node: OperatorNode
+    row: np.void
     begun: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    last: OperatorWindow | None = None
     error_tuples: tuple[str, ...] = ()
     watermark: WatermarkReading | None = None
-    last_state_written: float | None = None
-    last_state_seconds: float | None = None
-    _lately: deque[tuple[float, float, Counts]] = field(
-        default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1)
-    )
-    """When the last windows ended, their processor seconds as far as known, and tuples by input port."""
-
-    def add(self, event: OperatorWindow, counted: Mapping[str, Callable[[OperatorWindow], int]]) -> None:
-        """Take in a committed window. `counted`: how much it adds to each of `counts`."""
-        self.last = event
-        self.error_tuples = event.error_tuples or self.error_tuples
-        self.watermark = event.watermark or self.watermark
-        for name, amount in counted.items():
-            if more := amount(event):
-                self.counts[name] += more
-        if event.watermark is not None:
-            self.counts["recordsAhead"] += event.watermark.ahead
-        cpu = event.compute_seconds if event.cpu_seconds is None else event.cpu_seconds
-        self._lately.append((event.at, cpu, event.tuples_in))
-
-    def continued(self, node: OperatorNode) -> OperatorStatus:
-        """The status of what takes the place of this one: not `last`, whose sizes are of this one's state."""
-        return OperatorStatus(
-            node, self.done, self.counts, error_tuples=self.error_tuples, watermark=self.watermark
-        )
 
     @property
     def last_window(self) -> int | None:
         """The last window that it has completed; None before its first."""
-        return None if self.last is None else self.last.window_id
+        window = int(self.row["window"])
+        return None if window == _NEVER else window
 
     @property
     def finished(self) -> bool:
         """True if it has come to the end of its input."""
-        return self.last is not None and self.last.finished
+        return bool(self.row["finished"])
 
     @property
     def done(self) -> int | None:
@@ -84,106 +60,185 @@ class OperatorStatus:
         return self.begun if self.last_window is None else self.last_window
 
     @property
-    def queue(self) -> float | None:
-        """Tuples that waited when its turn came, on average over the last windows."""
-        return self._mean(lambda tuples: sum(tuples.values()))
-
-    def queue_at(self, port: str) -> float | None:
-        """As `queue`, of an input port."""
-        return self._mean(lambda tuples: tuples.get(port, 0))
-
-    def _mean(self, of_window: Callable[[Counts], int]) -> float | None:
-        windows = [of_window(tuples) for _, _, tuples in self._lately][-AVERAGE_WINDOWS:]
-        return sum(windows) / len(windows) if windows else None
+    def last_state_written(self) -> float | None:
+        """When its state was last written, by STRAM's clock; None before."""
+        return float(self.row["written"]) or None
 
     @property
-    def cpu_percentage(self) -> float | None:
+    def last_state_seconds(self) -> float | None:
+        """How long that took, with the file of its container."""
+        return float(self.row["writing"]) if self.row["written"] else None
+
+
+class Lately:
+    """Moving averages of operators, over the last windows in which each was."""
+
+    def __init__(self, windows: Iterable[WindowReported]) -> None:
+        self._turns: defaultdict[int, list[tuple[int, float, float, int]]] = defaultdict(list)
+        """By operator: the window, when it was reported, processor seconds as far as known, and tuples."""
+        self._tuples: defaultdict[tuple[int, str, str], list[tuple[int, int]]] = defaultdict(list)
+        """By port of an operator: the window, and its tuples."""
+        for event in windows:
+            own, number = event.operators, event.window_id
+            spent = np.where(np.isnan(own["cpu_seconds"]), own["compute_seconds"], own["cpu_seconds"])
+            columns = own["operator"].tolist(), spent.tolist(), own["tuples_in"].tolist()
+            for operator, seconds, tuples in zip(*columns, strict=True):
+                self._turns[operator].append((number, event.at, seconds, tuples))
+            for port, tuples in zip(event.ports, event.tuples, strict=True):
+                self._tuples[port].append((number, tuples))
+
+    def queue(self, status: OperatorStatus, port: str | None = None) -> float | None:
+        """Tuples that waited when its turn came, at an input port or at all, on average."""
+        turns = [turn for turn in self._turns[status.node.id] if turn[0] > status.row["begun"]]
+        windows = {number: tuples for number, _, _, tuples in turns[-AVERAGE_WINDOWS:]}
+        if port is not None:
+            of_port = self._tuples[status.node.id, "input", port]
+            return _mean([tuples for number, tuples in of_port if number in windows], len(windows))
+        return _mean(windows.values(), len(windows))
+
+    def cpu_percentage(self, status: OperatorStatus) -> float | None:
         """Processor time per wall time over the last windows, in percent; None before the second window."""
-        if not self._lately or self._lately[-1][0] <= self._lately[0][0]:
+        turns = [turn[1:3] for turn in self._turns[status.node.id] if turn[0] > status.row["begun"]]
+        if not turns or turns[-1][0] <= turns[0][0]:
             return None
-        (first, before, _), *_, (last, _, _) = self._lately
-        busy = sum(map(_SECONDS, self._lately)) - before  # of very many operators each time
-        return 100 * busy / (last - first)
+        (first, _), *later = turns
+        return 100 * sum(seconds for _, seconds in later) / (turns[-1][0] - first)
+
+
+def _mean(values: Collection[int], windows: int) -> float | None:
+    return sum(values) / windows if windows else None
+
+
+_CONTAINER = [
+    ("last_seen", np.float64),
+    ("last_window", np.int64),
+    ("bytes_out", np.int64),
+    ("has_heartbeat", np.bool_),
+    ("process", np.int64),
+]
 
 
 @dataclass(slots=True, eq=False)
 class ContainerStatus:
-    """One container.
-
-    `last_seen`: when its last heartbeat or report came. `has_heartbeat`: one came in the running attempt.
-    `usage`: of its process, as of its last heartbeat.
-    """
+    """One container; `row`: its row of the table of `Statuses`. `usage`: of its process, by a heartbeat."""
 
     id: int
     stage: int
+    row: np.void
     host: str | None = None
     pid: int | None = None
     started: float | None = None
-    last_seen: float | None = None
-    last_window: int | None = None
-    bytes_out: int = 0
     stack: str = ""
-    has_heartbeat: bool = False
     usage: ProcessUsage | None = None
 
-    def seen(self, at: float, host: str, pid: int) -> None:
-        """Note a sign of life. A new process counts as a new start."""
-        if self.started is None or (host, pid) != (self.host, self.pid):
-            self.started, self.usage = at, None
-        self.host, self.pid, self.last_seen = host, pid, at
+    @property
+    def last_seen(self) -> float | None:
+        """When its last heartbeat or report came."""
+        seen = float(self.row["last_seen"])
+        return None if np.isnan(seen) else seen
+
+    @property
+    def last_window(self) -> int | None:
+        """The last window that it has completed; None before its first."""
+        window = int(self.row["last_window"])
+        return None if window == _NEVER else window
+
+    @property
+    def bytes_out(self) -> int:
+        """What it has sent to others since it is there."""
+        return int(self.row["bytes_out"])
+
+    @property
+    def has_heartbeat(self) -> bool:
+        """Whether one came in the running attempt."""
+        return bool(self.row["has_heartbeat"])
+
+    def runs_in(self, process: int, at: float, host: str, pid: int) -> None:
+        """It has given a sign of life, from a process where it was not before: that is a new start."""
+        self.row["process"] = process
+        self.host, self.pid, self.started, self.usage = host, pid, at, None
 
 
 class Statuses:
-    """The status of all operators and containers of the present plan.
+    """The status of all operators and containers of the present plan: tables, in the plan's order.
 
-    `counted`: how much a window adds to each of an operator's `counts`, by name.
+    `kept`: columns of reports of which the last window's are kept; `summed`: those that are added up.
     """
 
-    def __init__(
-        self,
-        counted: Mapping[str, Callable[[OperatorWindow], int]],
-    ) -> None:
-        self._counted = counted
+    def __init__(self, kept: Collection[str], summed: Collection[str]) -> None:
+        self._kept, self._summed = ("finished", *kept), tuple(summed)
+        columns: list[tuple[str, Any]] = [(name, OPERATORS[name]) for name in (*self._kept, *self._summed)]
+        states = ("written", np.float64), ("writing", np.float64)
+        self._rows = np.zeros(0, [("window", np.int64), ("begun", np.int64), *states, *columns])
+        self._container_rows = np.zeros(0, _CONTAINER)
         self.operators: dict[int, OperatorStatus] = {}
         self.containers: dict[int, ContainerStatus] = {}
         self.failed_containers = 0
-        self._of_process: dict[tuple[str | None, int | None], set[ContainerStatus]] = {}
-        """The containers of each process: heartbeats come from all processes each second."""
+        self._topology = Topology((), ())
+        self._processes: dict[tuple[str | None, int | None], int] = {}
+        """A number for each process that has had containers."""
         self._known: dict[Series, OperatorStatus] = {}
         """Those of `operators`, and of operators that other plans had."""
+        self._last: deque[WindowReported] = deque(maxlen=AVERAGE_WINDOWS + 1)
+        self._lately: Lately | None = None
 
     def planned(self, topology: Topology, committed: int | None = None) -> None:
         """Replace the plan. Counts go on by label and partition. `committed`: the last window that is."""
+        self._topology, self._lately = topology, None
+        for status in self._known.values():
+            status.row = status.row.copy()  # else it would keep the whole table
+        self._rows = np.zeros(len(topology.operators), self._rows.dtype)
+        self._rows["window"] = _NEVER
         self.operators = {}
-        for node in topology.operators:
-            known = self._known.get(node.series) or OperatorStatus(node, committed)
-            if known.node.id != node.id:
-                known = known.continued(node)
-            known.node = node
+        for place, node in enumerate(topology.operators):
+            row = self._rows[place]  # a view
+            known = self._known.get(node.series)
+            if known is None:
+                known = OperatorStatus(node, row, committed)
+            elif known.node.id == node.id:
+                self._rows[place] = known.row
+            else:  # sizes are of the state of the one before
+                known.begun = known.done
+                for name in self._summed:
+                    row[name] = known.row[name]
+            known.node, known.row = node, row
+            row["begun"] = _NEVER if known.begun is None else known.begun
             self._known[node.series] = self.operators[node.id] = known
-        self.containers = {
-            container: self.containers.get(container)
-            or ContainerStatus(container, topology.stage_of[container])
-            for container in topology.containers
-        }
-        self._of_process = {}
-        for container, status in self.containers.items():
-            status.stage = topology.stage_of[container]
-            self._of_process.setdefault((status.host, status.pid), set()).add(status)
+        self._follow_containers(topology)
+
+    def _follow_containers(self, topology: Topology) -> None:
+        before, self.containers = self.containers, {}
+        self._container_rows = np.zeros(len(topology.containers), _CONTAINER)
+        self._container_rows["last_seen"] = np.nan
+        self._container_rows["last_window"] = self._container_rows["process"] = _NEVER
+        for place, container in enumerate(topology.containers):
+            row = self._container_rows[place]
+            status = before.get(container) or ContainerStatus(container, 0, row)
+            self._container_rows[place] = status.row
+            status.row, status.stage = row, topology.stage_of[container]
+            self.containers[container] = status
+
+    @property
+    def lately(self) -> Lately:
+        """The moving averages as of the last window."""
+        if self._lately is None:
+            self._lately = Lately(self._last)
+        return self._lately
 
     def heartbeat_ages(self, now: float) -> list[tuple[tuple[str, ...], float | None]]:
         """The seconds since the last heartbeat of containers, by id and host."""
-        containers = self.containers.values()
-        ages = [None if one.last_seen is None else max(0.0, now - one.last_seen) for one in containers]
-        return [((str(one.id), str(one.host)), age) for one, age in zip(containers, ages, strict=True)]
+        return [
+            ((str(one.id), str(one.host)), None if one.last_seen is None else max(0.0, now - one.last_seen))
+            for one in self.containers.values()
+        ]
 
     def workers(self) -> list[tuple[tuple[str, ...], ProcessUsage]]:
         """What each process uses that runs containers and has said so, by host and process id."""
-        return [
-            ((str(host), str(pid)), usage)
-            for (host, pid), containers in self._of_process.items()
-            if (usage := next((one.usage for one in containers if one.usage is not None), None)) is not None
-        ]
+        found: dict[tuple[str, ...], ProcessUsage] = {}
+        for one in self.containers.values():
+            if one.usage is not None:
+                found.setdefault((str(one.host), str(one.pid)), one.usage)
+        return list(found.items())
 
     def settle(self) -> None:
         """The plan has a window: bound what is kept of others."""
@@ -191,64 +246,83 @@ class Statuses:
         for gone in surplus(self._known, present):
             del self._known[gone]
 
+    def _of_process(self, host: str, pid: int) -> list[ContainerStatus]:
+        """The containers of a process."""
+        process, containers = self._processes.get((host, pid)), list(self.containers.values())
+        if process is None:
+            return []
+        return [containers[row] for row in np.flatnonzero(self._container_rows["process"] == process)]
+
     def process_lost(self, host: str, pid: int) -> None:
         """A process is gone: its containers have none until another one reports."""
-        for container in self._of_process.pop((host, pid), ()):
+        for container in self._of_process(host, pid):
             container.host = container.pid = container.started = None
-            container.has_heartbeat = False
+            container.row["process"], container.row["has_heartbeat"] = _NEVER, False
             container.stack, container.usage = "", None
 
     def attempt(self) -> None:
         """An attempt at a window begins: reports of an earlier one no longer count."""
+        self._container_rows["has_heartbeat"] = False
         for container in self.containers.values():
-            container.has_heartbeat = False
             container.stack = ""
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container has sent a heartbeat."""
         container = self.containers.get(event.container)
         if container is not None:
-            self._seen(container, event.at, event)
-            container.has_heartbeat = True
+            process = self._process(event.host, event.pid)
+            if container.row["process"] != process:
+                container.runs_in(process, event.at, event.host, event.pid)
+            container.row["last_seen"], container.row["has_heartbeat"] = event.at, True
             container.stack = event.stack or container.stack
 
-    def _seen(
-        self, container: ContainerStatus, at: float, event: ContainerHeartbeat | ContainerWindow
-    ) -> None:
-        """A container has given a sign of life, perhaps from another process than before."""
-        before, process = (container.host, container.pid), (event.host, event.pid)
-        if before != process:
-            others = self._of_process.get(before, set())
-            others.discard(container)
-            if not others:
-                self._of_process.pop(before, None)
-            self._of_process.setdefault(process, set()).add(container)
-        container.seen(at, *process)
+    def _process(self, host: str, pid: int) -> int:
+        """The number of a process."""
+        return self._processes.setdefault((host, pid), len(self._processes))
 
     def process_usage(self, event: ContainerHeartbeat) -> None:
         """A process has said what it uses; it may run several containers, or none now."""
-        if event.usage is None:
-            return
-        for container in self._of_process.get((event.host, event.pid), ()):
-            container.usage = event.usage
+        if event.usage is not None:
+            for container in self._of_process(event.host, event.pid):
+                container.usage = event.usage
 
-    def container_window(self, event: ContainerWindow) -> None:
-        """A container's window is committed."""
-        container = self.containers.get(event.container)
-        if container is not None:
-            self._seen(container, max(event.received, container.last_seen or 0.0), event)
-            container.last_window = event.window_id
-            container.bytes_out += event.bytes_out
-            container.has_heartbeat = False
+    def window(self, event: WindowReported, clocks: ClockOffsets) -> None:
+        """A window of this plan is committed, by which `clocks` are known."""
+        self._containers_ran(event)
+        own, places = event.operators, self._topology.ids.places(event.operators["operator"])
+        self._rows["window"][places] = event.window_id
+        for name in self._kept:
+            self._rows[name][places] = own[name]
+        for name in self._summed:
+            self._rows[name][places] += own[name]
+        wrote = own["state_written"] > 0
+        if wrote.any():
+            written = clocks.corrected(event.hosts, own["host"][wrote], own["state_written"][wrote])
+            self._rows["written"][places[wrote]] = written
+            self._rows["writing"][places[wrote]] = (own["state_seconds"] + own["write_seconds"])[wrote]
+        self._last.append(event)
+        self._lately = None
+        for operator in event.dropped:
+            self.operators[operator].counts["droppedWindows"] += 1
+        for operator, texts in event.error_tuples.items():
+            self.operators[operator].error_tuples = texts
+        for operator, reading in event.watermarks.items():
+            self.operators[operator].watermark = reading
+            self.operators[operator].counts["recordsAhead"] += reading.ahead
 
-    def operator_window(self, event: OperatorWindow, clocks: ClockOffsets) -> None:
-        """An operator's window is committed. After its containers, by which `clocks` are known."""
-        operator = self.operators.get(event.operator)
-        if operator is not None:
-            operator.add(event, self._counted)
-            if at := event.state_written:
-                operator.last_state_written = at + clocks.offset(event.host, at)
-                operator.last_state_seconds = event.state_seconds + event.write_seconds
+    def _containers_ran(self, event: WindowReported) -> None:
+        own, rows = event.containers, self._container_rows
+        places = self._topology.ids_of_containers.places(own["container"])
+        numbers = zip(own["host"].tolist(), own["pid"].tolist(), strict=True)
+        processes = np.array([self._process(event.hosts[host], pid) for host, pid in numbers], np.int64)
+        seen = np.fmax(own["received"], rows["last_seen"][places])
+        for row in np.flatnonzero(rows["process"][places] != processes).tolist():
+            container = self.containers[int(own["container"][row])]
+            host, pid = event.hosts[own["host"][row]], int(own["pid"][row])
+            container.runs_in(int(processes[row]), float(seen[row]), host, pid)
+        rows["last_seen"][places], rows["last_window"][places] = seen, event.window_id
+        rows["bytes_out"][places] += own["bytes_out"]
+        rows["has_heartbeat"][places] = False
 
     def retried(self, event: WindowRetried) -> None:
         """An attempt did not count."""

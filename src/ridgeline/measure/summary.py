@@ -15,7 +15,7 @@ from ridgeline.measure.answers.application import (
     RunAnswer,
     RunSummaryAnswer,
 )
-from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted
+from ridgeline.measure.events import SourceProgress, WindowCommitted, WindowReported
 from ridgeline.measure.latency.window import Windows
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.topology import Topology
@@ -77,16 +77,19 @@ class RunTotals:
         if not event.whole and event.consumed is not None and event.operator in self._inputs:
             self._work[event.operator] = (event.consumed, event.remaining)
 
-    def note(self, event: OperatorWindow) -> None:
-        """Take in an operator that has refused tuples or its window, or has finished."""
-        title = self._title_of[event.operator]
-        for text in event.error_tuples:
-            self._error_tuples.append({"operator": title, "windowId": event.window_id, "text": text})
-        if event.dropped:
-            self._drops.append(event.dropped)
-            self._dropped.add((title, event.window_id))
-        if event.finished and event.operator in self._work:
-            self._work[event.operator] = (self._work[event.operator][0], 0.0)
+    def note(self, event: WindowReported) -> None:
+        """Take in which operators have refused tuples or their window, or have finished."""
+        for operator, texts in event.error_tuples.items():
+            title = self._title_of[operator]
+            self._error_tuples += [
+                {"operator": title, "windowId": event.window_id, "text": text} for text in texts
+            ]
+        for operator, why in event.dropped.items():
+            self._drops.append(why)
+            self._dropped.add((self._title_of[operator], event.window_id))
+        for operator in event.operators["operator"][event.operators["finished"]].tolist():
+            if operator in self._work:
+                self._work[operator] = (self._work[operator][0], 0.0)
 
     def window_committed(self, event: WindowCommitted) -> None:
         """Take in a window, once `source` has had its inputs' progress and `note` its operators'."""

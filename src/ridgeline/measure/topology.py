@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -95,6 +95,25 @@ class MetricNode:
         if self.unit and name != self.unit and not name.endswith(f"_{self.unit}"):
             name += f"_{self.unit}"
         return f"{name}_total" if self.kind == "counter" else name
+
+
+class Ids:
+    """Where ids stand in an order."""
+
+    def __init__(self, ids: Collection[int]) -> None:
+        known = np.fromiter(ids, np.int64, len(ids))
+        self._places = np.argsort(known)
+        self._sorted = known[self._places]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def places(self, ids: npt.NDArray[np.int64]) -> Places:
+        """The place of each id, -1 where it is not known."""
+        if not len(self):
+            return np.full(len(ids), -1)
+        at = np.minimum(np.searchsorted(self._sorted, ids), len(self) - 1)
+        return np.where(self._sorted[at] == ids, self._places[at], -1)
 
 
 class Rank(NamedTuple):
@@ -237,6 +256,16 @@ class Topology:
     def places(self) -> dict[int, int]:
         """Where each operator stands in `operators`, by id."""
         return {operator.id: place for place, operator in enumerate(self.operators)}
+
+    @cached_property
+    def ids(self) -> Ids:
+        """As `places`, of arrays of ids."""
+        return Ids(self.places)
+
+    @cached_property
+    def ids_of_containers(self) -> Ids:
+        """Where each container stands in `containers`, of arrays of ids."""
+        return Ids(self.containers)
 
     @cached_property
     def bits(self) -> npt.NDArray[np.object_]:

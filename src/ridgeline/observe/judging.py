@@ -6,22 +6,24 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ridgeline.api.clock import Clock
 from ridgeline.api.policy import Promise
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.deciding.figures import PromiseState
 from ridgeline.measure.events import (
     ApplicationChanged,
-    OperatorWindow,
     PromiseChanged,
     RunEvent,
     WindowCommitted,
     WindowPlanned,
+    WindowReported,
 )
 from ridgeline.observe.watch import Watch
 from ridgeline.policies.keeping import Keeping, Observation
 
-SEEN = OperatorWindow, WindowCommitted, WindowPlanned, ApplicationChanged
+SEEN = WindowReported, WindowCommitted, WindowPlanned, ApplicationChanged
 """The events by which promises are judged."""
 _PAUSES = {("pause", "APPLIED"), ("resume", "APPLIED")}
 _log = logging.getLogger(__name__)
@@ -44,7 +46,6 @@ class Judge:
         self._watch, self._observe, self._clock = watch, observe, clock
         self._keeping = Keeping(promises)
         self._kinds = {promise.kind for promise in promises}
-        self._names: dict[int, str] = {}
         self._seen = Observation()
         """Of the window whose events come."""
         self._aged = [promise.operator for promise in promises if promise.kind == "record_age"]
@@ -63,33 +64,33 @@ class Judge:
         """Take what has happened at a time of the monotonic clock."""
         if isinstance(event, WindowPlanned):
             self._planned[event.window_id] = at
-        elif isinstance(event, OperatorWindow):
-            self._operator(event)
+        elif isinstance(event, WindowReported):
+            self._reported(event)
         elif isinstance(event, WindowCommitted):
             self._commit(at, event)
         elif isinstance(event, ApplicationChanged) and (event.what, event.state) in _PAUSES:
             self.tick(at)
             self._paused = event.what == "pause"
 
-    def _operator(self, event: OperatorWindow) -> None:
-        """Count the tuples of an operator: those that came in, those that went out of an input."""
-        if event.operator not in self._names:
-            topology = self._watch.topology
-            self._names = {node.id: "" if node.unifier else node.name for node in topology.operators}
-        name = self._names.get(event.operator, "")
-        if name:
-            counts = event.tuples_in or event.tuples_out
-            self._seen.tuples[name] += sum(counts.values())
-            self._seen.errors[name] += event.errors
-            self._seen.late[name] += event.late
-            self._seen.lost += event.errors + event.late + (sum(counts.values()) if event.dropped else 0)
-            if "loss" in self._kinds and event.operator in self._watch.topology.inputs:
-                self._seen.entered += sum(event.tuples_out.values())
+    def _reported(self, event: WindowReported) -> None:
+        """Count the tuples of operators: those that came in, those that went out of an input."""
+        topology, own, seen = self._watch.topology, event.operators, self._seen
+        inputs = np.isin(own["operator"], topology.inputs)
+        tuples = np.where(inputs, own["tuples_out"], own["tuples_in"])
+        columns = (own["operator"], tuples, own["errors"], own["late"])
+        for operator, count, errors, late in zip(*(one.tolist() for one in columns), strict=True):
+            node = topology.by_id.get(operator)
+            if node is not None and not node.unifier:
+                seen.tuples[node.name] += count
+                seen.errors[node.name] += errors
+                seen.late[node.name] += late
+                seen.lost += errors + late + (count if operator in event.dropped else 0)
+        if "loss" in self._kinds:
+            seen.entered += int(own["tuples_out"][inputs].sum())
 
     def _commit(self, at: float, event: WindowCommitted) -> None:
         """Judge with a window that is committed."""
         seen, self._seen = self._seen, Observation()
-        self._names.clear()  # the plan may be another one in the next window
         for window in [one for one in self._planned if one <= event.window_id]:
             del self._planned[window]
         if self._aged:

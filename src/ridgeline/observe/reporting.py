@@ -9,7 +9,7 @@ from dataclasses import replace
 from ridgeline.api.errors import RidgelineError, described
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.own_metric import AGGREGATES, MetricOptions, checked_value
-from ridgeline.measure.events import OperatorMetrics, RunEvent, SourceTaken
+from ridgeline.measure.events import OperatorMetrics, RunEvent, SourceTaken, WindowReported
 from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowReport
@@ -44,24 +44,22 @@ def taken_events(report: WindowReport) -> Iterator[SourceTaken]:
 def report_events(
     reports: Sequence[WindowReport], at: float, aggregation: MetricAggregation
 ) -> Iterator[RunEvent]:
-    """The events in the reports of the attempt that counts, container by container.
+    """The events in the reports of the attempt that counts, which has any.
 
-    `at`: STRAM's wall clock, which the events are stamped with. The events are those of the reports, not
-    copies, so ask once. Last come the metrics that operators declare, as `aggregation` makes one of them.
+    `at`: STRAM's wall clock, which the events are stamped with. First comes what all containers and operators
+    did, then how far inputs are, container by container, last the metrics that operators declare, as
+    `aggregation` makes one of them.
     """
-    measured: dict[int, Mapping[str, float]] = {}
-    for report in sorted(reports, key=lambda report: report.window.container):
-        report.window.at = at
-        yield report.window
-        for operator in report.operators:
-            operator.window.at = at
-            yield operator.window
-            if operator.source is not None:
-                yield replace(operator.source, at=at, asked=asked_at(report, operator))
-            if operator.metrics:
-                measured[operator.window.operator] = operator.metrics
+    reports = sorted(reports, key=lambda report: report.window.container)
+    operators = [(report, operator) for report in reports for operator in report.operators]
+    window_id, windows = reports[0].window.window_id, [report.window for report in reports]
+    yield WindowReported.of(at, window_id, windows, [operator.window for _, operator in operators])
+    for report, operator in operators:
+        if operator.source is not None:
+            yield replace(operator.source, at=at, asked=asked_at(report, operator))
+    measured = {one.window.operator: one.metrics for _, one in operators if one.metrics}
     if measured:
-        yield from aggregation.events(reports[0].window.window_id, measured, at)
+        yield from aggregation.events(window_id, measured, at)
 
 
 # Steps of the wall clock: it was set, or the machine slept. Times are given; no clock is read here.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer, PromiseAnswer
 from ridgeline.measure.answers.operators import (
@@ -21,7 +21,6 @@ from ridgeline.measure.deciding.figures import ApplicationFigures, Keys, Promise
 from ridgeline.measure.deciding.period import application_figures
 from ridgeline.measure.events import (
     ApplicationEnded,
-    ApplicationPlanned,
     RunEvent,
     WindowCommitted,
 )
@@ -32,10 +31,8 @@ from ridgeline.measure.trace_ids import run_of, trace_text
 
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
-_MOST_WAITING = 256
-"""Events that may wait to be folded: some windows of a small application."""
-_MOST_WINDOWS = 8
-"""The most windows of a large application that may wait: fewer would make it wait for a long reading."""
+_MOST_WAITING = 64
+"""Events that may wait to be folded: some windows."""
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
@@ -90,7 +87,6 @@ class Watch:
         self._measurement = Measurement(own_host)
         self._waiting: deque[RunEvent] = deque()
         """Events that are not folded yet, for the lock's holder to take."""
-        self._most_waiting = _MOST_WAITING
         self._fault: Exception | None = None
         """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
@@ -122,11 +118,7 @@ class Watch:
                     self.subscribers_dropped += self._unsubscribe(number)
                     name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
                     _log.exception("subscriber `%s` has failed and is not called any more", name)
-        if kind is ApplicationPlanned:
-            event = cast("ApplicationPlanned", event)
-            reports = len(event.topology.operators) + len(event.topology.containers)
-            self._most_waiting = max(_MOST_WAITING, _MOST_WINDOWS * reports)
-        if len(self._waiting) > self._most_waiting:
+        if len(self._waiting) > _MOST_WAITING:
             with self._lock:
                 self._fold_window()
         if isinstance(event, ApplicationEnded):  # the last call, so what folding raises is raised here

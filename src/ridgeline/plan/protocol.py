@@ -100,7 +100,7 @@ class KeyCounts:
 class OperatorReport:
     """The report of one physical operator to STRAM at the end of a window.
 
-    `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
+    `window` and `source` are what measurement gets: the container fills them in. The other
     fields are for the run: what the operator handed over, the samples, and how its state changed.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
@@ -124,23 +124,7 @@ class OperatorReport:
     @classmethod
     def begun(cls, request: WindowRequest, operator: int) -> Self:
         """A report without figures. The operator's runtime and its container fill them in."""
-        return cls(
-            OperatorWindow(
-                at=0.0,
-                window_id=request.window_id,
-                attempt=request.attempt,
-                operator=operator,
-                container=-1,
-                host="",
-                began=0.0,
-                ended=0.0,
-                compute_seconds=0.0,
-                wait_seconds=0.0,
-                transfer_seconds=0.0,
-                tuples_in={},
-                tuples_out={},
-            )
-        )
+        return cls(OperatorWindow(0.0, request.window_id, request.attempt, operator))
 
 
 @pickled_by_values
@@ -148,7 +132,7 @@ class OperatorReport:
 class WindowReport:
     """The report of one container to STRAM at the end of a window.
 
-    `window` is the event itself: the container fills it in, STRAM adds `received` and `at`. `task_attempt`:
+    `window` is what measurement gets: the container fills it in, STRAM adds `received`. `task_attempt`:
     how often Spark had begun a task before that read for it. `small_change`: name and content of what its
     operators changed, None if nothing or if it is in a file. `keys`: the keys that its operators have sent,
     if the request asks for them. `held_seconds`: how long it waited in its slot for other reports.

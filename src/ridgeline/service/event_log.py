@@ -22,11 +22,10 @@ from ridgeline.engine.files.rotation import Rotation, base_of, earlier, put_away
 from ridgeline.measure.encoding import to_json
 from ridgeline.measure.events import (
     ApplicationPlanned,
-    ContainerWindow,
-    OperatorWindow,
     PromiseChanged,
     RunEvent,
     SourceProgress,
+    WindowReported,
 )
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
 from ridgeline.service.line_file import LineFile
@@ -39,7 +38,7 @@ CONTINUED = "LogContinued"
 LINES = frozenset({".jsonl", ".json"})
 _FIRST = b'{"event":'
 _BEGINNING_BYTES = 256
-_BURST = (ContainerWindow, OperatorWindow, SourceProgress)  # a `WindowCommitted` follows them at once
+_BURST = (WindowReported, SourceProgress)  # a `WindowCommitted` follows them at once
 
 
 class EventLogWriter:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
@@ -12,9 +14,9 @@ from ridgeline.engine.driver.run.changes import Asked
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.events import (
     ApplicationPlanned,
-    OperatorWindow,
     RunEvent,
     WindowCommitted,
+    WindowReported,
     WindowRetried,
 )
 from ridgeline.observe.event_lines import EventLines
@@ -121,17 +123,17 @@ class LocalRun(MetricTables):
 
     def tuples_in(self, operator: str) -> int:
         """Tuples that all partitions of a logical operator received."""
-        return self._sum(operator, lambda event: sum(event.tuples_in.values()))
+        return self._sum(operator, "tuples_in")
 
     def tuples_out(self, operator: str) -> int:
         """Tuples that all partitions of a logical operator emitted."""
-        return self._sum(operator, lambda event: sum(event.tuples_out.values()))
+        return self._sum(operator, "tuples_out")
 
     def errors(self, operator: str) -> int:
         """Tuples that all partitions of a logical operator emitted on error ports."""
-        return self._sum(operator, lambda event: event.errors)
+        return self._sum(operator, "errors")
 
-    def _sum(self, operator: str, count: Callable[[OperatorWindow], int]) -> int:
+    def _sum(self, operator: str, column: str) -> int:
         """The sum over all partitions that an operator has had, in all plans of the run."""
         ids = {
             node.id
@@ -141,7 +143,7 @@ class LocalRun(MetricTables):
             if node.name == operator and not node.unifier
         }
         return sum(
-            count(event)
+            int(event.operators[column][np.isin(event.operators["operator"], list(ids))].sum())
             for event in self.events
-            if isinstance(event, OperatorWindow) and event.operator in ids
+            if isinstance(event, WindowReported)
         )

@@ -8,8 +8,9 @@ from ridgeline.cli.running.summary import ended_line, errors, print_summary, pro
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel
-from ridgeline.measure.events import OperatorWindow, PromiseChanged, WindowCommitted
+from ridgeline.measure.events import PromiseChanged, WindowCommitted, WindowReported
 from support.cli.windows import make_plan, watch_of, window
+from support.measure.reports import changed
 
 SETTINGS = RunSettings.of(
     "app.py",
@@ -184,10 +185,11 @@ def test_the_command_to_continue_has_what_the_run_had_but_no_token(given, expect
 def test_late_records_are_named_at_the_end():
     plan = make_plan()
     double = {one.id for one in plan.physical.operators if one.name == "double" and not one.unifier}
-    events = [
-        replace(event, late=3) if isinstance(event, OperatorWindow) and event.operator in double else event
-        for event in window(plan)
-    ]
+
+    def late(own):
+        return replace(own, late=3) if own.operator in double else own
+
+    events = [changed(event, late) if isinstance(event, WindowReported) else event for event in window(plan)]
     found = [str(part) for part in errors(watch_of(plan, events).summary())]
     assert found[1] == f"late: double {3 * len(double)}"
     assert "a larger `lateness`" in found[2]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort, State
 from ridgeline.engine.container import chain as relay
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.testing import CollectorSink, LocalRun, run_local
+from support.measure.reports import operator_windows
 
 NUMBERS = pa.schema([("number", pa.int64())])
 CALLS: list[tuple[str, str, int]] = []
@@ -96,9 +96,8 @@ def run(monkeypatch: Any, windows: Any, steps: list[Step], rows: int) -> LocalRu
 
 def figures(found: LocalRun) -> list[Any]:
     return [
-        (event.window_id, event.operator, event.tuples_in, event.tuples_out, event.queue)
-        for event in found.events
-        if isinstance(event, OperatorWindow)
+        (event.window_id, event.operator, event.tuples_in, event.tuples_out)
+        for event in operator_windows(found.events)
     ]
 
 
@@ -147,7 +146,7 @@ def test_batches_go_through_the_chain_one_by_one(monkeypatch):
 
 def test_turns_are_reported_as_if_one_came_after_the_other(monkeypatch):
     found = run(monkeypatch, [[[1], [2]]], [Step(ways=["batch"]) for _ in range(3)], 1)
-    turns = [(event.began, event.ended) for event in found.events if isinstance(event, OperatorWindow)]
+    turns = [(event.began, event.ended) for event in operator_windows(found.events)]
     assert RELAYED == [4], "with the sink"
     assert all(began <= ended for began, ended in turns)
     assert all(before[1] <= after[0] for before, after in pairwise(turns))

@@ -7,9 +7,9 @@ import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.api.errors import OperatorError, ValidationError
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import CollectorSink, ListInput, run_local
+from support.measure.reports import operator_windows
 
 
 class Number(NamedTuple):
@@ -79,9 +79,7 @@ def test_the_error_port_gets_them_with_their_times():
     assert run.collected("store_refused") == [items[1], items[3]]
     assert run.collected("store_output") == [Out(2), Out(6)]
     assert run.collected("store_other") == [Out(1), Out(3)]
-    [report] = [
-        event for event in run.events if isinstance(event, OperatorWindow) and event.tuples_out.get("refused")
-    ]
+    [report] = [event for event in operator_windows(run.events) if event.tuples_out.get("refused")]
     assert report.errors == 4  # two on each error port
     assert report.error_tuples == ()
 
@@ -89,9 +87,7 @@ def test_the_error_port_gets_them_with_their_times():
 def test_one_of_a_window_is_shown_even_if_none_are_kept():
     run = run_local(application(Plain(), [Number(-1), Number(-2)]))
 
-    [text] = [
-        text for event in run.events if isinstance(event, OperatorWindow) for text in event.error_tuples
-    ]
+    [text] = [text for event in operator_windows(run.events) for text in event.error_tuples]
     assert text.startswith("Number(value=-1, ")
     assert text.endswith("): ValueError: -1 is negative")
     assert run.errors("step") == 2

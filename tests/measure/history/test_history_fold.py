@@ -13,6 +13,7 @@ from ridgeline.measure.history.fold import HistoryFold, application_history, ope
 from ridgeline.measure.latency.critical_path import CriticalPath
 from ridgeline.measure.latency.window import Windows, WindowTimes
 from support.measure.latency_by_hand import logical_by_hand
+from support.measure.reports import of_reports
 from support.measure.simulated_window import BASE, graph, operator_ended
 
 RELATIVE_ERROR = 1e-6
@@ -60,7 +61,8 @@ class Feed:
         latency = float(figures[0].max())
         began = at - latency
         clock = (began, began, began, began, at, at, at, at)
-        times = WindowTimes(WindowCommitted(at, self.number, 1, *clock[1:]), began, {}, events)
+        reported = of_reports(*events.values())
+        times = WindowTimes(WindowCommitted(at, self.number, 1, *clock[1:]), began, reported)
         [counts] = Windows(topology, [times]).counts
         known = {
             "figures": figures,

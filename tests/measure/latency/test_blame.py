@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import SparkTrigger, WindowCommitted
-from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.latency.window import NOTHING
 from support.depth import deep
 from support.measure.simulated_window import (
     BASE,
     SEED_MS,
+    SimulatedTimes,
     blame_chain,
     graph,
     run,
@@ -128,7 +129,7 @@ def test_a_window_of_which_no_container_is_known_is_other():
 def test_steps_shorter_than_a_microsecond_go_into_their_neighbour():
     topology = graph({"A": (0, 0)}, [])
     commit = WindowCommitted(4.0, 0, 1, 0.0, 5e-7, 1.0, 3.0, 3.0 + 9e-7, 4.0, 4.0)
-    steps = blame_chain(topology, WindowTimes(commit, 0.0, {}, {}))
+    steps = blame_chain(topology, SimulatedTimes(commit, 0.0, NOTHING))
     assert [step.what for step in steps] == ["planning", "other", "commit"]
     assert steps[0].seconds == 1.0
 

@@ -15,6 +15,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.latency.window import Windows, assemble
 from support.measure.latency_by_hand import OperatorLatency, logical_by_hand
+from support.measure.reports import container_windows, of_reports, operator_windows
 from support.measure.simulated_window import SEED_MS, graph, ids, operator_latencies, run, seed_graph
 
 close = partial(pytest.approx, abs=1e-6)  # the resolution of times since 1970
@@ -151,14 +152,14 @@ def two():
 
 def test_the_events_of_a_window_become_its_times():
     reports = [container(0), operator(1, 0), container(1, at=4.0), operator(2, 1, at=4.2)]
-    times = assemble(two(), [WindowPlanned(1.0, 3, 0, 0.6), *reports, COMMITTED])
+    times = assemble(two(), [WindowPlanned(1.0, 3, 0, 0.6), of_reports(*reports), COMMITTED])
     commit = times.commit
     assert (commit.window_id, commit.attempts, times.due, commit.published) == (3, 2, 0.6, 9.0)
     assert times.late_seconds == pytest.approx(0.4)
     assert times.latency_seconds == pytest.approx(7.5)
-    second = times.containers[1]
+    second = container_windows([times.reported])[1]
     assert (second.task, second.began, second.written) == ("t1", 4.1, 5.0)
-    assert times.operators[2].compute_seconds == 0.5
+    assert operator_windows([times.reported])[1].compute_seconds == 0.5
     assert Windows(two(), [times]).tuples() == [(3, 7)]
 
 
@@ -169,11 +170,13 @@ def test_a_window_that_spark_triggered_begins_at_the_trigger():
     assert times.late_seconds == 0.0  # nothing said when it was due
 
 
-def test_other_windows_and_unknown_operators_are_left_out():
-    others = [container(0, window_id=2), operator(1, 0, window_id=2), container(9), operator(9, 9)]
-    times = assemble(two(), [*others, WindowRetried(1.0, 3, 1, "x"), COMMITTED])
-    assert not times.containers
-    assert not times.operators
+def test_other_windows_and_those_of_other_plans_are_left_out():
+    other = of_reports(container(0, window_id=2), operator(1, 0, window_id=2))
+    unknown = of_reports(container(9), operator(9, 9))
+    times = assemble(two(), [unknown, other, WindowRetried(1.0, 3, 1, "x"), COMMITTED])
+    assert not len(times.reported.containers)
+    assert not len(times.reported.operators)
+    assert not times.reported.ports
 
 
 def test_all_times_of_a_host_are_put_on_the_clock_of_stram():
@@ -182,7 +185,7 @@ def test_all_times_of_a_host_are_put_on_the_clock_of_stram():
         offsets.add("far", second + 0.25, second)
     far = container(1, "far", 4.25), operator(2, 1, "far", 4.45)
     reports = [container(0), operator(1, 0), *far]
-    windows = Windows(two(), [assemble(two(), [*reports, COMMITTED], offsets.lines())])
+    windows = Windows(two(), [assemble(two(), [of_reports(*reports), COMMITTED], offsets.lines())])
     assert windows.turned[0] == pytest.approx([2.1, 4.1])
     assert windows.came[0] == pytest.approx([2.1, 4.1])
     assert windows.written[0] == pytest.approx([3.0, 5.0])

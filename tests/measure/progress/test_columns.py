@@ -19,6 +19,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.fold import ProgressFold
 from support.measure.partitioned import Plan
+from support.measure.reports import of_reports
 
 RECORDED = Path(__file__).parents[2] / "support" / "measure" / "progress-of-random-plans.json.xz"
 """By story, the answer after each event. Version aa7528df wrote it, whose formulas were of one operator.
@@ -99,7 +100,7 @@ def story(luck):
                 beat = ContainerHeartbeat(at, container, "h", container, at, window, attempt, 0.0, running)
                 said.append(("heartbeat", beat))
         if over := [ended(luck, node, window, at) for node in topology.operators if luck.random() < 0.9]:
-            said.append(("operators_ended", over))
+            said.append(("operators_ended", of_reports(*over)))
         for node in topology.operators:
             if node.kind == "input" and luck.random() < 0.5:
                 consumed, left = luck.uniform(0, 90), luck.choice([None, luck.uniform(-1, 90)])
@@ -117,7 +118,7 @@ def answers(number):
     fold.planned(topology)
     for name, event in said:
         getattr(fold, name)(event)
-        at = event[0].at if isinstance(event, list) else event.at
+        at = event.at
         yield json.loads(json.dumps(fold.progress(at + 0.25)))
 
 

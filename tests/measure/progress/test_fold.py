@@ -17,6 +17,7 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from support.measure.partitioned import chain
+from support.measure.reports import of_reports
 from support.measure.simulated_window import operator_ended
 
 
@@ -34,7 +35,7 @@ def beat(fold, at, container, *operators, window=0, attempt=0, pid=1):
 
 
 def ran(fold, window, operator, seconds, tuples_in=None, tuples_out=None, **more):
-    fold.operators_ended([operator_ended(window, operator, seconds, tuples_in, tuples_out, **more)])
+    fold.operators_ended(of_reports(operator_ended(window, operator, seconds, tuples_in, tuples_out, **more)))
 
 
 def report(fold, at, window, operator, consumed, remaining, **more):

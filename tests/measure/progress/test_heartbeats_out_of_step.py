@@ -11,6 +11,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+from support.measure.reports import of_reports
 from support.measure.simulated_window import operator_ended
 
 HELD, SECONDS, ARRIVALS = 10_000.0, 5.0, 1000.0
@@ -74,8 +75,10 @@ def test_one_of_two_says_nothing_of_the_whole():
         end = begin + SECONDS
         fold.source(SourceProgress(end, window, 1, taken, waits_at(begin) - taken, "records", asked=begin))
         fold.operators_ended(
-            [operator_ended(window, 1, 0.01, {}, {"output": HELD}, at=end)]
-            + [operator_ended(window, one, SECONDS, {"input": HELD / 2}, {}, at=end) for one in (2, 3)]
+            of_reports(
+                operator_ended(window, 1, 0.01, {}, {"output": HELD}, at=end),
+                *(operator_ended(window, one, SECONDS, {"input": HELD / 2}, {}, at=end) for one in (2, 3)),
+            )
         )
         fold.window_committed(WindowCommitted(end, window, 1, begin, *[end] * 6))
     assert set(said) == {"catching up"}

@@ -23,6 +23,7 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.sources import SourceLevel
 from support.depth import deeper
 from support.measure.partitioned import chain
+from support.measure.reports import of_reports
 from support.measure.simulated_window import operator_ended
 
 STEP, STEPS_A_LOOK, IN_FLIGHT, ARRIVALS = 0.05, 4, 4, 1000.0
@@ -138,10 +139,10 @@ class Run:
         self.since_turn = self.now
         self.fold.source(SourceProgress(self.now, window, 1, self.committed, 0.0, "records", asked=began))
         self.fold.operators_ended(
-            [
+            of_reports(
                 operator_ended(window, 1, 0.01, {}, {"output": held}, at=self.now),
                 operator_ended(window, 2, held / self.capacity, {"input": held}, {}, at=self.now),
-            ]
+            )
         )
         self.fold.window_committed(WindowCommitted(self.now, window, 1, began, *[self.now] * 6))
 

@@ -16,6 +16,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.fold import ProgressFold
 from support.measure.partitioned import chain
+from support.measure.reports import of_reports
 from support.measure.simulated_window import operator_ended
 
 ARRIVALS, START = 2000.0, 0.2  # records a second; seconds until a window's job works
@@ -74,6 +75,7 @@ class Run:
         )
 
     def end(self):
+        reports = []
         for operator, seconds, tuples_in, tuples_out in (
             (1, 0.1, 0, self.held),
             (2, self.held / self.capacity, self.held, 0),
@@ -82,8 +84,8 @@ class Run:
                 ({"input": tuples_in} if tuples_in else {}),
                 ({"output": tuples_out} if tuples_out else {}),
             )
-            ended = operator_ended(self.window, operator, seconds, *counts, at=self.now)
-            self.fold.operators_ended([ended])
+            reports.append(operator_ended(self.window, operator, seconds, *counts, at=self.now))
+        self.fold.operators_ended(of_reports(*reports))
         self.fold.window_committed(WindowCommitted(self.now, self.window, 1, self.began, *[self.now] * 6))
         self.fold.source(
             SourceProgress(self.now, self.window, 1, self.taken, 0.0, whole=True)

@@ -1,13 +1,14 @@
 import pytest
 
 from ridgeline.measure.progress.throughput import Rates, Throughput
+from support.measure.reports import of_reports
 from support.measure.simulated_window import operator_ended
 
 START = 1_700_000_000.0
 
 
 def add(throughput, at, tuples_in, tuples_out):
-    throughput.add(at, [operator_ended(0, 1, 0.0, tuples_in, tuples_out)])
+    throughput.add(of_reports(operator_ended(0, 1, 0.0, tuples_in, tuples_out), at=at))
 
 
 def test_steady_windows_give_their_rate():

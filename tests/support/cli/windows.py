@@ -16,6 +16,7 @@ from ridgeline.measure.events import (
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
+from support.measure.reports import of_reports
 
 
 class Number(NamedTuple):
@@ -73,16 +74,19 @@ def window(plan, window_id=0, tuples=100, *, at=0.0, seconds=0.05, progress=None
     yield WindowPlanned(at, window_id, plan.version, at)
     yield WindowStarted(at, window_id, 0)
     operators = {operator.id: operator for operator in plan.physical.operators}
+    reports, sources = [], []
     for container in plan.execution.containers:
         times = (at, at + 0.001, at + 0.012, at + 0.014, returned)
-        yield ContainerWindow(
-            published, window_id, 0, container.id, "host", 1, f"t{container.id}", at, *times
+        reports.append(
+            ContainerWindow(published, window_id, 0, container.id, "host", 1, f"t{container.id}", at, *times)
         )
         for operator_id in container.operators:
             operator = operators[operator_id]
-            yield _operator(operator, container.id, window_id, at, tuples, errors, dropped)
+            reports.append(_operator(operator, container.id, window_id, at, tuples, errors, dropped))
             if operator.name == "source" and progress:
-                yield SourceProgress(published, window_id, operator_id, *progress, unit="work")
+                sources.append(SourceProgress(published, window_id, operator_id, *progress, unit="work"))
+    yield of_reports(*reports, at=at)
+    yield from sources
     yield WindowCommitted(published, window_id, 1, at, at, at, returned, returned, published, published)
 
 

@@ -4,8 +4,9 @@ import contextlib
 
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.launch import Options, launch
-from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
+from ridgeline.measure.events import WindowCommitted, WindowRetried
 from ridgeline.plan.planner import plan_application
+from support.measure.reports import operator_windows
 
 
 class SparkRun:
@@ -53,7 +54,7 @@ class SparkRun:
         }
         return [
             event
-            for event in self.of_type(OperatorWindow)
+            for event in operator_windows(self.events)
             if event.window_id == window and event.operator in ids
         ]
 

@@ -24,6 +24,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.topology import MetricNode, OperatorNode, StreamEdge, Topology
+from support.measure.reports import of_reports
 from support.measure.story import planned
 
 TUPLES = 12
@@ -137,7 +138,7 @@ def window(number, version, start):
             ]
         begin = over
     at = begin + 0.001
-    reports = [replace(one, at=at) for one in reports]
+    reports = [of_reports(*reports, at=at)]
     reports.append(SourceProgress(at, number, 1, 12.0 * (number + 1), 1200.0 - 12.0 * (number + 1)))
     parts = len(COUNT[version])
     keys = tuple({"hits": float(share), "keys": 100.0 * (number + 1) / parts} for _ in range(parts))

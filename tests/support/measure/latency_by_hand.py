@@ -102,7 +102,8 @@ def arrivals(topology, times, container, upstream):
     """When, from the end of its upstream on, what a container reads was on its way."""
     found, ends = times.containers[container], {one: own.ended for one, own in times.containers.items()}
     source, position = topology.by_id[upstream].container, times.operators[upstream].ended
-    sent = min(ends[source], found.came) if source in ends else position
+    came = found.ready or found.began
+    sent = min(ends[source], came) if source in ends else position
     members = topology.containers[source]
     after = (times.operators.get(one) for one in members[members.index(upstream) + 1 :])
     siblings = sum(max(0.0, turn.ended - turn.began) for turn in after if turn is not None)
@@ -112,7 +113,7 @@ def arrivals(topology, times, container, upstream):
     for began, ended in zip(found.busy[::2], found.busy[1::2], strict=True):
         pieces.append((position, found.ready - began))
         position = max(position, found.ready - ended)
-    return [*pieces, (position, found.came)]
+    return [*pieces, (position, came)]
 
 
 def own_transfer(topology, times, container):

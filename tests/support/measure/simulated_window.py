@@ -1,7 +1,8 @@
 """Topologies and windows for tests: the events of a window in slots, with chosen times."""
 
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import strategies as st
@@ -10,9 +11,10 @@ from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowComm
 from ridgeline.measure.latency.blame import blame_chains
 from ridgeline.measure.latency.critical_path import held_results, slot_paths
 from ridgeline.measure.latency.operator_latency import latencies
-from ridgeline.measure.latency.window import Windows, WindowTimes
+from ridgeline.measure.latency.window import NOTHING, Windows, WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from support.measure.latency_by_hand import by_operator, latencies_by_hand
+from support.measure.reports import of_reports
 
 BASE = 1_700_000_000.0
 SEED_MS = {"A": 0, "B": 5, "C": 100, "D": 30, "E": 20, "F": 2}
@@ -69,6 +71,18 @@ def operator_ended(window, operator, seconds, tuples_in=None, tuples_out=None, a
     return OperatorWindow(at, window, 0, operator, operator - 1, "h", *times, *counts, **more)
 
 
+@dataclass(frozen=True, slots=True)
+class SimulatedTimes(WindowTimes):
+    """A window with the reports that it is made of, by id."""
+
+    containers: Mapping[int, ContainerWindow] = field(default_factory=dict)
+    operators: Mapping[int, OperatorWindow] = field(default_factory=dict)
+
+    def __post_init__(self):
+        reports = *self.containers.values(), *self.operators.values()
+        object.__setattr__(self, "reported", of_reports(*reports) if reports else NOTHING)
+
+
 def run(  # every argument is a duration of the model
     topology,
     compute_ms,
@@ -120,7 +134,7 @@ def run(  # every argument is a duration of the model
     due = began if due is None else due
     driver = (began, planned, launched, returned, staged, committed, published)
     commit = WindowCommitted(published, window_id, 1, *driver)
-    return WindowTimes(commit, due, containers, operators, trigger)
+    return SimulatedTimes(commit, due, NOTHING, trigger, 0, {}, containers, operators)
 
 
 def operator_latencies(topology, times, **known):
@@ -161,22 +175,23 @@ def held(topology, times):
 
 def reported(topology, times, hosts, clocks):
     """The window as events: what each container says, on its host's clock (a function of the true time)."""
-    at, window = times.commit.at, times.commit.window_id
+    at, window, reports = times.commit.at, times.commit.window_id, []
     for number, found in times.containers.items():
         host = hosts[number]
         clock = clocks.get(host, float)
         stamps = [
             clock(at) for at in (found.task_began, found.began, found.restored, found.ran, found.written)
         ]
-        yield ContainerWindow(
+        reports.append(ContainerWindow(
             at, window, 0, number, host, 1, found.task, *stamps, found.received,
             ready=clock(found.ready),
-        )  # fmt: skip
+        ))  # fmt: skip
         for operator in topology.containers[number]:
             own = times.operators[operator]
             durations = own.compute_seconds, own.wait_seconds, own.transfer_seconds
             stamps = clock(own.began), clock(own.ended)
-            yield OperatorWindow(at, window, 0, operator, number, host, *stamps, *durations, {}, {})
+            reports.append(OperatorWindow(at, window, 0, operator, number, host, *stamps, *durations, {}, {}))
+    yield of_reports(*reports)
     yield times.commit
 
 
@@ -246,4 +261,4 @@ def wild_windows(draw, *, slots=False):
     if draw(st.booleans()):
         driver.sort()
     commit = WindowCommitted(driver[-1], 0, 1, *driver[1:])
-    return topology, WindowTimes(commit, driver[0], containers, operators)
+    return topology, SimulatedTimes(commit, driver[0], NOTHING, None, 0, {}, containers, operators)

@@ -15,6 +15,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.measurement import Measurement
 from support.measure.partitioned import chain
+from support.measure.reports import of_reports
 
 WIDTH = 1.0
 TOPOLOGY = chain("read", "sum", "write")
@@ -32,18 +33,20 @@ def begin(window, attempt=0):
 
 def burst(window, *, topology=TOPOLOGY, busy=0.1, host="driver", offset=0.0, ages=(), tuples=10):
     """A window's reports and commit: containers in sequence from 0.1 s on; `offset`: host minus driver."""
-    events = []
+    reports = []
     for number, node in enumerate(topology.operators):
         start = window + 0.1 + number * busy + offset
         end = start + busy
         of, times = (window + 0.6, window, 0), (start, start, start, end, end, end - offset)
-        events.append(ContainerWindow(*of, node.container, host, 7, f"t{number}", *times, 5))
+        reports.append(ContainerWindow(*of, node.container, host, 7, f"t{number}", *times, 5))
         inputs = {"input": tuples} if node.inputs else {}
         outputs = {"output": tuples} if node.outputs else {}
         found = ages if node.kind == "output" else ()
         spent = (start, end, busy, 0.0, 0.0)
-        events.append(OperatorWindow(*of, node.id, node.container, host, *spent, inputs, outputs, ages=found))
-    return [*events, committed(window)]
+        reports.append(
+            OperatorWindow(*of, node.id, node.container, host, *spent, inputs, outputs, ages=found)
+        )
+    return [of_reports(*reports), committed(window)]
 
 
 def committed(window):

@@ -1,8 +1,8 @@
 """Run one operator between list inputs and a collecting sink, in process."""
 
 from ridgeline import Application
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.measure.reports import operator_windows
 
 
 def collect(operator, inputs, output, *, partitions=1, properties=None, **attributes):
@@ -38,6 +38,6 @@ def ages(source, operator, output="output"):
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("to", source.output, operator.data)
     app.add_stream("from", getattr(operator, output), sink.input)
-    events = [event for event in run_local(app).events if isinstance(event, OperatorWindow)]
+    events = operator_windows(run_local(app).events)
     samples = [sample for event in events for sample in event.ages if sample.place == "emit"]
     return [(sample.count, round(sample.minimum, 6), round(sample.maximum, 6)) for sample in samples]

@@ -4,7 +4,7 @@ import random
 from dataclasses import fields, replace
 
 from ridgeline import Application
-from ridgeline.measure.events import WindowPlanned
+from ridgeline.measure.events import WindowPlanned, WindowReported
 from ridgeline.observe.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.service.watched import Balances, Now, Payment, Payments, events_of, feed
@@ -43,10 +43,20 @@ def window(events, window_id, rng):
             for field in fields(event)
             if field.name in TIMES
         }
-        if hasattr(event, "compute_seconds"):
-            seconds = rng.random() / 100
-            shifted |= {"compute_seconds": seconds, "ended": shifted["ended"] + seconds}
+        if isinstance(event, WindowReported):
+            shifted |= {name: _later(getattr(event, name), window_id) for name in ("containers", "operators")}
+            own = shifted["operators"]
+            own["compute_seconds"] = [rng.random() / 100 for _ in own]
+            own["ended"] += own["compute_seconds"]
         yield replace(event, window_id=window_id, **shifted)
+
+
+def _later(table, seconds):
+    """What containers or operators reported, so much later."""
+    found = table.copy()
+    for name in TIMES & set(found.dtype.names):
+        found[name] += seconds
+    return found
 
 
 def fed(app, windows, every=None):

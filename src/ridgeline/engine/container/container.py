@@ -286,10 +286,6 @@ class Container:
             task=tag,
             task_began=began,
             began=began,
-            restored=0.0,
-            ran=0.0,
-            written=0.0,
-            received=0.0,
         )
         report = WindowReport(window)
         self._now = (request.window_id, request.attempt, began)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from ridgeline.measure.age.histogram import Integers, Seconds
 from ridgeline.measure.age.record_age import AgeTotals, RecordAges, merged, older, place_order
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.events import AgeSample, OperatorWindow, OutputPublished, WindowCommitted
+from ridgeline.measure.events import AgeSample, OutputPublished, WindowCommitted, WindowReported
 from ridgeline.measure.topology import OperatorNode, Series, Topology, first_partition
 
 PENDING_SAMPLES = 512
@@ -115,31 +115,38 @@ class AgeFold:
         self._ages.settle(self._nodes)
         self._publish.keep(set(self._topology.names))
 
-    def window(self, operators: Iterable[OperatorWindow], commit: WindowCommitted) -> None:
-        """Take a committed window of the plan's operators in; the ages at `commit` are known only now."""
-        letters, known = self._topology.letters, self._topology.by_id
-        windows = [one for one in operators if one.ages and one.operator not in letters]
+    def window(self, event: WindowReported, commit: WindowCommitted) -> None:
+        """Take a committed window of the plan in; the ages at `commit` are known only now."""
+        letters, nodes = self._topology.letters, self._topology.by_id
+        ages = {one: own for one, own in event.ages.items() if one not in letters}
+        if not ages:
+            return
+        rows = event.operators[np.isin(event.operators["operator"], list(ages))]
+        ended = dict(zip(rows["operator"].tolist(), rows["ended"].tolist(), strict=True))
+        ahead = {
+            one: self._clocks.offset(event.hosts[host], at)
+            for host, (one, at) in zip(rows["host"].tolist(), ended.items(), strict=True)
+        }
         if self._from_newest:
-            self._read(windows)
-        for event in windows:
-            for sample in event.ages:
-                node = known[event.operator]
+            self._read(ages, ahead)
+        for operator, samples in ages.items():
+            for sample in samples:
+                node = nodes[operator]
                 if sample.place != "commit":
-                    shift = self._clocks.offset(event.host, event.ended) - self._newest
-                    self._add(node.series, sample, shift, commit.at)
+                    self._add(node.series, sample, ahead[operator] - self._newest, commit.at)
                     continue
-                as_of = (sample.as_of or event.ended) + self._newest
+                as_of = (sample.as_of or ended[operator]) + self._newest
                 self._add(node.series, sample, commit.committed - as_of, commit.at)
                 waits = self._publish.committed(node.name, node.series, event.window_id, as_of, sample)
                 for found in waits:
                     self._add(*found, commit.at)
 
-    def _read(self, windows: Iterable[OperatorWindow]) -> None:
-        """Note how old the newest record was that inputs emitted."""
+    def _read(self, ages: Mapping[int, Iterable[AgeSample]], ahead: Mapping[int, float]) -> None:
+        """Note how old the newest record was that inputs emitted. `ahead`: of STRAM's clock, by operator."""
         youngest = [
-            sample.minimum + self._clocks.offset(event.host, event.ended)
-            for event in windows
-            for sample in event.ages
+            sample.minimum + ahead[operator]
+            for operator, samples in ages.items()
+            for sample in samples
             if sample.place == "source"
         ]
         if youngest:

@@ -11,7 +11,6 @@ from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
 from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.moment import RUNNING, Moment, OperatorMoment
-from ridgeline.measure.progress.throughput import Rates, Tuples
 from ridgeline.measure.registry.operator_metric import answer_type
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
@@ -161,7 +160,7 @@ def operator_answer(seen: OperatorMoment) -> OperatorAnswer:
         "status": operator_state(status, seen.moment),
     }
     metrics = {name: value(seen) for name, value in _VALUES}
-    return cast("OperatorAnswer", {**place, **metrics, "ports": _ports(status, seen.totals, seen.rates)})
+    return cast("OperatorAnswer", {**place, **metrics, "ports": _ports(seen)})
 
 
 def container_answer(container: ContainerStatus, topology: Topology, moment: Moment) -> ContainerAnswer:
@@ -249,16 +248,16 @@ def _container_state(container: ContainerStatus, operators: Iterable[int], momen
     return "PENDING" if container.pid is None else "IDLE"
 
 
-def _ports(status: OperatorStatus, totals: Tuples, rates: Rates) -> list[PortAnswer]:
+def _ports(seen: OperatorMoment) -> list[PortAnswer]:
     """Ports that are connected or have had tuples."""
-    node = status.node
+    node, totals, rates, lately = seen.status.node, seen.totals, seen.rates, seen.moment.lately
     return [
         {
             "name": name,
             "type": kind,
             "totalTuples": counted.get(name, 0),
             "tuplesPSMA": per_second.get(name, 0.0),
-            "queueSizeMA": status.queue_at(name) if kind == "input" else None,
+            "queueSizeMA": lately.queue(seen.status, name) if kind == "input" else None,
         }
         for kind, names, counted, per_second in (
             ("input", node.inputs, totals.inputs, rates.inputs),

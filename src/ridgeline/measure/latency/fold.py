@@ -44,7 +44,7 @@ from ridgeline.measure.latency.since_start import (
     WindowTotal,
     WindowTotals,
 )
-from ridgeline.measure.latency.window import Figures, Windows, WindowTimes
+from ridgeline.measure.latency.window import NOTHING, Figures, Windows, WindowTimes
 from ridgeline.measure.topology import OperatorNode, Topology
 
 SHARE_WINDOWS = 100
@@ -209,7 +209,7 @@ class LatencyFold:
         found = latencies(windows, window_seconds=self._width, behind=behind, lag=self._history_windows)
         slots = slot_paths(windows)
         columns = zip(
-            (replace(times, containers={}, operators={}, clocks={}) for times in windows.times),
+            (replace(times, reported=NOTHING, clocks={}) for times in windows.times),
             repeat(topology),
             windows.tuples(),
             found.figures,

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.clocks import NO_CORRECTION, Line, on_our_clock
 from ridgeline.measure.events import (
-    ContainerWindow,
-    OperatorWindow,
     RunEvent,
     SparkTrigger,
+    Table,
     WindowCommitted,
     WindowPlanned,
+    WindowReported,
 )
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import Ids, Topology
 
 Figures = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
+NOTHING = WindowReported.of(0.0, -1, (), ())
 
 
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
-    """One committed window. Containers and operators by id, those that reported, as their hosts' clocks were.
+    """One committed window. `reported`: of its plan's operators, times as their hosts' clocks were.
 
     `commit`: the driver's times. `clocks`: the lines of these clocks by host; where one is missing it is
     STRAM's own.
@@ -36,8 +35,7 @@ class WindowTimes:
 
     commit: WindowCommitted
     due: float
-    containers: Mapping[int, ContainerWindow]
-    operators: Mapping[int, OperatorWindow]
+    reported: WindowReported
     trigger: SparkTrigger | None = None
     plan_version: int = 0
     clocks: Mapping[str, Line] = field(default_factory=dict)
@@ -63,7 +61,7 @@ def assemble(
 ) -> WindowTimes:
     """The events of one window. `clocks`: as in `WindowTimes`.
 
-    Events of other windows, and of operators and containers that `topology` has not, are left out. Raises
+    Events of other windows, and of other plans than `topology`, are left out. Raises
     ValueError without a `WindowCommitted`.
     """
     events = tuple(events)
@@ -72,21 +70,15 @@ def assemble(
         kinds = ", ".join(sorted({f"`{type(event).__name__}`" for event in events}))
         raise ValueError(f"a window's times need its `WindowCommitted`; got {kinds or 'no events'}")
     due, trigger, version = committed.began, None, 0
-    containers: dict[int, ContainerWindow] = {}
-    operators: dict[int, OperatorWindow] = {}
-    known, places = topology.by_id, topology.containers
+    reported = NOTHING
     for event in events:
-        if isinstance(event, OperatorWindow):
-            if event.operator in known and event.window_id == committed.window_id:
-                operators[event.operator] = event
-        elif isinstance(event, ContainerWindow):
-            if event.container in places and event.window_id == committed.window_id:
-                containers[event.container] = event
+        if isinstance(event, WindowReported) and event.window_id == committed.window_id:
+            reported = event if event.is_of(topology) else NOTHING
         elif isinstance(event, WindowPlanned) and event.window_id == committed.window_id:
             due, version = event.due, event.plan_version
         elif isinstance(event, SparkTrigger) and event.window_id == committed.window_id:
             trigger = event
-    return WindowTimes(committed, due, containers, operators, trigger, version, clocks or {})
+    return WindowTimes(committed, due, reported, trigger, version, clocks or {})
 
 
 class Count:
@@ -96,26 +88,14 @@ class Count:
     COUNT = 6
 
 
-def _of_operator(event: OperatorWindow) -> tuple[float | None, ...]:
-    """What is read of an operator: two times of its host, then durations, then those of `Count`."""
-    return (
-        event.began,
-        event.ended,
-        event.compute_seconds,
-        event.cpu_seconds,
-        event.estimated,
-        sum(event.tuples_in.values()),
-        sum(event.tuples_out.values()),
-        event.errors,
-        event.late,
-        event.state_bytes,
-        1.0,
-    )
-
-
-_of_container: Callable[[ContainerWindow], tuple[float, ...]] = attrgetter(
-    "ready", "began", "restored", "ran", "written", "sent"
+_OF_HOSTS = ("began", "ended")
+_OF_OPERATORS = (
+    *_OF_HOSTS,
+    *("compute_seconds", "cpu_seconds", "estimated"),
+    *("tuples_in", "tuples_out", "errors", "late", "state_bytes"),
 )
+"""What is read of operators: times of their hosts, then durations, then those of `Count`."""
+_OF_CONTAINERS = ("ready", "began", "restored", "ran", "written", "sent")
 
 
 class Windows:
@@ -129,15 +109,28 @@ class Windows:
 
     def __init__(self, topology: Topology, times: Sequence[WindowTimes]) -> None:
         self.topology, self.times = topology, times
-        clocks = [one.clocks for one in times]
-        found = _columns(topology.places, [one.operators for one in times], _of_operator, 11, 2, clocks)
+        reported = [one.reported for one in times]
+        self._lines = _Lines(times)
+        operators = _Rows([one.operators for one in reported], topology.ids, "operator")
+        found = self._columns(operators, _OF_OPERATORS, _OF_HOSTS)
         self.began, self.ended, self.compute, self.cpu, self.estimated = found[:5]
-        self.counts = np.nan_to_num(found[5:]).swapaxes(0, 1)
-        containers = [one.containers for one in times]
-        found = _columns(topology.places_of_containers, containers, _of_container, 6, 6, clocks)
+        reports = ~np.isnan(self.ended)
+        self.counts = np.nan_to_num([*found[5:], reports]).swapaxes(0, 1)
+        self._containers = _Rows(
+            [one.containers for one in reported], topology.ids_of_containers, "container"
+        )
+        found = self._columns(self._containers, _OF_CONTAINERS, _OF_CONTAINERS)
         ready, self.turned, self.restored, self.ran, self.written, sent = found
         self.came = np.where(ready == 0.0, self.turned, ready)
         self.sent = np.maximum(self.written, sent)
+
+    def _columns(self, rows: _Rows, names: Sequence[str], of_hosts: Sequence[str]) -> Figures:
+        """Columns of reports, of which the first are times `of_hosts`: by column, window and place."""
+        found = np.full((len(names), len(self), rows.size), np.nan)
+        read = np.array([rows.table[name] for name in names], np.float64)
+        read[: len(of_hosts)] = self._lines.corrected(read[: len(of_hosts)], rows)
+        found[:, rows.window, rows.place] = read
+        return found
 
     def __len__(self) -> int:
         return len(self.times)
@@ -150,10 +143,9 @@ class Windows:
         """
         places = self.topology.places_of_containers
         known = [
-            (row, places[number], np.reshape(event.busy, (-1, 2)))
+            (row, places[number], np.reshape(stretches, (-1, 2)))
             for row, one in enumerate(self.times)
-            for number, event in one.containers.items()
-            if event.busy
+            for number, stretches in one.reported.busy.items()
         ]
         found = np.full((max((len(own) for *_, own in known), default=0), 2, *self.came.shape), np.nan)
         for row, place, own in known:
@@ -163,13 +155,12 @@ class Windows:
     @cached_property
     def slots(self) -> Places:
         """A number for the slot of each container, -1 where it is not known."""
-        numbers: dict[str, int] = {}
+        numbers, rows = dict[str, int](), self._containers
+        tasks = [numbers.setdefault(task, len(numbers)) for one in self.times for task in one.reported.tasks]
         found = np.full(self.came.shape, -1, np.intp)
-        for row, one in enumerate(self.times):
-            places = [self.topology.places_of_containers[number] for number in one.containers]
-            found[row, places] = [
-                numbers.setdefault(event.task, len(numbers)) for event in one.containers.values()
-            ]
+        found[rows.window, rows.place] = np.array(tasks, np.intp)[
+            _offsets([one.reported.tasks for one in self.times])[rows.window] + rows.table["task"]
+        ]
         return found
 
     def tuples(self) -> list[tuple[int, int]]:
@@ -184,31 +175,41 @@ class Windows:
         return list(zip(map(int, entered), map(int, left), strict=True))
 
 
-def _columns(
-    places: Mapping[int, int],
-    windows: Sequence[Mapping[int, Any]],
-    values: Callable[[Any], tuple[Any, ...]],
-    size: int,
-    of_hosts: int,
-    clocks: Sequence[Mapping[str, Line]],
-) -> Figures:
-    """So many values of events, of which the first are times `of_hosts`: by value, window and place."""
-    corrects = any(clocks)
-    found = np.full((len(windows), len(places), size + 5 * corrects), np.nan)
-    for row, (events, lines) in enumerate(zip(windows, clocks, strict=True)):
-        rows = [values(event) for event in events.values()]
-        if corrects:
-            of_host = {host: line.values for host, line in lines.items()}
-            rows = [
-                (*own, *of_host.get(event.host, NO_CORRECTION))
-                for own, event in zip(rows, events.values(), strict=True)
+class _Rows:
+    """The rows of several windows, in one table: of which window each is, and its place in the plan."""
+
+    def __init__(self, tables: Sequence[Table], ids: Ids, name: str) -> None:
+        self.table = np.concatenate(tables)
+        self.window = np.repeat(np.arange(len(tables)), [len(one) for one in tables])
+        self.place = ids.places(self.table[name])
+        self.size = len(ids)
+
+
+class _Lines:
+    """The lines of the clocks of all hosts, as they were known at the end of each window."""
+
+    def __init__(self, times: Sequence[WindowTimes]) -> None:
+        self._known = any(one.clocks for one in times)
+        hosts = [one.reported.hosts for one in times]
+        self._offsets = _offsets(hosts)
+        self._lines = np.array(
+            [
+                NO_CORRECTION if (line := one.clocks.get(host)) is None else line.values
+                for one, own in zip(times, hosts, strict=True)
+                for host in own
             ]
-        if rows:
-            found[row, [places[number] for number in events]] = np.array(rows, np.float64)
-    columns = np.moveaxis(found, -1, 0)
-    if corrects:
-        columns[:of_hosts] = on_our_clock(columns[:of_hosts], columns[size:])
-    return columns[:size]
+        )
+
+    def corrected(self, times: Figures, rows: _Rows) -> Figures:
+        """Times that the hosts of rows read on STRAM's clock."""
+        if not self._known or not len(rows.table):
+            return times
+        return on_our_clock(times, self._lines[self._offsets[rows.window] + rows.table["host"]].T)
+
+
+def _offsets(several: Sequence[Sequence[str]]) -> Places:
+    """Where the texts of each window begin, all of them in one sequence."""
+    return np.cumsum([0, *map(len, several[:-1])])
 
 
 def chains(first: Places, following: Places) -> Places:

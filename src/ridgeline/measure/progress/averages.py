@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ridgeline.measure.events import Counts, OperatorWindow
+from ridgeline.measure.events import WindowReported
 from ridgeline.measure.progress.columns import Histories
 from ridgeline.measure.progress.estimated import ESTIMATED, Estimates, Numbers, chosen
 from ridgeline.measure.progress.shape import ProgressShape
@@ -32,10 +32,6 @@ class _Work:
         self.before = consumed
 
 
-_Ended = tuple[float, float, Counts, Counts]
-"""What is kept of an operator's window: seconds, of these in `end_window`, tuples in and out."""
-
-
 class Averages:
     """The last windows of all operators by id; averages are made when they are asked for.
 
@@ -43,21 +39,15 @@ class Averages:
     """
 
     def __init__(self) -> None:
-        self._windows: deque[tuple[int, dict[int, _Ended]]] = deque(maxlen=_WINDOWS)
+        self._windows: deque[WindowReported] = deque(maxlen=_WINDOWS)
         self._work: dict[int, _Work] = {}
         self._asked: tuple[ProgressShape, int, Histories, Estimates] | None = None
         """The averages that were asked for last, of a plan with so many output ports."""
 
-    def add(self, events: Sequence[OperatorWindow]) -> None:
-        """The events of operators in a window, of all or of some of them."""
+    def add(self, event: WindowReported) -> None:
+        """A window; what operators did that have dropped it does not count."""
         self._asked = None
-        window = events[0].window_id
-        if not self._windows or self._windows[-1][0] != window:
-            self._windows.append((window, {}))
-        self._windows[-1][1].update(
-            (one.operator, (one.compute_seconds, one.end_seconds, one.tuples_in, one.tuples_out))
-            for one in events
-        )
+        self._windows.append(event)
 
     def add_work(self, operator: int, consumed: float) -> None:
         """The cumulative work of an input operator at the end of a window."""
@@ -73,42 +63,50 @@ class Averages:
 
     def _averages(self, shape: ProgressShape) -> tuple[Histories, Estimates]:
         """The means of the windows that are kept, by operator and by port; NaN where there is none."""
-        nodes = shape.topology.operators
-        sent, came = np.full(len(shape.owners), np.nan), np.full(len(shape.readers), np.nan)
+        nodes, ids = shape.topology.operators, shape.topology.ids
+        windows = np.zeros(len(nodes))
+        seconds, end, entered = np.zeros((3, len(nodes)))
+        came, sent = _Ports(shape.readers), _Ports(shape.ports)
+        for event in self._windows:
+            own, places = event.operators, ids.places(event.operators["operator"])
+            counts = (places >= 0) & ~np.isin(own["operator"], list(event.dropped))
+            own, places = own[counts], places[counts]
+            windows[places] += 1
+            for sums, name in ((seconds, "compute_seconds"), (end, "end_seconds"), (entered, "tuples_in")):
+                sums[places] += own[name]
+            came.add(event, "input")
+            sent.add(event, "output")
         found = np.full((5, len(nodes)), np.nan)
         for place, node in enumerate(nodes):
             work = self._work.get(node.id)
             if work is not None:
                 found[3:, place] = (work.mean if work.windows else np.nan), work.before
-            windows = [own for _, ended in self._windows if (own := ended.get(node.id)) is not None]
-            if not windows:
-                continue
-            seconds, end_seconds, tuples_in, tuples_out = zip(*windows, strict=True)
-            entered = _add_means(came, shape.readers, node.id, tuples_in)
-            _add_means(sent, shape.ports, node.id, tuples_out)
-            elements = 1.0 if node.kind == "input" else entered
-            found[:3, place] = sum(seconds) / len(windows), sum(end_seconds) / len(windows), elements
-        seconds_of, end_of, elements_of, *work_of = found
         with np.errstate(invalid="ignore", divide="ignore"):
+            elements = np.where(shape.inputs, windows, entered)
+            found[:3] = np.array([seconds, end, elements]) / windows
+            seconds_of, end_of, elements_of, *work_of = found
             each = np.where(elements_of > 0, (seconds_of - end_of) / elements_of, np.nan)
-            of_ports = elements_of[np.array(shape.owners, np.intp)]
-            outputs = np.where(of_ports > 0, sent / of_ports, np.nan)
-        return Histories(each, outputs, elements_of, seconds_of, end_of, *work_of), _shares(shape, came, sent)
+            owners = np.array(shape.owners, np.intp)
+            of_ports, of_sent = elements_of[owners], sent.sums / windows[owners]
+            outputs = np.where(of_ports > 0, of_sent / of_ports, np.nan)
+            of_came = came.sums / windows[shape.operator_of]
+        histories = Histories(each, outputs, elements_of, seconds_of, end_of, *work_of)
+        return histories, _shares(shape, of_came, of_sent)
 
 
-def _add_means(
-    means: Numbers, places: Mapping[tuple[int, str], int], operator: int, windows: Sequence[Counts]
-) -> float:
-    """Note the mean tuples of an operator's ports in these windows, and return those of all its ports."""
-    tuples: dict[str, float] = {}
-    for counts in windows:
-        for port, count in counts.items():
-            tuples[port] = tuples.get(port, 0.0) + count / len(windows)
-    for port, mean in tuples.items():
-        place = places.get((operator, port))
-        if place is not None:
-            means[place] = mean
-    return sum(tuples.values())
+class _Ports:
+    """The tuples of ports in sum, NaN of those that have had none; `places`: by operator and name."""
+
+    def __init__(self, places: Mapping[tuple[int, str], int]) -> None:
+        self._places = places
+        self.sums = np.full(len(places), np.nan)
+
+    def add(self, event: WindowReported, kind: str) -> None:
+        """Add a window to those of a kind."""
+        for (operator, of, name), count in zip(event.ports, event.tuples, strict=True):
+            place = self._places.get((operator, name)) if of == kind else None
+            if place is not None and operator not in event.dropped:
+                self.sums[place] = np.nan_to_num(self.sums[place]) + count
 
 
 def _shares(shape: ProgressShape, came: Numbers, sent: Numbers) -> Estimates:

@@ -8,7 +8,7 @@ STRAM's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ridgeline.api.errors import did_you_mean
@@ -23,7 +23,6 @@ from ridgeline.measure.answers.progress import (
 from ridgeline.measure.events import (
     ApplicationEnded,
     ContainerHeartbeat,
-    OperatorWindow,
     OutputAsked,
     RunningOperator,
     SourceAsked,
@@ -31,6 +30,7 @@ from ridgeline.measure.events import (
     SourceTaken,
     WindowCommitted,
     WindowPlanned,
+    WindowReported,
     WindowStarted,
 )
 from ridgeline.measure.progress.averages import Averages
@@ -300,16 +300,13 @@ class ProgressFold:
             self._late_until = at + _LATE_WINDOWS * self._window_seconds
         return Done(done, late or at < self._late_until, silent)
 
-    def operators_ended(self, events: Sequence[OperatorWindow]) -> None:
-        """The events of operators in the attempt at a window that counts."""
+    def operators_ended(self, event: WindowReported) -> None:
+        """What the operators of the plan did in the attempt at a window that counts."""
         self._asked = None
-        events = [event for event in events if event.operator in self._topology.by_id]
-        counted = [event for event in events if not event.dropped]
-        if counted:
-            self._averages.add(counted)
-        window = self.windows.by_id.get(events[0].window_id) if events else None
+        self._averages.add(event)
+        window = self.windows.by_id.get(event.window_id)
         if window is not None:
-            window.ended = (*window.ended, *events)
+            window.ended = event
 
     def source(self, event: SourceProgress) -> None:
         """How far an input operator is: one partition, or a whole source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.events import WindowReported
 from ridgeline.measure.topology import Series, Topology, surplus
 
 Floats = npt.NDArray[np.float64]
@@ -100,14 +100,16 @@ class Throughput:
     def _series_of(self, operator_id: int) -> Series:
         return self._series.get(operator_id, ("", operator_id))
 
-    def add(self, at: float, operators: Sequence[OperatorWindow]) -> None:
-        """Note a window of these operators that ended `at` on STRAM's clock.
+    def add(self, event: WindowReported) -> None:
+        """Note a window that ended on STRAM's clock; one of no operators changes nothing.
 
         A window that did not end after the one before (a clock was set back) is added to that one.
         """
+        if not len(event.operators):
+            return
         if self._begins:
             self._begin()
-        ends, totals = self._ends, self._totals
+        at, ends, totals = event.at, self._ends, self._totals
         if not ends:
             ends.append(at - self._first)
             totals.append(np.zeros(0))
@@ -116,33 +118,27 @@ class Throughput:
             at = ends.pop()
             totals.pop()
         ends.append(at)
-        totals.append(self._with_more(last, operators))
+        totals.append(self._with_more(last, event))
         before = at - self._interval
         gone = max(0, len(ends) - 1 - _MOST_SAMPLES, min(bisect_right(ends, before) - 1, len(ends) - 3))
         del ends[:gone], totals[:gone]
 
-    def _with_more(self, totals: Floats, operators: Sequence[OperatorWindow]) -> Floats:
+    def _with_more(self, totals: Floats, event: WindowReported) -> Floats:
         """The totals with the tuples of a window. Most have the same ports as the one before."""
-        by_port = [tuples for own in operators for tuples in (own.tuples_in, own.tuples_out)]
-        shape = [own.operator for own in operators], list(map(tuple, by_port))
-        if shape != self._shape:
-            self._shape, self._places = shape, np.array(list(self._places_of(operators)), np.intp)
+        if event.ports != self._shape:
+            self._shape, self._places = event.ports, np.array(list(self._places_of(event.ports)), np.intp)
         known = int(self._places.max(initial=-1)) + 1
         found = np.concatenate((totals, np.zeros(max(0, known - len(totals)))))
-        found[self._places] += np.fromiter(
-            chain.from_iterable(tuples.values() for tuples in by_port), np.float64
-        )
+        found[self._places] += np.array(event.tuples)
         return found
 
-    def _places_of(self, operators: Iterable[OperatorWindow]) -> Iterator[int]:
-        """The places of the ports that operators have had tuples at; new ones get the next."""
+    def _places_of(self, ports: Iterable[tuple[int, str, str]]) -> Iterator[int]:
+        """The places of the tuples of ports; new ones get the next."""
         known = sum(map(len, chain.from_iterable(self._ports.values())))
-        for own in operators:
-            ports = self._ports.setdefault(self._series_of(own.operator), ({}, {}))
-            for numbers, tuples in zip(ports, (own.tuples_in, own.tuples_out), strict=True):
-                for port in tuples:
-                    known += port not in numbers
-                    yield numbers.setdefault(port, known - 1)
+        for operator, kind, name in ports:
+            own = self._ports.setdefault(self._series_of(operator), ({}, {}))[kind == "output"]
+            known += name not in own
+            yield own.setdefault(name, known - 1)
 
     def rates(self, operator_id: int, now: float) -> Rates:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""

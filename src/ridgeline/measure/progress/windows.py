@@ -11,11 +11,11 @@ from typing import Any
 
 from ridgeline.measure.events import (
     ContainerHeartbeat,
-    OperatorWindow,
     RunEvent,
     RunningOperator,
     WindowCommitted,
     WindowPlanned,
+    WindowReported,
     WindowStarted,
 )
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
@@ -33,10 +33,10 @@ class WindowInFlight:
     """The reports of the present attempt at a window.
 
     `began`: when it was planned, then when its attempt began, if one has `started`. `first_heartbeat_at`,
-    `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: those that are
-    done. `heartbeats`: the times of the last ones, by container. `processes`: the container that each process
-    works for. `finished`: containers that have ended their part. `figures`: the progress once it is committed
-    and does not change any more. `at_last`: the reports of operators from then on.
+    `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: what they did, once
+    they are done. `heartbeats`: the times of the last ones, by container. `processes`: the container that
+    each process works for. `finished`: containers that have ended their part. `figures`: the progress once it
+    is committed and does not change any more. `at_last`: the reports of operators from then on.
     """
 
     id: int
@@ -48,7 +48,7 @@ class WindowInFlight:
     first_heartbeat_at: float | None = None
     last_heartbeat_at: float = -math.inf
     reported: dict[int, RunningOperator] = field(default_factory=dict)
-    ended: Sequence[OperatorWindow] = ()
+    ended: WindowReported | None = None
     heartbeats: dict[int, float] = field(default_factory=dict)
     processes: dict[tuple[str, int], int] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
@@ -65,20 +65,15 @@ class WindowInFlight:
         """The last reports of operators, at last that they are done."""
         if self.at_last is not None:
             return self.at_last
-        done = {
-            event.operator: RunningOperator(
-                event.operator, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
-            )
-            for event in self.ended
-        }
-        found = self.reported | done
+        found = self.reported | ({} if self.ended is None else _done(self.ended))
         if not self.running:  # nothing is reported of it any more
             self.at_last = found
         return found
 
     def clear(self) -> None:
         """A new attempt begins, or a new plan: reports of the one before do not count."""
-        self.ended, self.first_heartbeat_at, self.last_heartbeat_at = (), None, -math.inf
+        self.ended = self.first_heartbeat_at = None
+        self.last_heartbeat_at = -math.inf
         self.figures = self.at_last = None
         for reports in (self.reported, self.heartbeats, self.processes, self.finished):
             reports.clear()
@@ -109,6 +104,17 @@ class WindowInFlight:
         progressed = any(_progressed(report, self.reported.get(report.id)) for report in reports.values())
         self.reported.update(reports)
         return progressed
+
+
+def _done(event: WindowReported) -> dict[int, RunningOperator]:
+    """The operators of a window that is over, as their heartbeats would be."""
+    came, sent = defaultdict[int, dict[str, int]](dict), defaultdict[int, dict[str, int]](dict)
+    for (operator, kind, port), count in zip(event.ports, event.tuples, strict=True):
+        (came if kind == "input" else sent)[operator][port] = count
+    spent = zip(*(event.operators[name].tolist() for name in ("operator", "compute_seconds")), strict=True)
+    return {
+        one: RunningOperator(one, "done", seconds, came[one], produced=sent[one]) for one, seconds in spent
+    }
 
 
 class WindowsInFlight:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
-from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.metric import OPERATOR, Labels, Metric
 from ridgeline.measure.moment import OperatorMoment
 
@@ -49,8 +48,8 @@ class OperatorMetric:
     """One metric of a physical operator, or a text that belongs to it.
 
     The value is read in one of three ways:
-    - `last`: from the operator's last committed window; 0 before the first
-    - `count`: the sum over all windows since the start, kept when the plan changes
+    - `last`: a column of the operator's last committed window; 0 before the first
+    - `count`: its sum over all windows since the start, kept when the plan changes
     - `read`: from all that is known of the operator
 
     Where it is shown:
@@ -63,8 +62,8 @@ class OperatorMetric:
     name: str
     type: Any
     help: str
-    last: Callable[[OperatorWindow], Any] | None = None
-    count: Callable[[OperatorWindow], int] | None = None
+    last: str = ""
+    count: str = ""
     read: Callable[[OperatorMoment], Any] | None = None
     exported: str = ""
     advice: str = ""
@@ -77,9 +76,8 @@ class OperatorMetric:
         """The function that reads its value for an operator."""
         if self.read is not None:
             return self.read
-        if (last := self.last) is not None:
-            return lambda seen: 0 if seen.status.last is None else last(seen.status.last)
-        return lambda seen: seen.status.counts[self.name]
+        column = self.last or self.count
+        return lambda seen: seen.status.row[column].item()
 
     @cached_property
     def metric(self) -> Metric | None:

@@ -1,6 +1,6 @@
 """Metrics of operators, partition by partition.
 
-To add one, fill in a field of the event `OperatorWindow` and add a row to `OPERATOR_METRICS`.
+To add one, fill in a field of `OperatorWindow` and add a row to `OPERATOR_METRICS`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         name="cpuPercentageMA",
         type=float | None,
         help="Processor time per wall time over the last windows, in percent.",
-        read=lambda seen: seen.status.cpu_percentage,
+        read=lambda seen: seen.moment.lately.cpu_percentage(seen.status),
         column=TerminalColumn("cpu", percent, keep=4),
     ),
     OperatorMetric(
@@ -208,7 +208,7 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         name="errors",
         type=int,
         help="Tuples that an operator emitted at its error ports, connected or not, or left out.",
-        count=lambda window: window.errors,
+        count="errors",
         exported="operator_records_rejected_total",
         advice="Alert on any rate; with `error_tuples_kept` some of them are shown.",
         aliases=("Kafka Streams `dropped-records-total`",),
@@ -225,13 +225,13 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         name="lateRecords",
         type=int,
         help="Records that came too late, since the start; they are no errors.",
-        count=lambda window: window.late,
+        count="late",
     ),
     OperatorMetric(
         name="droppedWindows",
         type=int,
         help="Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
-        count=lambda window: bool(window.dropped),
+        read=lambda seen: seen.status.counts["droppedWindows"],
         exported="operator_windows_dropped_total",
         advice="Alert on any rate; the reason is in the driver's log.",
         graph=Graph("Failures and dropped windows", "{} dropped"),
@@ -255,7 +255,7 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         name="stateBytes",
         type=int,
         help="Bytes of state that an operator's last window changed.",
-        last=lambda window: window.state_bytes,
+        last="state_bytes",
         exported="operator_state_bytes",
         advice="If it grows, each window changes more keys.",
         aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
@@ -288,7 +288,7 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         name="heldBytes",
         type=int,
         help="Bytes of tuples that an operator keeps for sliding application windows.",
-        last=lambda window: window.held_bytes,
+        last="held_bytes",
         exported="operator_held_bytes",
         advice="Aggregate before it.",
         graph=Graph("State", "slides of {}"),
@@ -298,7 +298,7 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
         name="queueSizeMA",
         type=float | None,
         help="Tuples that waited for an operator when its turn came, averaged over the last windows.",
-        read=lambda seen: seen.status.queue,
+        read=lambda seen: seen.moment.lately.queue(seen.status),
         exported="operator_queue_records",
         advice="It grows with the input; compare it among partitions.",
         aliases=("Apex `queueSizeMA`",),
@@ -307,8 +307,8 @@ OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
 )
 """The metrics of a physical operator, in the order of the REST answer's fields."""
 
-COUNTED = {row.name: row.count for row in OPERATOR_METRICS if row.count is not None}
-"""How much each window adds to the rows that are sums since the start."""
+KEPT, SUMMED = ([one for row in OPERATOR_METRICS if (one := getattr(row, how))] for how in ("last", "count"))
+"""The columns of reports that rows show as of the last window, and as sums since the start."""
 OPERATORS = (
     *_TIMES_AND_RECORDS,
     *(row.metric for row in OPERATOR_METRICS if row.metric is not None),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.errors import without_tuple
 from ridgeline.api.support.masking import mask_text, printable
-from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.clocks import Line
 from ridgeline.measure.events import (
-    OperatorWindow,
     RunEvent,
+    Table,
     WindowPlanned,
     WindowRetried,
     WindowStarted,
@@ -54,12 +55,12 @@ class PlainSpan:
     fault: str | None = None
 
 
-def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
+def window_spans(chosen: ChosenWindow, clocks: Mapping[str, Line]) -> list[PlainSpan]:
     """Build the spans of a window, its own first: as a tree in which parents come before children."""
     if chosen.failure:
         return _failed(chosen)
     topology = chosen.plan.topology
-    times = assemble(topology, chosen.events, clocks.lines())
+    times = assemble(topology, chosen.events, clocks)
     windows = Windows(topology, [times])
     found = latencies(windows)
     [path] = critical_paths(topology, found.own)
@@ -80,13 +81,13 @@ def window_spans(chosen: ChosenWindow, clocks: ClockOffsets) -> list[PlainSpan]:
             "ridgeline.tuples_out": left,
             **_blame(windows),
         },
-        "an operator lost its window" if any(one.dropped for one in _reports(chosen)) else None,
+        "an operator lost its window" if times.reported.dropped else None,
     )
     spans = [first, *_attempts(chosen.events, times.commit.planned), *_phases(times)]
     ran = next(place for place, span in enumerate(spans) if span.name == "run")
     most = MOST_SPANS_BY_CHANCE if chosen.why == "ratio" else MOST_SPANS
     shown = _shown(times, found, topology, path.path, most)
-    if left_out := len(times.operators) - len(shown):
+    if left_out := len(times.reported.operators) - len(shown):
         first.attributes = {**first.attributes, "ridgeline.operators_left_out": left_out}
     return [*spans, *(_one(node, windows, found, path.path, ran) for node in shown)]
 
@@ -111,10 +112,6 @@ def _blame(windows: Windows) -> Attributes:
         name = f"ridgeline.blame.{step.what}_seconds"
         found[name] = found.get(name, 0.0) + step.seconds
     return found
-
-
-def _reports(chosen: ChosenWindow) -> Iterator[OperatorWindow]:
-    return (event for event in chosen.events if isinstance(event, OperatorWindow))
 
 
 def _attempts(events: Iterable[RunEvent], counted: float) -> Iterator[PlainSpan]:
@@ -161,7 +158,8 @@ def _shown(
 ) -> list[OperatorNode]:
     """The operators that have spans, in the order of the plan: of too many the path and the slowest."""
     own: list[float] = latencies.own[0].tolist()
-    places, reported = topology.places, [node for node in topology.operators if node.id in times.operators]
+    places = topology.places
+    reported = [topology.by_id[one] for one in times.reported.operators["operator"].tolist()]
     ranked = sorted(reported, key=lambda node: (node.id not in path, -own[places[node.id]]))
     return sorted(ranked[:most], key=lambda node: places[node.id])
 
@@ -175,7 +173,8 @@ def _one(
 ) -> PlainSpan:
     """The span of an operator, or of one partition of it: its turn in its container."""
     [times], place = windows.times, windows.topology.places[node.id]
-    turn, container = times.operators[node.id], times.containers.get(node.container)
+    reported = times.reported
+    turn = _row(reported.operators, "operator", node.id)
     latency, compute, wait, transfer, *_ = latencies.figures[0, :, place].tolist()
     ended = float(windows.ended[0, place])
     found: dict[str, str | bool | int | float] = {
@@ -184,25 +183,25 @@ def _one(
         "ridgeline.operator_class": node.class_name,
         "ridgeline.partition": node.partition,
         "ridgeline.container": node.container,
-        "host.name": turn.host,
+        "host.name": reported.hosts[turn["host"]],
         "ridgeline.on_critical_path": node.id in path,
         "ridgeline.latency_seconds": latency,
         "ridgeline.compute_seconds": compute,
         "ridgeline.wait_seconds": wait,
         "ridgeline.transfer_seconds": transfer,
-        "ridgeline.tuples_in": sum(turn.tuples_in.values()),
-        "ridgeline.tuples_out": sum(turn.tuples_out.values()),
-        "ridgeline.queued_tuples": turn.queue,
+        "ridgeline.tuples_in": turn["tuples_in"],
+        "ridgeline.tuples_out": turn["tuples_out"],
+        "ridgeline.queued_tuples": turn["tuples_in"],
     }
-    if container is not None:
-        found["process.pid"] = container.pid
+    if node.container in reported.containers["container"]:
+        found["process.pid"] = _row(reported.containers, "container", node.container)["pid"]
     if latencies.clamped[0, place]:
         found["ridgeline.clocks_disagree"] = True
-    if turn.cpu_seconds is not None:
-        found["ridgeline.cpu_seconds"] = turn.cpu_seconds
-    if turn.estimated:
+    if not math.isnan(turn["cpu_seconds"]):
+        found["ridgeline.cpu_seconds"] = turn["cpu_seconds"]
+    if turn["estimated"]:
         found["ridgeline.estimated"] = True
-    rest = {"errors": turn.errors, "late_records": turn.late, "state_bytes": turn.state_bytes}
+    rest = {"errors": turn["errors"], "late_records": turn["late"], "state_bytes": turn["state_bytes"]}
     found |= {f"ridgeline.{name}": value for name, value in rest.items() if value}
     return PlainSpan(
         node.title,
@@ -210,8 +209,14 @@ def _one(
         ended,
         parent,
         found,
-        turn.dropped or None,
+        reported.dropped.get(node.id),
     )
+
+
+def _row(table: Table, name: str, number: int) -> dict[str, Any]:
+    """The row of an operator or a container of a window."""
+    row = table[table[name] == number][0]
+    return dict(zip(table.dtype.names or (), row.item(), strict=True))
 
 
 def _failed(chosen: ChosenWindow) -> list[PlainSpan]:
@@ -248,7 +253,7 @@ def _text(text: str) -> str:
 
 
 def otel_spans(
-    chosen: ChosenWindow, clocks: ClockOffsets, resource: Resource, version: str
+    chosen: ChosenWindow, clocks: Mapping[str, Line], resource: Resource, version: str
 ) -> list[ReadableSpan]:
     """The spans of a window in OpenTelemetry's model. `version`: of Ridgeline."""
     from opentelemetry.sdk.trace import ReadableSpan

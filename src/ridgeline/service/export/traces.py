@@ -19,12 +19,11 @@ from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
-    ContainerWindow,
-    OperatorWindow,
     RunEvent,
     SparkTrigger,
     WindowCommitted,
     WindowPlanned,
+    WindowReported,
     WindowRetried,
     WindowStarted,
 )
@@ -193,8 +192,7 @@ class WindowTraces:
             WindowPlanned: self._keep,
             WindowStarted: self._keep,
             WindowRetried: self._retried,
-            OperatorWindow: self._report,
-            ContainerWindow: self._report,
+            WindowReported: self._reported,
             SparkTrigger: self._triggered,
             WindowCommitted: self._committed,
             ApplicationEnded: self._ended,
@@ -210,11 +208,11 @@ class WindowTraces:
         self._plan = event
         self._run = run_of(event.application_id)
 
-    def _report(self, event: OperatorWindow | ContainerWindow) -> None:
+    def _reported(self, event: WindowReported) -> None:
         kept = self._windows.get(event.window_id)
         if kept is not None:
             kept.append(event)
-        if isinstance(event, OperatorWindow) and event.dropped:
+        if event.dropped:
             self._faulty.add(event.window_id)
 
     def _retried(self, event: WindowRetried) -> None:
