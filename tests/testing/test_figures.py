@@ -5,7 +5,7 @@ import pytest
 from ridgeline.api.clock import Clock
 from ridgeline.measure.latency.window import assemble
 from ridgeline.testing import SteppingClock, run_local
-from support.measure.simulated_window import operator_latencies
+from support.measure.simulated_window import operator_latencies, taken_apart
 from support.testing.diamond import diamond
 
 
@@ -57,5 +57,5 @@ def uncorrected(run, window):
     """The latencies that the hosts' clocks would give as they are."""
     topology = run.watch.topology
     events = [event for event in run.events if getattr(event, "window_id", None) == window]
-    found = operator_latencies(topology, assemble(topology, events))
+    found = operator_latencies(topology, taken_apart(assemble(topology, events)))
     return {topology.by_id[number].title: 1000 * latency.latency for number, latency in found.items()}

@@ -90,8 +90,8 @@ class LocalRegionsRun(LocalRun):
         """The failed attempts of all regions."""
         return [retry for run in self.regions.values() for retry in run.retries]
 
-    def _sum(self, operator: str, count: Callable[[Any], int]) -> int:
-        return sum(run._sum(operator, count) for run in self.regions.values())  # noqa: SLF001
+    def _sum(self, operator: str, column: str) -> int:
+        return sum(run._sum(operator, column) for run in self.regions.values())  # noqa: SLF001
 
     def end(self, runs: Mapping[str, LocalRun], joined: Any) -> None:
         """All regions have ended."""

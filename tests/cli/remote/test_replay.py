@@ -71,12 +71,18 @@ def test_no_such_log_and_no_such_window(ridgeline_command, write_log):
 
 
 def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_command, tmp_path):
-    """Version 162384e1 wrote the log, and its `replay` the figures."""
+    """Version 162384e1 wrote the log (its reports are one event a window since), its `replay` the figures."""
     with tarfile.open(SUPPORT / "cli" / "recorded-events.tar.xz") as tar:
         tar.extractall(tmp_path, filter="data")
     result = ridgeline_command("replay", str(tmp_path / "events.jsonl"), "--json")
     assert result.exit_code == 0, result.output
     assert_has(json.loads(result.stdout), json.loads((tmp_path / "figures.json").read_text()), "figures")
+
+
+def test_an_event_log_with_an_event_for_each_operator_is_refused(ridgeline_command):
+    result = ridgeline_command("replay", str(SUPPORT / "service" / "log-of-0.1.0.jsonl"))
+    assert result.exit_code == 1
+    assert "Window` is of an earlier version, which can read the log" in result.stderr
 
 
 GONE = {"forecastErrorSeconds", "explained"}

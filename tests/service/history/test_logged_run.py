@@ -104,7 +104,7 @@ def test_what_is_no_log_is_refused_with_its_name(tmp_path, content, why):
     ("end", "why"),
     [
         (b'{"event":"WindowComm', "breaks off"),
-        (b'{"event":"Unheard","at":1}\n', "is damaged: `cut.jsonl`, line 38 is no event"),
+        (b'{"event":"Unheard","at":1}\n', "is damaged: `cut.jsonl`, line 14 is no event"),
     ],
 )
 def test_a_log_that_breaks_off_or_is_damaged_shows_what_it_has(tmp_path, end, why):
@@ -160,7 +160,7 @@ def test_a_log_that_is_written_on_after_it_broke_off_is_read_again(tmp_path):
 def test_all_files_of_a_run_are_one_and_what_is_missing_is_noted(tmp_path):
     found, log = events(12), tmp_path / "run.jsonl"
     half = len(found) // 2
-    writer = EventLogWriter(str(log), rotation=Rotation(size_bytes=20_000))
+    writer = EventLogWriter(str(log), rotation=Rotation(size_bytes=10_000))
     for event in found[:half]:
         writer.write(event)
     with history(log, runs=lambda app: app == "numbers-1") as client:

@@ -14,7 +14,7 @@ from ridgeline.measure.latency.operator_latency import latencies
 from ridgeline.measure.latency.window import NOTHING, Windows, WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from support.measure.latency_by_hand import by_operator, latencies_by_hand
-from support.measure.reports import of_reports
+from support.measure.reports import container_windows, of_reports, operator_windows
 
 BASE = 1_700_000_000.0
 SEED_MS = {"A": 0, "B": 5, "C": 100, "D": 30, "E": 20, "F": 2}
@@ -81,6 +81,14 @@ class SimulatedTimes(WindowTimes):
     def __post_init__(self):
         reports = *self.containers.values(), *self.operators.values()
         object.__setattr__(self, "reported", of_reports(*reports) if reports else NOTHING)
+
+
+def taken_apart(times):
+    """A window with the reports that its event is of."""
+    containers = {one.container: one for one in container_windows([times.reported])}
+    operators = {one.operator: one for one in operator_windows([times.reported])}
+    known = times.commit, times.due, NOTHING, times.trigger, times.plan_version, times.clocks
+    return SimulatedTimes(*known, containers, operators)
 
 
 def run(  # every argument is a duration of the model
