@@ -311,6 +311,7 @@ class Statuses:
             self.operators[operator].counts["recordsAhead"] += reading.ahead
 
     def _containers_ran(self, event: WindowReported) -> None:
+        """Note the containers of a committed window, and those that ran in another process than before."""
         own, rows = event.containers, self._container_rows
         places = self._topology.ids_of_containers.places(own["container"])
         numbers = zip(own["host"].tolist(), own["pid"].tolist(), strict=True)

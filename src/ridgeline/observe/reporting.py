@@ -47,7 +47,7 @@ def report_events(
     """The events in the reports of the attempt that counts, which has any.
 
     `at`: STRAM's wall clock, which the events are stamped with. First comes what all containers and operators
-    did, then how far inputs are, container by container, last the metrics that operators declare, as
+    did, then how far inputs are, container by container. Last come the metrics that operators declare, as
     `aggregation` makes one of them.
     """
     reports = sorted(reports, key=lambda report: report.window.container)
