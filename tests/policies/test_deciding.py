@@ -27,8 +27,7 @@ class Figures(SimpleNamespace):
     def __init__(self, committed: int, at: float, latency: float = 1.0) -> None:
         spread = SimpleNamespace(p50_seconds=latency, p99_seconds=latency, count=9)
         operators = {name: SimpleNamespace(name=name, latency=spread) for name in ("parse", "store")}
-        super().__init__(committed=committed, at=at, window_latency=spread, operators=operators, sources=())
-        self.late_seconds = self.window_seconds = 0.0
+        super().__init__(committed=committed, at=at, window_latency=spread, operators=operators)
 
     def for_seconds(self, _seconds: float) -> Figures:
         return self

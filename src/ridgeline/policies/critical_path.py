@@ -27,8 +27,8 @@ class CriticalPathPolicy(SteeringPolicy):
     bring them to `target`, in one change. An operator that cannot have enough limits all others with it. Then
     latency: the operator with the most on the critical path. The application must be expected to gain at
     least the share `worth_it` for each slot more. A change that did not bring half of what was expected is
-    undone, unless records wait. It is tried again only once the load has changed by a quarter. Partitions are
-    taken back one at a time, never from what is busy or behind. Windows may get slower by less than half of
+    undone. It is tried again only once the load has changed by a quarter. Partitions are taken back one at a
+    time, never from what is busy or behind. Windows may get slower by less than half of
     what a slot must bring. The operator must have had room for all of `patience`. `divides`: inputs that may
     have more partitions; others never get any. `keep`: operators that stay as they are.
     """

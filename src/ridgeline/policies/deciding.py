@@ -28,7 +28,6 @@ from ridgeline.policies.answers import (
     decisions_of,
     shown,
 )
-from ridgeline.policies.model import behind
 
 _FAULTS_KEPT = 100
 _TRACEBACK_LIMIT = 4_000
@@ -226,8 +225,7 @@ class Deciders:
             texts.append(f"{one}, found {shown(one.figure, found)}")
         # one kept expectation is enough: several figures describe the same change
         self._end(made, figures.at, HELPED if helped else MISSED, "; ".join(texts))
-        # while records wait, what takes partitions back might make it worse
-        if not helped and made.decision.undo and not behind(figures):
+        if not helped and made.decision.undo:
             note = "it did not bring what was expected"
             self._make(made.decider, Decision(made.decision.undo, note), figures.at, made.number)
 
