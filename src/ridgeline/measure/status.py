@@ -87,10 +87,14 @@ class Lately:
             for port, tuples in zip(event.ports, event.tuples, strict=True):
                 self._tuples[port].append((number, tuples))
 
+    def _turns_of(self, status: OperatorStatus) -> list[tuple[int, float, float, int]]:
+        """The last windows in which it was; its id may have been another one's before."""
+        begun = -1 if status.begun is None else status.begun
+        return [turn for turn in self._turns[status.node.id] if turn[0] > begun]
+
     def queue(self, status: OperatorStatus, port: str | None = None) -> float | None:
         """Tuples that waited when its turn came, at an input port or at all, on average."""
-        turns = [turn for turn in self._turns[status.node.id] if turn[0] > status.row["begun"]]
-        windows = {number: tuples for number, _, _, tuples in turns[-AVERAGE_WINDOWS:]}
+        windows = {number: tuples for number, _, _, tuples in self._turns_of(status)[-AVERAGE_WINDOWS:]}
         if port is not None:
             of_port = self._tuples[status.node.id, "input", port]
             return _mean([tuples for number, tuples in of_port if number in windows], len(windows))
@@ -98,7 +102,7 @@ class Lately:
 
     def cpu_percentage(self, status: OperatorStatus) -> float | None:
         """Processor time per wall time over the last windows, in percent; None before the second window."""
-        turns = [turn[1:3] for turn in self._turns[status.node.id] if turn[0] > status.row["begun"]]
+        turns = [turn[1:3] for turn in self._turns_of(status)]
         if not turns or turns[-1][0] <= turns[0][0]:
             return None
         (first, _), *later = turns
@@ -169,7 +173,7 @@ class Statuses:
         self._kept, self._summed = ("finished", *kept), tuple(summed)
         columns: list[tuple[str, Any]] = [(name, OPERATORS[name]) for name in (*self._kept, *self._summed)]
         states = ("written", np.float64), ("writing", np.float64)
-        self._rows = np.zeros(0, [("window", np.int64), ("begun", np.int64), *states, *columns])
+        self._rows = np.zeros(0, [("window", np.int64), *states, *columns])
         self._container_rows = np.zeros(0, _CONTAINER)
         self.operators: dict[int, OperatorStatus] = {}
         self.containers: dict[int, ContainerStatus] = {}
@@ -202,7 +206,6 @@ class Statuses:
                 for name in self._summed:
                     row[name] = known.row[name]
             known.node, known.row = node, row
-            row["begun"] = _NEVER if known.begun is None else known.begun
             self._known[node.series] = self.operators[node.id] = known
         self._follow_containers(topology)
 
