@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ridgeline import AffinityRule, Application
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.show.notes import find_notes
 from ridgeline.stram.placement import HostCapacity, HostPreference, PlanRules, place
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import NEEDS, Need, needs_of, not_given, place_within
@@ -389,12 +388,6 @@ def test_what_the_cluster_cannot_give_is_named_with_its_operators():
     plan = needy(memory_mb=512, gpus=1)
     assert not_given(plan, {"vcores", "gpus"}) == {"memory_mb": ["step"]}
     assert not_given(plan, NEEDS) == {}
-
-
-def test_the_plan_says_where_needs_are_met():
-    plan = needy(partitions=1, memory_mb=512, vcores=2)
-    notes = [note for note in find_notes(plan.logical, plan.physical) if note.where == "step"]
-    assert [note.text.split(":")[0] for note in notes] == ["`vcores`", "`memory_mb`"]
 
 
 @settings(deadline=None)
