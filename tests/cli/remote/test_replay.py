@@ -85,7 +85,7 @@ def test_an_event_log_with_an_event_for_each_operator_is_refused(ridgeline_comma
     assert "Window` is of an earlier version, which can read the log" in result.stderr
 
 
-GONE = {"forecastErrorSeconds", "explained"}
+GONE = {"forecastErrorSeconds", "explained", "consumedByPort", "own"}
 RATES = {"tuplesProcessedPSMA", "tuplesEmittedPSMA", "tuplesPSMA"}
 OTHERWISE = {"blame", "arrivalPerSecond", "caughtUpAt", "tuplesOut", *RATES, *GONE}
 """What is told by another rule since: who fills a slot, what arrives, rates after a change of the plan."""
