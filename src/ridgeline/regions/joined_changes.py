@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, did_you_mean, listed
@@ -21,9 +21,11 @@ from ridgeline.plan.edits import (
     SetProperty,
 )
 from ridgeline.plan.region import IDS
+from ridgeline.regions.planning import PlannedRegion
 from ridgeline.regions.region_run import RegionRun, state_of
 from ridgeline.stram.changes import EditPlan, What
 
+R = TypeVar("R", RegionRun, PlannedRegion)  # one that runs, or is about to
 _CLOCK = SystemClock()
 _OF_PLAN = frozenset(("path", "queue", "readers", "schema", "when_missing"))
 """The properties of the ends of a queue between two regions that the plan gives them."""
@@ -146,7 +148,7 @@ class JoinedChanges:
         return [asked.row() for asked in self.all()]
 
 
-def region_of(regions: Sequence[RegionRun], edits: Sequence[Edit]) -> RegionRun:
+def region_of(regions: Sequence[R], edits: Sequence[Edit]) -> R:
     """The one region that has all that edits name. Raises ChangeError that says which names are where."""
     _check_ends(regions, edits)
     if any(isinstance(edit, SetAttribute) and not edit.operator for edit in edits):
@@ -156,7 +158,7 @@ def region_of(regions: Sequence[RegionRun], edits: Sequence[Edit]) -> RegionRun:
     added |= {_Name("operator", edit.new) for edit in edits if isinstance(edit, RenameOperator)}
     added |= {_Name("stream", edit.name) for edit in edits if isinstance(edit, AddStream)}
     known = [(one, _known(one)) for one in regions]
-    homes: dict[str, list[RegionRun]] = {}
+    homes: dict[str, list[R]] = {}
     for named in chain.from_iterable(map(_named, edits)):
         if named in added:
             continue
@@ -176,7 +178,7 @@ def region_of(regions: Sequence[RegionRun], edits: Sequence[Edit]) -> RegionRun:
     return shared[0]
 
 
-def _check_ends(regions: Iterable[RegionRun], edits: Iterable[Edit]) -> None:
+def _check_ends(regions: Iterable[RegionRun | PlannedRegion], edits: Iterable[Edit]) -> None:
     """Refuse to undo what joins two regions. Raises ChangeError.
 
     The other end would wait for rows, or for a reader, that never come.
@@ -213,7 +215,7 @@ def _named(edit: Any) -> Iterator[_Name]:
             yield _Name("operator", port.rpartition(".")[0])
 
 
-def _known(region: RegionRun) -> set[_Name]:
+def _known(region: RegionRun | PlannedRegion) -> set[_Name]:
     """The names of operators, modules and streams of a region."""
     logical = region.plan.logical
     found = {_Name("stream", one.name) for one in logical.streams}
