@@ -260,6 +260,15 @@ def test_a_host_that_is_not_there_is_told_and_the_slot_runs_anywhere():
     assert {*hosts_of(found, placement, preferences)["step0"]} == {"a"}
 
 
+@pytest.mark.parametrize("slots", [2, 3, 4])
+@pytest.mark.parametrize("hosts", [["b", "c"], ["a", "d"], ["b", "c", "d"]])
+def test_few_slots_keep_operators_apart_on_the_hosts_that_a_rule_names(hosts, slots):
+    both = ["source0", "source1"]
+    found = ruled(AffinityRule("AFFINITY", both, hosts=hosts), AffinityRule("ANTI_AFFINITY", both))
+    placement = place(found, slots, capacities=HOSTS)
+    assert not broken_rules(found, placement, host_preferences(found, placement, HOSTS), HOSTS)
+
+
 def test_choosing_hosts_comes_to_an_end_where_there_is_no_solution():
     spread = AffinityRule("ANTI_AFFINITY", ["step0", "step0"])
     found = ruled(spread, partitions=40)

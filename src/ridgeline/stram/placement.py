@@ -350,7 +350,18 @@ def place(
     """
     shares = _shares(slots, _places(capacities, plan)) if len(capacities) > 1 else ()
     racks = {host: offer.rack for host, offer in capacities.items()}
-    return _placed(plan, range(slots), (), dict(enumerate(shares)), loads, racks)
+    found = _placed(plan, range(slots), (), dict(enumerate(shares)), loads, racks)
+    if not shares or not _strict_broken(plan, found, capacities):
+        return found
+    # Slots need not be on these hosts: perhaps rules can be kept on others.
+    other = _placed(plan, range(slots), (), _NOBODY, loads, racks)
+    return found if _strict_broken(plan, other, capacities) else other
+
+
+def _strict_broken(plan: Plan, placement: Placement, capacities: HostCapacities) -> bool:
+    """Whether a strict rule cannot be kept with this placement."""
+    preferences = host_preferences(plan, placement, capacities)
+    return any(not rule.relax for rule in broken_rules(plan, placement, preferences, capacities))
 
 
 def _placed(
