@@ -1,4 +1,5 @@
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+import sys
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypedDict, TypeVar
 
 import pytest
 from pydantic import Field
@@ -16,6 +17,7 @@ from ridgeline import (
 from ridgeline.api.context import EngineSide
 from ridgeline.api.operator import REQUIRED, SparkSource, is_stateless, operator_type
 from ridgeline.api.support.properties import check_properties, property_types
+from ridgeline.plan.build.property_values import property_faults
 from ridgeline.testing import CollectorSink, ListInput, run_local
 from support.rows import in_a_row
 
@@ -116,6 +118,23 @@ def test_a_type_that_cannot_be_resolved_is_a_fault():
 
     assert faults(Lost()) == [
         ("", None, "the types of its properties cannot be resolved: name 'Nowhere' is not defined")
+    ]
+
+
+class Place(TypedDict):
+    row: int
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic checks these there")
+def test_a_type_that_pydantic_checks_on_later_versions_of_python_only_is_a_fault():
+    class Placed(Operator):
+        place: Place
+        others: list[Place] | None = None
+
+    [(name, _, rule)] = faults(Placed(place={"row": 1}))
+    assert (name, rule.partition("; ")[2]) == ("", "take that of `typing_extensions`")
+    assert [what for _, what, _ in property_faults(Placed(place=3))] == [
+        "properties of `Placed`: a `TypedDict` of `typing` is not checked before Python 3.12"
     ]
 
 

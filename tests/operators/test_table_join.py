@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -154,3 +155,18 @@ def test_times_are_those_of_the_rows() -> None:
     events = Application("once", window="1s").read("events", ListInput(Event, items, "time", lateness="3s"))
     again = events.deduplicate("once", "id").deduplicate("again", "value", within="1s")
     assert [row.name for row in again.collect()] == ["a", "c"]
+
+
+def test_keys_are_forgotten_also_after_an_input_that_has_ended(tmp_path: Path) -> None:
+    def most_held(day: int, **options: Any) -> float:
+        rows = [(number, "a", 1.0, START + timedelta(days=day - 99, seconds=number)) for number in range(20)]
+        items = [item for row in rows for item in (Event(*row), END_WINDOW)]
+        events = Application("once").read(f"day_{day}", ListInput(Event, items, "time", lateness="0s"))
+        events.deduplicate("once", "id", within="3s").write("sink", CollectorSink(Event))
+        run = run_local(events.app, checkpoint=tmp_path, **options)
+        assert len(run.collected("sink")) == 20
+        found: list[float] = run.metric_history("once", "held_keys").column("value").to_pylist()
+        return max(found)
+
+    assert 0 < most_held(0) <= 5
+    assert most_held(1, drop_state=("day_0",)) <= 5  # a topic is read after its archive

@@ -468,7 +468,9 @@ class Application:
     def _check_added(self, role: str, thing: Any) -> None:
         """Raise StructureError unless an operator or a module, or that of a port, is in the application."""
         is_port = not isinstance(thing, (Operator, Module))
-        owner = thing if not is_port else getattr(thing, "operator", None) or thing.module
+        owner = thing
+        if is_port:
+            owner = thing.module if isinstance(thing, (InputProxy, OutputProxy)) else thing.operator
         if _among(owner, (one.operator for one in self.operators)) or _among(
             owner, (one.module for one in self.modules)
         ):

@@ -171,17 +171,18 @@ class ForgettingOperator(DividedOperator):
     """An operator that forgets keys once their time is over, at most an eighth of it later."""
 
     sweep_at = State(0, moves="least")
-    """When keys whose time is over are looked for next."""
+    """When keys whose time is over are looked for next; at once, where that is beyond the time they live."""
 
     def forget(
         self, cell: KeyedCell[Any, Any], now: int, live: int | None, is_over: Callable[[Any], bool]
     ) -> None:
         """Forget the keys whose values say so, now and then. `live`: how long keys live; None: forever."""
-        if live is None or now < self.sweep_at or not len(cell):
+        if live is None or now < self.sweep_at <= now + live or not len(cell):
             return
         for key in [key for key, value in cell.items() if is_over(value)]:
             del cell[key]
-        self.sweep_at = now + max(1, live // _SWEEPS)
+        # at the end of time all go, and another input may come after the one that has ended
+        self.sweep_at = now + max(1, live // _SWEEPS) if len(cell) else 0
 
 
 def row_keys(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[Index, list[Any]]:

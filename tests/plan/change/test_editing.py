@@ -321,6 +321,15 @@ def test_ports_of_modules_are_ends() -> None:
     assert sinks(found, "anew") == ["store.input"]
 
 
+def test_an_attribute_of_a_port_of_a_module_is_that_of_ports_inside() -> None:
+    app = around(Totals())
+    found = plan(app, SetAttribute("m", "queue_capacity", 7, "payments"))
+    assert found.operator("m.log").ports["input"]["queue_capacity"] == 7
+    assert faults(app, SetAttribute("m", "queue_capacity", 7, "payment")) == [
+        "`m.port.payment`: module `m` has no port `payment` to set an attribute of; did you mean `payments`?"
+    ]
+
+
 def test_modules_are_removed_whole_and_their_names_are_their_own() -> None:
     app = around(Checked())
     found = plan(app, RemoveOperator("m"), AddStream("all", "source.payments", ("store.input",)))

@@ -36,7 +36,7 @@ _MODELS: weakref.WeakKeyDictionary[type, tuple[dict[str, Any], type[pydantic.Bas
 def _model(cls: type[Operator]) -> tuple[dict[str, Any], type[pydantic.BaseModel]]:
     """The types of an operator's properties, and the model that checks them. Computed once per class.
 
-    Raises NameError for a type that cannot be resolved.
+    Raises NameError for a type that cannot be resolved, PydanticUserError for one as of `_checked`.
     """
     if cls not in _MODELS:
         declared = operator_type(cls).properties
@@ -62,10 +62,15 @@ def _model(cls: type[Operator]) -> tuple[dict[str, Any], type[pydantic.BaseModel
 
 
 def _checked(kind: Any, config: pydantic.ConfigDict) -> Any:
-    """A type as pydantic checks it; `Any`, which is not checked, if it cannot check this one."""
+    """A type as pydantic checks it; `Any`, which is not checked, if it cannot check this one.
+
+    Raises PydanticUserError for a TypedDict of `typing` before Python 3.12.
+    """
     try:
         pydantic.create_model("Property", __config__=config, value=(kind, ...))
-    except pydantic.errors.PydanticUserError:
+    except pydantic.errors.PydanticUserError as error:
+        if error.code == "typed-dict-version":  # a wrong value would pass on this Python alone
+            raise
         return Any
     return kind
 
@@ -91,6 +96,9 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
         hints, model = _model(type(operator))
     except NameError as error:
         return {}, [*faults, ("", None, f"the types of its properties cannot be resolved: {error}")]
+    except pydantic.errors.PydanticUserError:
+        rule = "a `TypedDict` of `typing` is not checked before Python 3.12"
+        return {}, [*faults, ("", None, f"{rule}; take that of `typing_extensions`")]
     current = {name: values[name] for name in hints if name in values}
     try:
         checked = model(**current)

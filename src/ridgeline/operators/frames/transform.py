@@ -31,8 +31,9 @@ class Transform(Operator):
     change their type.
 
     Rows have the times in the column of the stream's times, as long as the result has it: it may filter,
-    sort, cut and explode. Else, if they are as many as before, row i has the time of row i. Else they have
-    the newest and the oldest time of the batch. Partitions: round robin.
+    sort, cut and explode. A function that changes this column changes the times. Else, if they are as many as
+    before, row i has the time of row i. Else they have the newest and the oldest time of the batch.
+    Partitions: round robin.
 
     Example:
         >>> import polars as pl

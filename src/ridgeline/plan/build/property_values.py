@@ -12,6 +12,8 @@ from ridgeline.api.support.masking import mask_text, shown
 from ridgeline.api.support.properties import check_properties
 from ridgeline.plan.build.entries import with_entry
 
+_UNRESOLVED = "define or import these types at module level"
+
 
 def property_faults(
     operator: Operator, remedies: Mapping[str, str] = MappingProxyType({})
@@ -32,7 +34,8 @@ def property_faults(
         if rule.startswith("there is no such property; "):
             what, remedy = f"`{kind}` has no property `{name}`", rule.partition("; ")[2]
         elif not name:
-            what, remedy = f"properties of `{kind}`: {rule}", "define or import these types at module level"
+            why, _, remedy = rule.partition("; ")
+            what, remedy = f"properties of `{kind}`: {why}", remedy or _UNRESOLVED
         elif value is REQUIRED:
             what, remedy = f"{what} is required and was not given", remedies.get(name, f"give it, in {given}")
         else:

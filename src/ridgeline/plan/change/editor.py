@@ -131,11 +131,15 @@ class Editor:
         `port`: of the operator or module; those of a module stand for ports inside.
         """
         part, nodes = self.graph.parts.get(name), self.graph.nodes
-        if part is None or port not in ("", *(part.ends or (port,))):
+        if part is None:
             found = self.find(name, attribute)
             return [] if found is None else [(found, port)]
         if part.ends is None:  # what it is made of will get what it is given
             return [(part, port)]
+        if port and port not in part.ends:
+            what = f"module `{name}` has no port `{port}` to set an attribute of"
+            self.faults.add(f"{name}.port.{port}", what, did_you_mean(port, part.ends))
+            return []
         if port:
             return [(nodes[end.operator], end.port) for end in part.ends[port]]
         return [(node, "") for one, node in nodes.items() if one.startswith(f"{name}.")]
