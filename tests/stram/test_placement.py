@@ -269,6 +269,18 @@ def test_few_slots_keep_operators_apart_on_the_hosts_that_a_rule_names(hosts, sl
     assert not broken_rules(found, placement, host_preferences(found, placement, HOSTS), HOSTS)
 
 
+@pytest.mark.parametrize("host", ["b", "c", "d"])
+def test_what_is_on_the_only_host_that_is_left_for_others_makes_room(host):
+    there = AffinityRule("AFFINITY", ["source0"], hosts=["a", host])
+    found = ruled(there, AffinityRule("ANTI_AFFINITY", ["source0", "source1"]))
+    placement = place(found, 6)
+    home = {box: slot for slot, hosted in enumerate(placement) for box in hosted}
+    left = {name: capacity for name, capacity in HOSTS.items() if name != "a"}
+    preferences = host_preferences(found, placement, left, stay={home[1]: host})
+    assert preferences[home[0]].hosts[0] == host
+    assert not broken_rules(found, placement, preferences, left)
+
+
 def test_choosing_hosts_comes_to_an_end_where_there_is_no_solution():
     spread = AffinityRule("ANTI_AFFINITY", ["step0", "step0"])
     found = ruled(spread, partitions=40)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -546,7 +547,21 @@ class _Hosts:
             unit: sum(ties.against(own, host) >= _STRICT for host in self.free) for unit, own in bonds.items()
         }
         units = sorted(bonds, key=lambda unit: (-barred[unit], -ties.enmity(bonds[unit]), -len(unit), unit))
-        chosen = {unit: self._stay[unit[0]] for unit in units if unit[0] in self._stay}
+        there = {unit: self._stay[unit[0]] for unit in units if unit[0] in self._stay}
+        found = self._chosen(units, there)
+        if found[0] and there:
+            # Where units are may leave others no host, though none gains by a move of its own.
+            found = min(found, self._chosen(units, {}), key=itemgetter(0))
+        _, chosen = found
+        for unit, host in chosen.items():
+            self._put(unit, host)
+        for unit, host in chosen.items():
+            preference = HostPreference((host, *self._as_good(unit, host)), binding=True)
+            yield from ((slot, preference) for slot in unit)
+
+    def _chosen(self, units: Sequence[_Unit], there: Mapping[_Unit, str]) -> tuple[int, Mapping[_Unit, str]]:
+        """The hosts of all units, some of which are `there` before, and how many break a strict rule."""
+        chosen = dict(there)
         for unit, host in chosen.items():
             self._put(unit, host)
         for _ in range(_SWEEPS):
@@ -558,9 +573,10 @@ class _Hosts:
                 self._put(unit, chosen[unit])
             if chosen == before:
                 break
+        broken = sum(self._ties.against(self._bonds[unit], host) >= _STRICT for unit, host in chosen.items())
         for unit, host in chosen.items():
-            preference = HostPreference((host, *self._as_good(unit, host)), binding=True)
-            yield from ((slot, preference) for slot in unit)
+            self._put(unit, host, -1)
+        return broken, chosen
 
     def _cost(self, unit: _Unit, host: str) -> tuple[int, bool, int, bool, int, str]:
         """Rules and moves, then whether there is room, then whether it was to be there anyway."""
