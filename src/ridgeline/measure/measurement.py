@@ -108,7 +108,8 @@ from ridgeline.measure.topology import OperatorNode, Topology
 _NOTHING = Doing({}, frozenset())
 _MOST_FIGURES = 256
 """Windows are folded together that have so many operators in sum: neither a reader nor the next commit waits
-longer. Fewer at once cost more in all, 0.54 ms a window with 512, 0.66 with 256, 0.81 with 128 (20 operators)."""
+longer. Fewer at once cost more in all: of 20 operators 0.54 ms a window with 512, 0.66 with 256, 0.81 with
+128."""
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
 
 
