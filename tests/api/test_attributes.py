@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from ridgeline import (
@@ -23,6 +26,12 @@ def test_each_default_obeys_its_own_rule():
     for attribute in ALL.values():
         assert attribute.check(attribute.default) == (attribute.default, None)
         assert attribute.help
+
+
+def test_python_without_docstrings_has_attributes_too():
+    program = "from ridgeline.api.attributes import ATTRIBUTES; print(len(ATTRIBUTES))"
+    shown = subprocess.check_output([sys.executable, "-OO", "-c", program], text=True)
+    assert int(shown) == len(ALL)
 
 
 @pytest.mark.parametrize(

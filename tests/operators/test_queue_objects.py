@@ -1,15 +1,19 @@
 """Durable queues on an object store: an S3 that answers as S3 does (SeaweedFS)."""
 
+import math
+import time
 import uuid
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import RidgelineError
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.files import resolve, use_s3
-from ridgeline.operators import _queue_log
+from ridgeline.operators import _queue_enumerator, _queue_log
 from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_log import LogReader, LogWriter
 from ridgeline.operators._queue_objects import ObjectFolder, folder_of
@@ -127,3 +131,37 @@ def test_where_objects_are_written_in_pieces_a_reader_waits_for_the_whole(tmp_pa
     assert (again.next, again.total) == (30, 29)
     assert [int(name[:12]) for name in folder.names("log") if name.endswith(".jsonl")] == [0, 8, 16]
     assert not list(tmp_path.glob("*.tmp"))
+
+
+class EndlessLog:
+    def __init__(self, _folder, first):
+        self.next = first
+
+    def read(self):
+        time.sleep(0.001)
+        self.next += 1
+        return [Entry(self.next - 1, 0, 0.0, self.next, (part(self.next),), end=False)]
+
+
+def test_a_reader_that_catches_up_says_how_far_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(ObjectFolder, "look_seconds", 0.01)
+    monkeypatch.setattr(_queue_enumerator, "folder_of", ObjectFolder)
+    monkeypatch.setattr(_queue_enumerator, "LogReader", EndlessLog)
+    settings = _queue_enumerator.Settings(str(tmp_path), "earliest", "fail", "wait")
+    here: dict[str, object] = {
+        "application": "board",
+        "operator": "queue",
+        "run_id": "1",
+        "clock": SystemClock(),
+    }
+    context = SimpleNamespace(**here, wake=lambda: None, budget=lambda: math.inf, warn=print)
+    queue, offset, deadline = _queue_enumerator.QueueEnumerator(settings), None, time.monotonic() + 20
+    queue.open(context, None)
+    try:
+        while ObjectFolder(str(tmp_path)).registered("board.queue-1").next == 0:
+            assert time.monotonic() < deadline
+            offset = queue.advance(1, offset)
+            queue.committed(1, offset)
+            time.sleep(0.01)
+    finally:
+        queue.close()

@@ -335,7 +335,8 @@ def _attribute(name: str) -> Attribute:
         hint, about = get_args(hint)
     kind, several = _kind(hint)
     limits = about.minimum, about.maximum
-    return Attribute(name, frozenset(scopes), kind, about.default, _HELP[name], *limits, several)
+    text = _HELP.get(name, "")  # Python has no docstrings with `-OO`
+    return Attribute(name, frozenset(scopes), kind, about.default, text, *limits, several)
 
 
 ATTRIBUTES: Mapping[str, Attribute] = {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import FULL, may_recover
@@ -25,7 +26,7 @@ from ridgeline.operators._queue_publisher import is_opened, listen
 
 _log = logging.getLogger(__name__)
 _REGISTER_LOOKS = 20
-"""The position is registered once in this number of looks."""
+"""The position is registered once in the time of this number of looks."""
 _SEEN_SECONDS = 10.0
 """The registration says at least so often that the reader is alive."""
 _WRITER_SECONDS = 60.0
@@ -302,23 +303,24 @@ class QueueEnumerator(Enumerator):
             self._follow(LogReader(self._folder, lost.first), log.waiting)
 
     def _read_ahead(self, log: _Log) -> None:
-        """Read the entries of a store that are there, in the thread: windows do not wait for requests."""
-        while log.lost is None and len(log.waiting) < _AHEAD and not self._stop.is_set():
-            entries: list[Entry] = []
-            try:
-                entries = log.reader.read()
-                self._away = ""
-            except OSError as error:
-                if not self._away:
-                    self._log_failure(error)
-                self._away = " ".join(str(error).split())
-            except Exception as error:  # noqa: BLE001  the next window raises it
-                log.lost = error
-            log.waiting.extend(entries)
-            if entries or log.lost is not None:
-                self._context.wake()
-            if not entries:
-                return
+        """Read some entries of a store, in the thread: windows do not wait for requests."""
+        if log.lost is not None or len(log.waiting) >= _AHEAD:
+            return
+        entries: list[Entry] = []
+        try:
+            entries = log.reader.read()
+            self._away = ""
+        except OSError as error:
+            if not self._away:
+                self._log_failure(error)
+            self._away = " ".join(str(error).split())
+        except Exception as error:  # noqa: BLE001  the next window raises it
+            log.lost = error
+        log.waiting.extend(entries)
+        if entries or log.lost is not None:
+            self._context.wake()
+        if entries:  # there may be more
+            self._look.set()
 
     def _unless_away(self, read: Callable[[], None]) -> None:
         """Read something. While the store of the queue is away there is nothing new. Raises other errors."""
@@ -373,19 +375,20 @@ class QueueEnumerator(Enumerator):
 
     def _watch(self) -> None:
         """Look for entries, of a store or of another process, and register the position."""
-        looks = 0
+        clock, pause = SystemClock(), _REGISTER_LOOKS * self._folder.look_seconds
+        register_at = clock.monotonic() + pause
         seen: Any = None
         while not self._stop.is_set():
             self._look.wait(self._folder.look_seconds)
             self._look.clear()
-            looks += 1
             try:
                 if self._folder.reads_ahead:
                     self._read_ahead(self._log)
                 elif (found := self._folder.newest()) != seen:
                     seen = found
                     self._on_append()
-                if looks % _REGISTER_LOOKS == 0:
+                if clock.monotonic() >= register_at:  # also while it reads without a pause
+                    register_at = clock.monotonic() + pause
                     self._register()
                     self._unregistered = None
             except OSError as error:

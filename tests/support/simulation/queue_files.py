@@ -360,4 +360,4 @@ def queue_patches(roll_entries: int, segment_bytes: int) -> Iterator[tuple[Any, 
     yield _queue_publisher, "_LISTENERS", {}
     yield _queue_publisher, "_OPENED", SYSTEM.opened
     yield _queue_enumerator, "threading", SimpleNamespace(Event=_Event, Thread=_Thread)
-    yield _queue_enumerator, "_REGISTER_LOOKS", 1
+    yield _queue_enumerator, "_REGISTER_LOOKS", 0
