@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pydantic import Field, PrivateAttr
 
 from ridgeline.measure.deciding.capacity import all_busy, busy_share, partitions_for, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
-from ridgeline.plan.edits import Edit, Repartition
-from ridgeline.policies.answers import MISSED, REFUSED, Decision, Expectation
+from ridgeline.plan.edits import Repartition
+from ridgeline.policies.answers import HELPED, REFUSED, Decision, Expectation
 from ridgeline.policies.model import MOSTLY, behind, predicted_latency, reachable_gain, wanted_load
 from ridgeline.policies.steering import Seconds, SteeringPolicy
 
@@ -20,17 +21,33 @@ _FEW = 3  # windows; of fewer nothing is said about what was lately
 _OTHER_LOAD = 0.25  # what was learned at one load says nothing beyond this share of it
 
 
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A change for latency whose outcome is awaited.
+
+    Deciders compare with the expectation alone. This policy asks first if the load is alike: under a load that
+    rises, each change would else be taken back and made again.
+    """
+
+    operator: str
+    before: int
+    after: int
+    latency: float
+    gain: float
+    load: float
+
+
 class CriticalPathPolicy(SteeringPolicy):
     """Gives partitions to the operator that bounds latency or throughput; what has slack gives one back.
 
     Too little throughput comes first: all operators that are busier than `busy` get as many partitions as
     bring them to `target`, in one change. An operator that cannot have enough limits all others with it. Then
     latency: the operator with the most on the critical path. The application must be expected to gain at
-    least the share `worth_it` for each slot more. A change that did not bring half of what was expected is
-    undone. It is tried again only once the load has changed by a quarter. Partitions are taken back one at a
-    time, never from what is busy or behind. Windows may get slower by less than half of
-    what a slot must bring. The operator must have had room for all of `patience`. `divides`: inputs that may
-    have more partitions; others never get any. `keep`: operators that stay as they are.
+    least the share `worth_it` for each slot more. A change that did not bring a quarter of that is
+    undone, if the load is alike. It is tried again only once the load has changed by a quarter. Partitions
+    are taken back one at a time, never from what is busy or behind. Windows may get slower by less than half
+    of what a slot must bring. The operator must have had room for all of `patience`. `divides`: inputs that
+    may have more partitions; others never get any. `keep`: operators that stay as they are.
     """
 
     busy: float = Field(default=0.8, gt=0, le=1)
@@ -42,26 +59,33 @@ class CriticalPathPolicy(SteeringPolicy):
     patience: Seconds = 300.0
     divides: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    _tried: _Try | None = PrivateAttr(default=None)
     _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
     _needed_at: dict[str, float] = PrivateAttr(default_factory=dict)
     _asked_at: dict[str, float] = PrivateAttr(default_factory=dict)
     """By operator, the load at which its partitions were changed."""
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:
-        """At most one decision: for throughput, for latency, or what can be given back."""
+        """At most one decision: what came of the last, throughput, latency, or what can be given back."""
         settled = self.ready(figures)
         if settled is None:
             return None
         self._remember_needed(settled)
-        return self._for_throughput(settled) or self._for_latency(settled) or self._back(settled)
+        return (
+            self._judged(settled)
+            or self._for_throughput(settled)
+            or self._for_latency(settled)
+            or self._back(settled)
+        )
 
     def told(self, decision: Decision, state: str) -> None:
-        """Remember at which load a change was refused, or has not helped and is taken back."""
-        if state == REFUSED or (state == MISSED and decision.undo):
-            for edit in decision.edits:
-                if isinstance(edit, Repartition) and edit.partitions is not None:
-                    load, at = self._asked_at[edit.operator], self._changed_at or 0.0
-                    self._unhelpful[edit.operator, edit.partitions] = load, at
+        """Keep a change that has helped, and remember at which load one was refused."""
+        if state in {HELPED, REFUSED}:
+            self._tried = None
+        for edit in decision.edits if state == REFUSED else ():
+            if isinstance(edit, Repartition) and edit.partitions is not None:
+                load, at = self._asked_at[edit.operator], self._changed_at or 0.0
+                self._unhelpful[edit.operator, edit.partitions] = load, at
 
     def limit(self, figures: ApplicationFigures, name: str) -> int:
         """As of others; inputs that are not known to divide, and what `keep` names, stay as they are."""
@@ -89,6 +113,25 @@ class CriticalPathPolicy(SteeringPolicy):
     def _worth(self, figures: ApplicationFigures) -> float:
         """The least gain of one slot more, in seconds of a window: slots have a price."""
         return float(max(self.worth_it * figures.window_latency.p50_seconds, self.worth_seconds))
+
+    def _judged(self, figures: ApplicationFigures) -> Decision | None:
+        """Take the last change for latency back if it did not help, and remember that."""
+        tried, self._tried = self._tried, None
+        latency = figures.window_latency.p50_seconds
+        if tried is None or not figures.window_latency.count or tried.operator not in figures.operators:
+            return None
+        if abs(_load(figures, tried.operator) - tried.load) > _OTHER_LOAD * tried.load:
+            return None  # another load: what came of it cannot be said
+        if tried.latency - latency >= 0.25 * tried.gain:
+            return None
+        self._unhelpful[tried.operator, tried.after] = tried.load, figures.at
+        if behind(figures) or predicted_busy(figures.operators[tried.operator], tried.before) > self.busy:
+            return None
+        note = (
+            f"{tried.operator}: back to {tried.before} partitions; with {tried.after} the window took "
+            f"{latency:.3g} s, {tried.latency:.3g} s before: expected was {tried.gain:.3g} s less"
+        )
+        return self._change(figures, {tried.operator: tried.before}, note)
 
     def _full(self, figures: ApplicationFigures) -> bool:
         """Whether all processors are busy: partitions more would only share them."""
@@ -176,10 +219,11 @@ class CriticalPathPolicy(SteeringPolicy):
             f"latency: {name} {one.partitions} -> {number} partitions; it is on the critical path of "
             f"{one.critical_path_share:.0%} of windows; expects {latency:.3g} -> {latency - gain:.3g} s"
         )
-        expects = Expectation("latency_p50_seconds", latency, latency - gain, seconds=self.cooldown)
-        self._needed[name] = (one.partitions, _load(figures, name))
-        undo = (Repartition(name, one.partitions),)
-        return self._change(figures, {name: number}, note, expects, undo)
+        load = _load(figures, name)
+        self._tried = _Try(name, one.partitions, number, latency, gain, load)
+        self._needed[name] = (one.partitions, load)
+        expects = Expectation("latency_p50_seconds", latency, latency - gain)
+        return self._change(figures, {name: number}, note, expects)
 
     def _back(self, figures: ApplicationFigures) -> Decision | None:
         """Take a partition from an operator that has slack and room, once nothing else is due."""
@@ -217,11 +261,10 @@ class CriticalPathPolicy(SteeringPolicy):
         figures: ApplicationFigures,
         wanted: Mapping[str, int],
         note: str,
-        expects: Expectation,
-        undo: tuple[Edit, ...] = (),
+        *expects: Expectation,
     ) -> Decision | None:
         self._asked_at = {name: _load(figures, name) for name in wanted}
-        return self.repartition(figures, wanted, note, (expects,), undo)
+        return self.repartition(figures, wanted, note, expects)
 
 
 def _expected(

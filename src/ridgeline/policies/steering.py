@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 from ridgeline.api.policy import Policy
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.measure.deciding.figures import ApplicationFigures
-from ridgeline.plan.edits import Edit, Repartition
+from ridgeline.plan.edits import Repartition
 from ridgeline.policies.answers import Decision, Expectation
 from ridgeline.policies.model import behind
 
@@ -85,7 +85,6 @@ class SteeringPolicy(Policy):
         wanted: Mapping[str, int],
         note: str,
         expects: tuple[Expectation, ...] = (),
-        undo: tuple[Edit, ...] = (),
     ) -> Decision | None:
         """A decision that gives operators these numbers of partitions; None if they have them."""
         edits = tuple(
@@ -97,4 +96,4 @@ class SteeringPolicy(Policy):
             return None
         self._changed_at = figures.at
         soon = tuple(replace(one, seconds=min(one.seconds, max(self.cooldown, _SOONEST))) for one in expects)
-        return Decision(edits, note, soon, undo)
+        return Decision(edits, note, soon)
