@@ -25,8 +25,8 @@ _OTHER_LOAD = 0.25  # what was learned at one load says nothing beyond this shar
 class _Try:
     """A change for latency whose outcome is awaited.
 
-    Deciders compare with the expectation alone. This policy asks first if the load is alike: under a load that
-    rises, each change would else be taken back and made again.
+    Deciders compare with the expectation alone. This policy asks first if the load is alike: under a load
+    that rises, each change would else be taken back and made again.
     """
 
     operator: str
