@@ -7,8 +7,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 from xml.etree import ElementTree as ET
 
 import pyspark
@@ -97,20 +96,6 @@ class Yarn:
         """What the resource manager says of an application."""
         with urlopen(f"http://{self._manager}/ws/v1/cluster/apps/{cluster_id}", timeout=30) as answer:
             return json.load(answer)["app"]
-
-    def page(self, cluster_id):
-        """The page that YARN leads to from its own list of applications; "" before the driver has named one.
-
-        Until then the proxy leads to a page of the manager, whose port it took before there was one: port 0.
-        """
-        address = f"http://{self._manager}/proxy/{cluster_id}/"
-        try:
-            with urlopen(Request(address, headers={"Accept": "text/html"}), timeout=30) as answer:
-                return answer.read().decode()
-        except URLError as error:
-            if not isinstance(error.reason, ConnectionRefusedError):
-                raise
-            return ""
 
     @property
     def _manager(self):
