@@ -77,7 +77,7 @@ def test_a_version_takes_over_unless_its_state_would_be_refused(
     wait_for_line(before, "window 0: ")
     refused = ridgeline_command("upgrade", "sums", "three.py")
     assert refused.exit_code == 2
-    assert "refused    sum.acc" in refused.stdout
+    assert "`--drop-state sum.acc`" in refused.stdout
     assert refused.stdout.endswith("nothing was changed: `sums` runs on\n")
     elsewhere = ridgeline_command("upgrade", "sums", "two.py", "--checkpoint", "other")
     assert (elsewhere.exit_code, "leave it out" in elsewhere.stderr) == (2, True)
