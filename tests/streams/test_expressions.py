@@ -495,6 +495,7 @@ KEEPS = {
     "fill": lambda f: f.fill_null("nobody").drop_nulls(),
     "explode": lambda f: f.with_columns(n=pl.concat_list("cents", "cents")).explode("n"),
     "rename": lambda f: f.rename({"cents": "c"}).head(7),
+    "round": lambda f: f.filter(pl.col("cents") > 10).with_columns(pl.col("at").dt.truncate("1d")),
 }
 LOSES = {
     "unique": lambda f: f.unique(["customer"], keep="first", maintain_order=True),

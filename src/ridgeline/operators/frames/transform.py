@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
+from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.operators.frames._columns import columns_of
 from ridgeline.operators.frames._expressions import first_line, imported, refuse_other
-from ridgeline.operators.frames._step import time_column
+from ridgeline.operators.frames._step import Memory
 from ridgeline.operators.frames._types import array_of, frame_of, type_of
 
 if TYPE_CHECKING:
@@ -20,6 +24,12 @@ if TYPE_CHECKING:
     Function = Callable[[pl.LazyFrame], pl.LazyFrame | pl.DataFrame]
 else:
     Function = Callable[[Any], Any]
+
+_ROW = "__row__"
+_BY_ROW = frozenset({"Filter", "HStack", "Select", "Sort", "Slice", "MapFunction", "DataFrameScan"})
+"""Nodes of a query that keep the column with the number of the row what it is."""
+_MAPPED = frozenset({"Rename", "Explode", "Unnest"})
+_TRANSPARENT = ({"Boolean": "IsNotNull"}, "FillNull")
 
 
 class Transform(Operator):
@@ -30,10 +40,9 @@ class Transform(Operator):
     anything runs, and faults too. Columns keep the type and the nulls that they had if the function does not
     change their type.
 
-    Rows have the times in the column of the stream's times, as long as the result has it: it may filter,
-    sort, cut and explode. A function that changes this column changes the times. Else, if they are as many as
-    before, row i has the time of row i. Else they have the newest and the oldest time of the batch.
-    Partitions: round robin.
+    Rows keep their times if the query filters, sorts, cuts, explodes, renames or adds columns. A query that
+    groups, joins, or chooses columns makes other rows. If they are as many as before, row i has the time of
+    row i. Else they have the newest and the oldest time of the batch. Partitions: round robin.
 
     Example:
         >>> import polars as pl
@@ -77,16 +86,23 @@ class Transform(Operator):
             fields.append(pa.field(name, kind))
         return pa.schema(fields)
 
+    def setup(self, context: OperatorContext) -> None:
+        """Whether rows can be followed is found out once."""
+        self.memory = Memory()
+
     @input.process_batch
     def apply(self, batch: pa.RecordBatch) -> None:
         """Emit what the function makes of a batch."""
-        made = _applied(self.function, frame_of(batch), batch.schema, checks=False)
-        found = pa.RecordBatch.from_arrays([array_of(made[name]) for name in made.columns], made.columns)
-        times = time_column(self.context, self.output, found.schema)
-        if times is None or not pa.types.is_timestamp(found.schema.field(times).type):
-            self.output.emit_batch(found)
-        else:
-            self.output.emit_timed(found, times)
+        frame, columns = frame_of(batch), batch.schema
+        followed = self.output.inherits and self.memory.of(
+            self.function, columns, lambda: keeps_rows(self.function, columns)
+        )
+        if followed:
+            frame = frame.with_columns(imported().Series(_ROW, np.arange(len(batch), dtype=np.uint32)))
+        made = _applied(self.function, frame, columns, checks=False)
+        rows = made.drop_in_place(_ROW).to_numpy() if followed else None
+        arrays = [array_of(made[name]) for name in made.columns]
+        self.output.emit_batch(pa.RecordBatch.from_arrays(arrays, made.columns), rows=rows)
 
 
 def _applied(function: Function, frame: pl.DataFrame, columns: pa.Schema, *, checks: bool = True) -> Any:
@@ -115,3 +131,56 @@ def _reason(error: BaseException, columns: pa.Schema) -> str:
         name = text.partition('"')[2].partition('"')[0] or text.partition(";")[0]
         return f"there is no column `{name}`; {did_you_mean(name, columns.names)}"
     return f"{type(error).__name__}: {text}; change the function, or the columns before it"
+
+
+def keeps_rows(function: Function, columns: pa.Schema) -> bool:
+    """True if a column with the row's number would come through a function unchanged, and change nothing."""
+    polars = imported()
+    empty = frame_of(columns.empty_table())
+    numbered = empty.with_columns(polars.Series(_ROW, [], dtype=polars.UInt32))
+    try:
+        query: Any = function(numbered.lazy())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is only read here, by the same version that wrote it
+            plan = json.loads(query.serialize(format="json"))
+        plain = dict(function(empty.lazy()).lazy().collect_schema())
+        found = dict(query.collect_schema())
+    except BaseException as error:  # noqa: BLE001  what it cannot be asked, it cannot follow
+        refuse_other(error)
+        return False
+    return found == {**plain, _ROW: polars.UInt32} and all(map(_is_by_row, _steps(plan)))
+
+
+def _steps(plan: Any) -> Iterator[dict[str, Any]]:
+    """The nodes of a query, the last first."""
+    while isinstance(plan, dict):
+        yield plan
+        ((_, part),) = plan.items()
+        plan = part.get("input") if isinstance(part, dict) else None
+
+
+def _is_by_row(step: dict[str, Any]) -> bool:
+    """True if a node gives each row of its result the number of the row that it came from."""
+    ((kind, part),) = step.items()
+    if kind == "MapFunction":
+        return any(name in _MAPPED for name in part["function"])
+    if kind not in _BY_ROW:
+        return False
+    if kind in ("HStack", "Select"):
+        return all(map(_is_plain, part["exprs" if kind == "HStack" else "expr"]))
+    return kind != "Filter" or _is_plain(part["predicate"])
+
+
+def _is_plain(node: Any, *, top: bool = True) -> bool:
+    """True if an expression does nothing to the column with the row's number but pass it on."""
+    if isinstance(node, list):
+        return all(_is_plain(part, top=False) for part in node)
+    if not isinstance(node, dict):
+        return node != _ROW
+    if "Selector" in node:
+        return top or ("Wildcard" not in str(node) and "Difference" not in str(node))
+    if "Function" in node and node["Function"]["function"] in _TRANSPARENT:
+        return all(_is_plain(one) for one in node["Function"]["input"])
+    if "AnonymousFunction" in node:
+        return _is_plain(node["AnonymousFunction"]["input"], top=False)
+    return all(kind == "Literal" or _is_plain(part, top=False) for kind, part in node.items())
