@@ -79,6 +79,7 @@ def test_a_run_reads_the_secret_where_it_is_used(monkeypatch):
         ("env:NO_SUCH_VARIABLE", "environment variable `NO_SUCH_VARIABLE` is not set"),
         ("file:/no/such/file", "file `/no/such/file` cannot be read"),
         ("file:/dev/zero", "file `/dev/zero` has more than 65,536 bytes"),
+        ("command:vault read x", "`command:` is no place of a secret; run it before"),
     ],
 )
 def test_what_is_not_there_is_named(text, fault):
@@ -87,7 +88,7 @@ def test_what_is_not_there_is_named(text, fault):
 
 
 def test_texts_that_only_look_alike_are_secrets_themselves():
-    for text in ("file:test.db?mode=ro", "file://host/share", "env:", "env:a b", "command:ls", "x env:Y"):
+    for text in ("file:test.db?mode=ro", "file://host/share", "env:", "env:a b", "commander", "x env:Y"):
         found = operator({"table.password": text})
         assert found.password.get_secret_value() == text
 

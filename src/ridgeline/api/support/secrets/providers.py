@@ -18,8 +18,8 @@ from ridgeline.api.support.masking import hide
 from ridgeline.api.support.secret_names import is_secret
 
 _LONGEST = 65_536
-_PROVIDERS = re.compile(r"(env|file):(.+)", re.DOTALL)
-_CERTAIN = re.compile(r"env:[A-Za-z_]\w*|file:\.?/(?!/).*", re.DOTALL)
+_PROVIDERS = re.compile(r"(env|file|command):(.+)", re.DOTALL)
+_CERTAIN = re.compile(r"env:[A-Za-z_]\w*|file:\.?/(?!/).*|command:.+", re.DOTALL)
 
 
 def names_provider(text: object) -> bool:
@@ -41,6 +41,10 @@ def provided(text: str, what: str) -> str:
     if found is None:
         return text
     kind, name = found.groups()
+    if kind == "command":  # a command once ran here: taken as the secret itself, anybody could guess it
+        raise RidgelineError(
+            f"`{what}`: `command:` is no place of a secret; run it before, and give `env:NAME` or `file:PATH`"
+        )
     value = _of_environment(name, what) if kind == "env" else _of_file(name, what)
     hide(value)
     return value
