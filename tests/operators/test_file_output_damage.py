@@ -10,6 +10,7 @@ import pytest
 
 from ridgeline.api import RidgelineError
 from ridgeline.operators import FileOutput
+from support.operators.harness import Driven, Published, batch
 from support.operators.publishing import Driver, Store, visible
 from support.testing.shares import share
 
@@ -181,6 +182,18 @@ def test_an_older_output_folder_with_a_newer_checkpoint_is_reported(store: Store
     )
     with pytest.raises(RidgelineError, match=words):
         go_on(store, FileOutput(path=store.folder, format="jsonl", roll_seconds=WAIT))
+
+
+def test_a_new_checkpoint_on_the_folder_of_another_run_is_reported(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path / "out", format="jsonl", roll_seconds=WAIT)
+    first, part = Published(output, tmp_path, run_id="11111111"), Driven(output, run_id="11111111")
+    first.commit(0, part.window(batch(n=[1]))[1])
+    printed = Published(output, tmp_path, run_id="22222222").text.getvalue()
+    assert "another run, `under_test-11111111`, with 1 unpublished segments; start that run's" in printed
+    first.publisher.close()
+    printed = Published(output, tmp_path, run_id="33333333").text.getvalue()
+    assert "another run, `under_test-11111111`; this run has a new checkpoint, so it adds" in printed
+    assert Published(output, tmp_path, name="other", run_id="44444444").text.getvalue() == ""
 
 
 HARMS = ["flipped", "first flipped", "cut", "emptied", "zeroed", "longer", "swapped"]

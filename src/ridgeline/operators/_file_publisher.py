@@ -35,11 +35,13 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
+from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import GONE, explaining, other_copy, safe_name
 from ridgeline.operators._segments import DamagedError, Segment, SegmentPublisher, check, merge
@@ -201,6 +203,7 @@ class FilePublisher(SegmentPublisher):
         self._waits_since: float | None = None
         with explaining(self._failure):
             if state is None:
+                self._mention_other_runs()
                 self._make_folder()
             elif self._is_here(state):
                 self._resume(state)
@@ -303,6 +306,21 @@ class FilePublisher(SegmentPublisher):
         return self._state(at, pending, rewound=list(Rewound(window_id, self._window, rows)))
 
     # A fresh run, and a continued one -----------------------------------------------------------------------
+
+    def _mention_other_runs(self) -> None:
+        """Print which other runs of this operator wrote to the folder: their checkpoint may be lost."""
+        run = re.compile(re.escape(self._prefix.removesuffix(self._context.run_id)) + r"[^-]+")
+        for name in self._files.names(f"{self._root}/{HIDDEN}"):
+            if name == self._prefix or not run.fullmatch(name):
+                continue
+            found = "; this run has a new checkpoint, so it adds its output to that one"
+            left = self._files.names(f"{self._root}/{HIDDEN}/{name}")
+            if waiting := sum(file.endswith(".segment") for file in left):
+                start = "start that run's `--checkpoint` to publish them"
+                found = f", with {waiting} unpublished segments; {start}"
+            what = f"folder `{self._settings.path}` holds the output of another run, `{name}`"
+            text = f"`{self._context.operator}`: {what}{found}"
+            self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)
 
     def _make_folder(self) -> None:
         """Create the hidden folder and its marker; windows committed before count as published."""
