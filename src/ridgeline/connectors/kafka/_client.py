@@ -194,8 +194,8 @@ class Cluster:
         for name, value in self._options.items():
             if connects and not name.startswith(_CONNECTING):
                 continue
-            named = isinstance(value, str) and value.startswith(("env:", "file:", "command:"))
-            configured[name] = secret_value(value, f"{self._operator}.options.{name}") if named else value
+            what = f"{self._operator}.options.{name}"
+            configured[name] = secret_value(value, what) if isinstance(value, str) else value
         configured |= own
         try:
             return getattr(admin_library() if kind == "AdminClient" else library(), kind)(configured)
