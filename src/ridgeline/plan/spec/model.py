@@ -21,24 +21,24 @@ _Limit = float | int | str | None
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class AffinitySpec(_Section):
     """A rule that operators run together, or apart."""
 
-    type: str = Field(description="`AFFINITY` or `ANTI_AFFINITY`.")
-    operators: list[str] = Field(
-        default=[], description="Two names or more; one name twice means its partitions."
-    )
-    pattern: str | None = Field(
-        default=None, description="A regular expression for whole names, in place of `operators`."
-    )
-    locality: str = Field(default="NODE_LOCAL", description="What they share, or do not.")
-    relax: bool = Field(default=False, description="True gives the rule up where it cannot be kept.")
-    hosts: list[str] = Field(
-        default=[], description="Hosts, or racks if the locality is RACK_LOCAL, that the rule is about."
-    )
+    type: str
+    """`AFFINITY` or `ANTI_AFFINITY`."""
+    operators: list[str] = []
+    """Two names or more; one name twice means its partitions."""
+    pattern: str | None = None
+    """A regular expression for whole names, in place of `operators`."""
+    locality: str = "NODE_LOCAL"
+    """What they share, or do not."""
+    relax: bool = False
+    """True gives the rule up where it cannot be kept."""
+    hosts: list[str] = []
+    """Hosts, or racks if the locality is RACK_LOCAL, that the rule is about."""
 
 
 class PromiseSpec(_Section):
@@ -46,24 +46,28 @@ class PromiseSpec(_Section):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: str = Field(description="A function of `ridgeline.sla`, such as `latency` or `loss`.")
+    kind: str
+    """A function of `ridgeline.sla`, such as `latency` or `loss`."""
 
 
 class DeciderSpec(_Section):
     """A policy, or a listener of an operator's figures: its class, and its properties."""
 
-    class_: str = Field(alias="class", description="The import path of its class: `payments.MoreWhenLate`.")
-    properties: Values = Field(default={}, description="Values of its properties.")
+    class_: str = Field(alias="class")
+    """The import path of its class: `payments.MoreWhenLate`."""
+    properties: Values = {}
+    """Values of its properties."""
 
 
 class ComponentSpec(_Section):
     """What is made of a class, with its properties and attributes."""
 
-    class_: str = Field(alias="class", description="The import path of its class: `payments.Check`.")
-    properties: Values = Field(default={}, description="Values of its properties.")
-    attributes: Values = Field(
-        default={}, description="Attributes of the operator, or of those in a module: `partitions: 3`."
-    )
+    class_: str = Field(alias="class")
+    """The import path of its class: `payments.Check`."""
+    properties: Values = {}
+    """Values of its properties."""
+    attributes: Values = {}
+    """Attributes of the operator, or of those in a module: `partitions: 3`."""
 
 
 class PersistSpec(ComponentSpec):
@@ -77,13 +81,12 @@ class ModuleSpec(ComponentSpec):
 class OperatorSpec(ComponentSpec):
     """An operator: its class, and what is set of it."""
 
-    ports: dict[str, Values] = Field(default={}, description="Attributes of its ports, by port.")
-    unifiers: dict[str, Values] = Field(
-        default={}, description="Attributes of the unifiers of its output ports, by port."
-    )
-    stats_listeners: list[DeciderSpec] = Field(
-        default=[], description="Who sees its figures, and answers with changes of it."
-    )
+    ports: dict[str, Values] = {}
+    """Attributes of its ports, by port."""
+    unifiers: dict[str, Values] = {}
+    """Attributes of the unifiers of its output ports, by port."""
+    stats_listeners: list[DeciderSpec] = []
+    """Who sees its figures, and answers with changes of it."""
 
 
 def _is_text(value: object) -> str:
@@ -98,12 +101,14 @@ Persist = Annotated[
 class SinkSpec(_Section):
     """One sink of a stream."""
 
-    port: str = Field(description="`operator.port`.")
-    locality: str | None = Field(
-        default=None, description="Where its operator runs, if not as the stream says."
-    )
-    persist: Persist | None = Field(default=None, description="What writes down what this sink gets.")
-    decoupled: bool = Field(default=False, description="True: it reads the stream from a durable queue.")
+    port: str
+    """`operator.port`."""
+    locality: str | None = None
+    """Where its operator runs, if not as the stream says."""
+    persist: Persist | None = None
+    """What writes down what this sink gets."""
+    decoupled: bool = False
+    """True: it reads the stream from a durable queue."""
 
 
 def _is_one(value: object) -> str:
@@ -117,18 +122,18 @@ Sinks = Annotated[Annotated[Sink, Tag("one")] | Annotated[list[Sink], Tag("sever
 class StreamSpec(_Section):
     """A stream: one output port, one or more input ports."""
 
-    from_: str = Field(alias="from", description="The output port: `check.valid`.")
-    to: Sinks = Field(description="The input ports: `balances.payments`.")
-    locality: str | None = Field(default=None, description="Where the operators of the stream run.")
-    persist: Persist | None = Field(
-        default=None, description="What writes the stream down: an output operator, or `operator.port`."
-    )
-    decoupled: bool = Field(
-        default=False, description="True: all sinks read the stream from a durable queue, in another region."
-    )
-    keep: _Limit = Field(
-        default=None, description='How long its queue keeps rows that were read: `"1h"`, the default.'
-    )
+    from_: str = Field(alias="from")
+    """The output port: `check.valid`."""
+    to: Sinks
+    """The input ports: `balances.payments`."""
+    locality: str | None = None
+    """Where the operators of the stream run."""
+    persist: Persist | None = None
+    """What writes the stream down: an output operator, or `operator.port`."""
+    decoupled: bool = False
+    """True: all sinks read the stream from a durable queue, in another region."""
+    keep: _Limit = None
+    """How long its queue keeps rows that were read: `"1h"`, the default."""
 
     def sinks(self) -> list[SinkSpec]:
         """All sinks in one form."""
@@ -139,13 +144,12 @@ class StreamSpec(_Section):
 class RegionSpec(_Section):
     """A region, which decoupled streams make: operators that it is known by, and settings of its own."""
 
-    operators: list[str] = Field(description="Names of operators or modules in it; one is enough.")
-    window: int | float | str | None = Field(
-        default=None, description="Width of its windows, if not as the application says."
-    )
-    attributes: Values = Field(
-        default={}, description="Attributes of the application that have another value there."
-    )
+    operators: list[str]
+    """Names of operators or modules in it; one is enough."""
+    window: int | float | str | None = None
+    """Width of its windows, if not as the application says."""
+    attributes: Values = {}
+    """Attributes of the application that have another value there."""
 
 
 class Specification(_Section):
@@ -153,30 +157,32 @@ class Specification(_Section):
 
     model_config = ConfigDict(title="A Ridgeline application")
 
-    application: str = Field(description="The name of the application.")
-    description: str | None = Field(default=None, description="What it is for, for readers of the file.")
-    window: int | float | str = Field(default="500ms", description='Width of a streaming window: `"200ms"`.')
-    attributes: Values = Field(default={}, description="Attributes of the application.")
-    operators: dict[str, OperatorSpec] = Field(default={}, description="The operators, by name.")
-    modules: dict[str, ModuleSpec] = Field(default={}, description="The modules, by name.")
-    streams: dict[str, StreamSpec] = Field(default={}, description="The streams, by name.")
-    dead_letters: Persist | None = Field(
-        default=None,
-        description="What takes the tuples that operators leave out: an output operator, or `operator.port`.",
-    )
-    regions: dict[str, RegionSpec] = Field(
-        default={}, description="Names and windows of the regions that decoupled streams make."
-    )
-    affinity: list[AffinitySpec] = Field(
-        default=[], description="Which operators run together, and which apart."
-    )
-    policies: list[DeciderSpec] = Field(
-        default=[], description="Who sees all figures, and decides on changes."
-    )
-    promises: list[PromiseSpec] = Field(default=[], description="What the application keeps.")
-    include: str | list[str] = Field(
-        default=[], description="Other specifications, relative to this file; what this one says wins."
-    )
+    application: str
+    """The name of the application."""
+    description: str | None = None
+    """What it is for, for readers of the file."""
+    window: int | float | str = "500ms"
+    """Width of a streaming window: `"200ms"`."""
+    attributes: Values = {}
+    """Attributes of the application."""
+    operators: dict[str, OperatorSpec] = {}
+    """The operators, by name."""
+    modules: dict[str, ModuleSpec] = {}
+    """The modules, by name."""
+    streams: dict[str, StreamSpec] = {}
+    """The streams, by name."""
+    dead_letters: Persist | None = None
+    """What takes the tuples that operators leave out: an output operator, or `operator.port`."""
+    regions: dict[str, RegionSpec] = {}
+    """Names and windows of the regions that decoupled streams make."""
+    affinity: list[AffinitySpec] = []
+    """Which operators run together, and which apart."""
+    policies: list[DeciderSpec] = []
+    """Who sees all figures, and decides on changes."""
+    promises: list[PromiseSpec] = []
+    """What the application keeps."""
+    include: str | list[str] = []
+    """Other specifications, relative to this file; what this one says wins."""
 
 
 def json_schema() -> dict[str, Any]:
