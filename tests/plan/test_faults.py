@@ -7,10 +7,11 @@ import pytest
 
 from ridgeline import operators as library
 from ridgeline.api import Application, KeyedPartitioner, Operator, RoundRobinPartitioner, ValidationError
+from ridgeline.api.errors import Faults
 from ridgeline.api.operator import operator_type
 from ridgeline.plan import find_faults, validate, validation
 from ridgeline.plan.build.callbacks import callback_faults
-from ridgeline.plan.draft import Draft, Faults
+from ridgeline.plan.draft import Draft
 from support.plan import (
     faulty_attributes,
     faulty_callbacks,

@@ -20,7 +20,7 @@ def test_a_valid_application() -> None:
     assert [operator.is_input for operator in logical.operators] == [True, False, False, False]
     assert [stream.name for stream in logical.streams] == ["payments", "valid", "balances"]
     assert logical.streams[1].source == PortRef("check", "valid")
-    assert logical.streams[1].sinks == (PortRef("balances", "payments"),)
+    assert list(logical.streams[1].sinks) == [PortRef("balances", "payments")]
     assert logical.streams[1].schema.type is Payment
     balances = logical.operator("balances")
     assert balances.attributes["partitions"] == 3

@@ -104,7 +104,7 @@ def picture(plan: Plan | str) -> Any:
         for one in plan.logical.operators
     }
     streams = {
-        one.name: (str(one.source), dict(zip(map(str, one.sinks), one.localities, strict=True)))
+        one.name: (str(one.source), {str(end): sink.locality for end, sink in one.sinks.items()})
         for one in plan.logical.streams
     }
     return operators, streams, plan.logical.attributes

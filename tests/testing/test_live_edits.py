@@ -81,7 +81,7 @@ def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value:
     expected = StickyPartitioner("input") if name == "partitioner" else ATTRIBUTES[name].check(value)[0]
     logical = run.plan.logical
     if scope is Scope.STREAM:
-        assert logical.streams[1].localities == (expected,)
+        assert [one.locality for one in logical.streams[1].sinks.values()] == [expected]
         return
     operator = logical.operator("sums")
     found = {

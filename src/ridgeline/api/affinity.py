@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from ridgeline.api.attributes import Locality, LocalityName
-from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import Operator
 
 
@@ -51,14 +50,3 @@ class AffinityRule:
     locality: Locality | LocalityName = "NODE_LOCAL"
     relax: bool = False
     hosts: Sequence[str] = ()
-
-    @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> AffinityRule:
-        """The rule that a specification writes as a mapping of its fields. Raises ValueError for others."""
-        known = [field.name for field in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise ValueError(f"an affinity rule has no `{name}`; {did_you_mean(str(name), known)}")
-        if "type" not in given:
-            raise ValueError("an affinity rule has no `type`; give `type: AFFINITY` or `type: ANTI_AFFINITY`")
-        return cls(**given)

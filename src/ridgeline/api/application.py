@@ -160,8 +160,6 @@ class AddedOperator:
     name: str
     operator: Operator
     attributes: OperatorAttributes
-    module: str = ""
-    """The full name of the module that it is in, once modules are expanded; `name` begins with it."""
     listeners: tuple[StatsListener, ...] = ()
     """Who listens to its figures."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -178,8 +176,6 @@ class AddedStream:
     source: Any
     sinks: tuple[Any, ...]
     locality: AnyLocality | Mapping[Any, AnyLocality] | None = None
-    module: str = ""
-    """As of `AddedOperator`."""
     persisted: tuple[Any, ...] = ()
     """Those of the `sinks` that only write the stream down."""
     decoupled: tuple[Any, ...] = ()
@@ -285,7 +281,7 @@ class Application:
         listeners = tuple(given) if isinstance(given, Iterable) else (given,)
         for listener in listeners:
             _check_decider(f"a listener of the figures of `{name}`", listener, "observe", "StatsListener")
-        self.operators.append(AddedOperator(name, operator, attributes, "", listeners))
+        self.operators.append(AddedOperator(name, operator, attributes, listeners))
         return operator
 
     @overload

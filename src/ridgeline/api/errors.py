@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -90,6 +91,27 @@ class ValidationError(RidgelineError):
 
     def __reduce__(self) -> tuple[type[ValidationError], tuple[str, tuple[Fault, ...]]]:
         return type(self), (self.application, self.faults)
+
+
+class Faults(list[Fault]):
+    """The faults of an application, in the order in which they were found."""
+
+    def add(self, where: str, what: str, remedy: str) -> None:
+        """Add a fault."""
+        self.append(Fault(where, what, remedy))
+
+    @contextlib.contextmanager
+    def noting(self, where: str, before: str = "") -> Iterator[None]:
+        """Add a `FaultError` that is raised. `before`: what its text begins with."""
+        try:
+            yield
+        except FaultError as error:
+            self.add(where, before + error.what, error.remedy)
+
+    def check(self, application: str) -> None:
+        """Raise ValidationError if there are any."""
+        if self:
+            raise ValidationError(application, self)
 
 
 class SchemaError(RidgelineError):

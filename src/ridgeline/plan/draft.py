@@ -1,4 +1,4 @@
-"""An application during validation: what is read of it so far (`Draft`), and what is found (`Faults`)."""
+"""An application during validation: what is read of it so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import Fault
+from ridgeline.api.errors import Fault, Faults
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import StatsListener
@@ -93,17 +93,6 @@ class DraftOperator:
         return f"{self.name}.{name}"
 
 
-@dataclass(slots=True)
-class Faults:
-    """The faults of the application, in the order in which they were found. Checks write these only."""
-
-    found: list[Fault] = field(default_factory=list)
-
-    def add(self, where: str, what: str, remedy: str) -> None:
-        """Add a fault."""
-        self.found.append(Fault(where, what, remedy))
-
-
 @dataclass(slots=True, eq=False)
 class Draft:
     """The application, as far as it is understood: later steps use what is read, and may change it."""
@@ -166,7 +155,7 @@ class Draft:
         return [self.owners[name] for name in dict.fromkeys((*order, *self.owners))]
 
 
-def with_origins(faults: Sequence[Fault], origins: Mapping[str, str]) -> list[Fault]:
+def with_origins(faults: Sequence[Fault], origins: Mapping[str, str]) -> Faults:
     """Faults, each with the file of what it is about. `origins`: as `Application.origins`.
 
     >>> fault = Fault("totals.limit", "is 5", "give 6")
@@ -176,7 +165,7 @@ def with_origins(faults: Sequence[Fault], origins: Mapping[str, str]) -> list[Fa
     files: dict[str, str] = {}
     for part, file in origins.items():
         files[part.partition(".")[2] or part] = files[part] = file
-    found = []
+    found = Faults()
     for fault in faults:
         inside = [part for part in files if _is_in(fault.where, part)]
         file = files[max(inside, key=len)] if inside else ""

@@ -16,7 +16,7 @@ from ridgeline.plan.region import PortRef, Region
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.plan.edits import Given
-    from ridgeline.plan.graph import Part
+    from ridgeline.plan.graph import Part, Sink
     from ridgeline.plan.placement_rule import PlacementRule
 
 
@@ -51,23 +51,23 @@ class LogicalOperator:
 class LogicalStream:
     """One output port joined to one or more input ports.
 
-    `localities`: of each sink. `persisted`: the sinks that only write the stream down. `decoupled`: those
-    that read it from a durable queue.
+    `sinks`: in order, each with what is said of it alone.
     """
 
     name: str
     source: PortRef
-    sinks: tuple[PortRef, ...]
+    sinks: Mapping[PortRef, Sink]
     schema: Schema
-    localities: tuple[Locality | None, ...]
-    persisted: tuple[PortRef, ...] = ()
-    decoupled: tuple[PortRef, ...] = ()
+
+    @property
+    def persisted(self) -> tuple[PortRef, ...]:
+        """The sinks that only write the stream down."""
+        return tuple(end for end, one in self.sinks.items() if one.persisted)
 
     @property
     def locality(self) -> Locality | None:
-        """The locality that all sinks but those in `persisted` have; None if there is none or they differ."""
-        pairs = zip(self.sinks, self.localities, strict=True)
-        found = {locality for sink, locality in pairs if sink not in self.persisted}
+        """That of all sinks, but for those that only write it down; None if there is none or they differ."""
+        found: set[Locality | None] = {one.locality for one in self.sinks.values() if not one.persisted}
         return found.pop() if len(found) == 1 else None
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ridgeline.api.errors import did_you_mean
-from ridgeline.plan.draft import Faults
+from ridgeline.api.errors import Faults, did_you_mean
 from ridgeline.plan.graph import Graph, Kind
 
 WINDOW = "window"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ridgeline.api.application import Application
-from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.errors import Fault, Faults, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.finding import find_edits
 from ridgeline.plan.draft import with_origins
@@ -50,10 +50,10 @@ def read_specification(
         >>> [added.name for added in read_specification(document, "dice").operators]
         ['dice', 'sink']
     """
-    document, texts, faults = from_guide(document, name)
+    faults = Faults()
+    document, texts = from_guide(document, name, faults)
     document = {"application": name, **document}
-    specification, wrong = check_document(document)
-    faults += wrong
+    specification = check_document(document, faults)
     title = document["application"] if isinstance(document["application"], str) else name
     if specification is None:
         raise ValidationError(title, with_origins(faults, origins))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.errors import Faults
 from ridgeline.plan.change.difference import LogicalPair, PlanDifference, difference
 from ridgeline.plan.change.editing import names_after
 from ridgeline.plan.change.state_moves import StatePlan, plan_states
@@ -69,23 +69,13 @@ def _check_application(old: LogicalPlan, new: LogicalPlan) -> None:
     changed = [name for name in (WINDOW, *_FROM_THE_START) if name in others]
     if new.speculates and not old.speculates:
         changed.append("speculation")
-    faults = [
-        Fault(
-            name,
-            "it counts from the start of a run, and cannot be changed while it runs",
-            f"start the application anew with `--attribute {name}=...`",
-        )
-        for name in changed
-    ]
-    faults += [
-        Fault(
-            one.where,
-            "its slots got what they have when they started, so this would change nothing while it runs",
-            f"start the application anew with `--attribute {one.where}=...`",
-        )
-        for both in pair.both
-        for one in pair.values_of(*both)
-        if one.name in _OF_A_SLOT and one.kind != "property"
-    ]
-    if faults:
-        raise ValidationError(new.application, faults)
+    what = "it counts from the start of a run, and cannot be changed while it runs"
+    whats = dict.fromkeys(changed, what)
+    what = "its slots got what they have when they started, so this would change nothing while it runs"
+    for one in (one for both in pair.both for one in pair.values_of(*both)):
+        if one.name in _OF_A_SLOT and one.kind != "property":
+            whats[one.where] = what
+    faults = Faults()
+    for where, what in whats.items():
+        faults.add(where, what, f"start the application anew with `--attribute {where}=...`")
+    faults.check(new.application)

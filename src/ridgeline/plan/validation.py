@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ridgeline.api.application import Application
-from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.errors import Fault, Faults
 from ridgeline.plan.build.key_agreement import check_sharing
 from ridgeline.plan.change.editing import edited, names_made
-from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
+from ridgeline.plan.draft import Draft, DraftOperator, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.graph import Graph
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
@@ -70,8 +70,7 @@ def validate(
     """
     given = Given(properties, attributes, tuple(edits), tuple(kept))
     draft, faults = examine(app, given, rewrite)
-    if faults:
-        raise ValidationError(draft.application, faults)
+    faults.check(draft.application)
     return replace(_logical_plan(draft), source=(app, given))
 
 
@@ -97,7 +96,7 @@ def find_faults(
 
 def examine(
     app: Application, given: Given = _NOTHING, rewrite: Rewrite | None = None
-) -> tuple[Draft, list[Fault]]:
+) -> tuple[Draft, Faults]:
     """Read an application, which need not be finished. Returns the draft with schemas, and the faults.
 
     A step that is called here may write the draft, and needs what steps before it have written: its place
@@ -129,7 +128,7 @@ def examine(
     divide_operators(draft, faults)
     _check(draft, faults, check_sharing, check_metrics, check_times, check_unused, check_loops, check_order)
     settle_placement(draft, faults)
-    return draft, with_origins(faults.found, app.origins)
+    return draft, with_origins(faults, app.origins)
 
 
 def _check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None]) -> None:
@@ -145,11 +144,8 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         LogicalStream(
             stream.name,
             stream.source,
-            tuple(stream.sinks),
+            stream.sinks,
             draft.owners[stream.source.operator].outputs[stream.source.port],
-            localities=tuple(sink.locality for sink in stream.sinks.values()),
-            persisted=tuple(end for end, sink in stream.sinks.items() if sink.persisted),
-            decoupled=tuple(end for end, sink in stream.sinks.items() if sink.decoupled),
         )
         for stream in draft.streams.values()
         if stream.source is not None  # as in every valid draft

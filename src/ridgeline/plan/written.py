@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.errors import Faults
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.editing import edited, names_made
-from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Node, Part, graph_of
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.modules.expanding import copied
@@ -30,10 +29,10 @@ def specification_of_plan(logical: LogicalPlan) -> Document:
     """
     document = specification_of(written(logical))
     left = edits_between(logical, read_specification(document, logical.application))
-    if left:
-        what = "a specification cannot say what runs: read back, it would"
-        faults = [Fault("specification", f"{what} {edit_text(edit)}", _REMEDY) for edit in left]
-        raise ValidationError(logical.application, faults)
+    faults, what = Faults(), "a specification cannot say what runs: read back, it would"
+    for edit in left:
+        faults.add("specification", f"{what} {edit_text(edit)}", _REMEDY)
+    faults.check(logical.application)
     return document
 
 
@@ -57,8 +56,7 @@ def written(logical: LogicalPlan) -> Graph:
     nodes = {name: _settled(faults, one, graph.nodes.get(name), planned) for name, one in made.nodes.items()}
     attributes = _planned(made.attributes, graph.attributes, logical.attributes)
     window = attributes.pop(WINDOW, made.window)
-    if faults.found:
-        raise ValidationError(logical.application, faults.found)
+    faults.check(logical.application)
     return replace(made, nodes=nodes, parts=parts, attributes=attributes, window=window)
 
 

@@ -15,7 +15,6 @@ from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import edits_text
-from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -32,6 +31,7 @@ from ridgeline.plan.edits import (
     edit_of,
 )
 from ridgeline.plan.spec.values import ValueFaultError, write_partitioner
+from ridgeline.plan.spec.writer import spec_of_operator
 from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.stram import changes as kinds
 

@@ -18,9 +18,9 @@ from ridgeline.api.support.duration import parse_duration
 from ridgeline.engine.driver.run.changes import REFUSED, WITHDRAWN
 from ridgeline.operators._sql_engine import QueryError, SqlEngine
 from ridgeline.operators.sql_query import MOST_STREAMS, QueryResult, QueryResults, SqlQuery, schema_text
-from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.spec.writer import spec_of_operator
 from ridgeline.regions.joined_changes import AnyAsked, region_of
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.stram.changes import EditPlan

@@ -17,8 +17,8 @@ from ridgeline.api.errors import ChangeError, did_you_mean
 from ridgeline.api.support.files import resolve
 from ridgeline.api.support.masking import printable
 from ridgeline.operators._recorder import ENDED, FOLDER, RecordedTuples, Recorder
-from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
+from ridgeline.plan.spec.writer import spec_of_operator
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.stram.changes import EditPlan
 

@@ -10,12 +10,12 @@ from pydantic.fields import FieldInfo
 
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import attributes_of
+from ridgeline.api.errors import Faults
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import MASK, is_secret_type, mask
 from ridgeline.api.support.properties import property_types
 from ridgeline.plan.build.port_attributes import inherited_by_operator
-from ridgeline.plan.draft import Faults
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import attributes_of
+from ridgeline.api.errors import Faults
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.attribute import Scope
-from ridgeline.plan.draft import Faults
 from ridgeline.plan.modules.expanding import expand
 
 _WILD = frozenset("*?[")

@@ -62,8 +62,8 @@ def containers_on_one(
     wanted = {
         (stream.name, sink.operator)
         for stream in plan.logical.streams
-        for sink, locality in zip(stream.sinks, stream.localities, strict=True)
-        if locality in localities
+        for sink, given in stream.sinks.items()
+        if given.locality in localities
     }
     home = plan.execution.homes
     edges = []

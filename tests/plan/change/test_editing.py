@@ -14,7 +14,6 @@ from ridgeline.api import (
 )
 from ridgeline.operators import Delay, FileOutput, Filter, Map
 from ridgeline.plan import LogicalPlan, validate
-from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.change.verbs import VERBS
 from ridgeline.plan.edits import (
     EDITS,
@@ -31,6 +30,7 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
+from ridgeline.plan.spec.writer import spec_of_operator
 from support.plan.faulty import are
 from support.plan.module_parts import Checked, Totals, around
 from support.plan.parts import Filter as Pass

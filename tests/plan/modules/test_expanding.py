@@ -92,7 +92,7 @@ def test_a_port_that_feeds_operators_inside_and_outside_begins_one_stream() -> N
     plan = validate(around(Tapped()))
     (stream,) = [stream for stream in plan.streams if str(stream.source) == "m.check.valid"]
     assert (stream.name, list(map(str, stream.sinks))) == ("m.log", ["m.log.input", "store.input"])
-    assert [locality and locality.name for locality in stream.localities] == ["NODE_LOCAL", None]
+    assert [sink.locality and sink.locality.name for sink in stream.sinks.values()] == ["NODE_LOCAL", None]
 
 
 def test_the_plan_shows_what_modules_are_made_of() -> None:

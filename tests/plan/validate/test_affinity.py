@@ -179,14 +179,3 @@ def test_a_pattern_that_backtracks_does_not_hang() -> None:
     app = chain(AffinityRule("AFFINITY", pattern="(a+)+b", relax=True))
     app.add_operator("a" * 150, Source())
     find_faults(app)  # in hours, by an engine that backtracks
-
-
-def test_rules_from_mappings() -> None:
-    rule = AffinityRule.from_mapping({"type": "anti_affinity", "operators": ["a", "b"], "relax": True})
-    assert rule == AffinityRule("anti_affinity", ["a", "b"], relax=True)
-    on_hosts = AffinityRule.from_mapping({"type": "affinity", "operators": ["a"], "hosts": ["alpha"]})
-    assert on_hosts == AffinityRule("affinity", ["a"], hosts=["alpha"])
-    with pytest.raises(ValueError, match="has no `operator`; did you mean `operators`"):
-        AffinityRule.from_mapping({"type": "affinity", "operator": "a"})
-    with pytest.raises(ValueError, match="has no `type`"):
-        AffinityRule.from_mapping({"operators": ["a", "b"]})

@@ -13,7 +13,6 @@ from random import Random
 from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
-from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -28,6 +27,7 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
+from ridgeline.plan.spec.writer import spec_of_operator
 from ridgeline.testing import CollectorSink
 
 KEYS = 11

@@ -32,7 +32,7 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if array.type == kind:
         return array
-    source, wanted = _family(array.type), _family(kind)
+    source, wanted = family(array.type), family(kind)
     if source == "dictionary":
         return cast_exactly(_decoded(array), kind)
     if wanted == "dictionary":
@@ -79,33 +79,49 @@ def retyped(kind: Any, change: Callable[[Any], Any]) -> pa.DataType:
     return kind
 
 
+_FAMILIES = {
+    "null": "NA",
+    "bool": "BOOL",
+    "number": "INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 HALF_FLOAT FLOAT DOUBLE "
+    "DECIMAL32 DECIMAL64 DECIMAL128 DECIMAL256",
+    "text": "STRING LARGE_STRING STRING_VIEW",
+    "bytes": "BINARY LARGE_BINARY FIXED_SIZE_BINARY BINARY_VIEW",
+    "time": "TIMESTAMP",
+    "date": "DATE32 DATE64",
+    "hour": "TIME32 TIME64",
+    "duration": "DURATION",
+    "list": "LIST LARGE_LIST FIXED_SIZE_LIST LIST_VIEW LARGE_LIST_VIEW",
+    "struct": "STRUCT",
+    "map": "MAP",
+    "dictionary": "DICTIONARY",
+}
+_FAMILY_OF = {
+    getattr(pa.lib, f"Type_{name}"): family for family, names in _FAMILIES.items() for name in names.split()
+}
+
+
+def family(kind: pa.DataType) -> str:
+    """The family of an Arrow type: types that differ in width, unit or layout only have the same one.
+
+    >>> family(pa.large_string()), family(pa.decimal128(9, 2)), family(pa.time64("us"))
+    ('text', 'number', 'hour')
+    """
+    return _FAMILY_OF.get(kind.id, str(kind.id))
+
+
 def is_text(kind: pa.DataType) -> bool:
     """True for every Arrow type of text."""
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    return family(kind) == "text"
 
 
 def is_bytes(kind: pa.DataType) -> bool:
     """True for every Arrow type of bytes."""
-    types = pa.types
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or types.is_binary_view(kind)
-    )
+    return family(kind) == "bytes"
 
 
 def is_list(kind: pa.DataType) -> bool:
     """True for every Arrow type of lists, but not for maps."""
-    types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
+    return family(kind) == "list"
 
 
 def narrow_floats(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -184,26 +200,6 @@ def _bounds(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
-
-
-def _family(kind: pa.DataType) -> str:
-    """The family of an Arrow type: types that differ in width, unit or layout only have the same one."""
-    types = pa.types
-    families = {
-        "null": types.is_null,
-        "dictionary": types.is_dictionary,
-        "bool": types.is_boolean,
-        "number": lambda kind: types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind),
-        "text": is_text,
-        "bytes": is_bytes,
-        "time": types.is_timestamp,
-        "date": types.is_date,
-        "hour": types.is_time,
-        "list": is_list,
-        "struct": types.is_struct,
-        "map": types.is_map,
-    }
-    return next((name for name, is_one in families.items() if is_one(kind)), str(kind.id))
 
 
 def _decoded(array: Any) -> pa.Array:

@@ -8,7 +8,7 @@ converted by Arrow at once; others one by one, each compared with what it became
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -21,9 +21,7 @@ import pyarrow as pa
 from ridgeline.api.columns.casting import (
     cast_exactly,
     double_key,
-    is_bytes,
-    is_list,
-    is_text,
+    family,
     lists_of,
     maps_of,
     narrow_floats,
@@ -47,33 +45,35 @@ _INSIDE: frozenset[type] = frozenset((str, int, bytes, date, _NONE))
 """Classes of values that stay different as keys of a map, if they were different in a dictionary."""
 
 
-def maker(kind: pa.DataType) -> Make:  # noqa: PLR0911  one family of types after the other
+def maker(kind: pa.DataType) -> Make:
     """The function that makes an array of a type from values."""
-    types = pa.types
-    if types.is_struct(kind):
-        return _structs(kind)
-    if types.is_map(kind):
-        return _maps(kind)
-    if is_list(kind):
-        return _lists(kind)
-    if types.is_dictionary(kind):
-        inner = maker(kind.value_type)
-        return lambda values: cast_exactly(inner(values), kind)
-    if types.is_floating(kind):
-        # by way of 64 bits: `narrow_floats` says what may be rounded, Arrow would round anything
-        wide = _leaf(pa.float64(), _FLOATS, _float)
-        return wide if kind == pa.float64() else lambda values: narrow_floats(wide(values), kind)
-    if types.is_time(kind):
-        hours = _leaf(pa.time64("us"), frozenset((_NONE,)), _hour)
-        return lambda values: cast_exactly(hours(values), kind)
-    if types.is_timestamp(kind) or types.is_duration(kind):
-        of_python, convert = (datetime, _instant) if types.is_timestamp(kind) else (timedelta, _duration)
-        plain = frozenset((of_python, _NONE)) if kind.unit in ("us", "ns") else frozenset((_NONE,))
-        return _leaf(kind, plain, functools.partial(convert, unit=kind.unit), pa.int64())
-    for is_one, classes, of_value in _LEAVES:
-        if is_one(kind):
-            return _leaf(kind, classes, of_value)
-    return functools.partial(_compared, kind)
+    make = _MAKERS.get(family(kind))
+    return functools.partial(_compared, kind) if make is None else make(kind)
+
+
+def _dictionaries(kind: Any) -> Make:
+    inner = maker(kind.value_type)
+    return lambda values: cast_exactly(inner(values), kind)
+
+
+def _numbers(kind: pa.DataType) -> Make:
+    if pa.types.is_integer(kind):
+        return _leaf(kind, _INTEGERS, _whole)
+    if pa.types.is_decimal(kind):
+        return _leaf(kind, frozenset((Decimal, int, _NONE)), _decimal)
+    # by way of 64 bits: `narrow_floats` says what may be rounded, Arrow would round anything
+    wide = _leaf(pa.float64(), _FLOATS, _float)
+    return wide if kind == pa.float64() else lambda values: narrow_floats(wide(values), kind)
+
+
+def _hours(kind: pa.DataType) -> Make:
+    hours = _leaf(pa.time64("us"), frozenset((_NONE,)), _hour)
+    return lambda values: cast_exactly(hours(values), kind)
+
+
+def _moments(of_python: type, convert: Callable[..., int], kind: Any) -> Make:
+    plain = frozenset((of_python, _NONE)) if kind.unit in ("us", "ns") else frozenset((_NONE,))
+    return _leaf(kind, plain, functools.partial(convert, unit=kind.unit), pa.int64())
 
 
 def _leaf(
@@ -239,17 +239,6 @@ def _no_time(value: object) -> TypeError:
     return TypeError(f"Could not convert {value!r}: a {type(value).__name__} is no date or time")
 
 
-_LEAVES: Sequence[tuple[Callable[[pa.DataType], bool], frozenset[Any], Callable[[Any], object]]] = (
-    (pa.types.is_integer, _INTEGERS, _whole),
-    (pa.types.is_decimal, frozenset((Decimal, int, _NONE)), _decimal),
-    (pa.types.is_boolean, frozenset((bool, np.bool_, _NONE)), _boolean),
-    (is_text, frozenset((str, _NONE)), _text),
-    (is_bytes, frozenset((bytes, _NONE)), _bytes),
-    (pa.types.is_date, frozenset((date, _NONE)), _date),
-)
-"""Types that Arrow makes of Python's values: which classes it takes unchanged, and what converts others."""
-
-
 def _compared(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
     """An array of a type that has no rules of its own: refused unless it gives the values back."""
     made = pa.array(values, kind)
@@ -398,3 +387,20 @@ def _nulls(values: Sequence[Any]) -> pa.Array | None:
 
 def _none_or_true(value: object) -> bool | None:
     return None if value is None else True
+
+
+_MAKERS: Mapping[str, Callable[[Any], Make]] = {
+    "struct": _structs,
+    "map": _maps,
+    "list": _lists,
+    "dictionary": _dictionaries,
+    "number": _numbers,
+    "hour": _hours,
+    "time": functools.partial(_moments, datetime, _instant),
+    "duration": functools.partial(_moments, timedelta, _duration),
+    "bool": lambda kind: _leaf(kind, frozenset((bool, np.bool_, _NONE)), _boolean),
+    "text": lambda kind: _leaf(kind, frozenset((str, _NONE)), _text),
+    "bytes": lambda kind: _leaf(kind, frozenset((bytes, _NONE)), _bytes),
+    "date": lambda kind: _leaf(kind, frozenset((date, _NONE)), _date),
+}
+"""What makes a `Make` of a type, by its family."""

@@ -99,10 +99,10 @@ def _entering(logical: LogicalPlan) -> Mapping[str, Sequence[_Edge]]:
     operators = {one.name: one for one in logical.operators}
     for stream in logical.streams:
         count = len(operators[stream.source.operator].divided)
-        for end, locality in zip(stream.sinks, stream.localities, strict=True):
+        for end, given in stream.sinks.items():
             sink = operators[end.operator]
             one_to_one = count == len(sink.divided) and (count == 1 or end.port in sink.followed)
-            apart = locality is not None and not locality.together
+            apart = given.locality is not None and not given.locality.together
             found[end.operator].append(_Edge(stream.source.operator, one_to_one, apart))
     return found
 

@@ -11,28 +11,29 @@ import pyarrow as pa
 
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
-from ridgeline.api.columns.casting import is_bytes, is_text
+from ridgeline.api.columns.casting import family
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import listed
+from ridgeline.api.errors import Faults, listed
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.measure.deciding.key_load import KEY_BITS
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.build.unifiers import merges_by_key
-from ridgeline.plan.draft import Draft, DraftOperator, End, Faults
+from ridgeline.plan.draft import Draft, DraftOperator, End
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.region import PortRef
 
-_KINDS = (
-    ("numbers", (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)),
-    ("texts", (is_text,)),
-    ("bytes", (is_bytes,)),
-    ("times", (pa.types.is_timestamp,)),
-    ("dates", (pa.types.is_date,)),
-)
-"""Values of one kind can be equal, and have equal hashes then, whatever their types."""
+_KINDS = {
+    "number": "number",
+    "bool": "number",
+    "text": "text",
+    "bytes": "bytes",
+    "time": "time",
+    "date": "date",
+}
+"""By family of types: values of one kind can be equal, and have equal hashes then, whatever their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +117,8 @@ def _kind(codec: StreamCodec) -> type[StreamCodec]:
 
 
 def _kind_of(type_: pa.DataType) -> str:
-    if pa.types.is_dictionary(type_):
-        type_ = type_.value_type
-    for name, tests in _KINDS:
-        if any(test(type_) for test in tests):
-            return name
-    return str(type_)
+    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return _KINDS.get(family(type_), str(type_))
 
 
 def _how(port: KeyedPort) -> str:

@@ -40,9 +40,10 @@ def _add_operator(editor: Editor, edit: AddOperator) -> None:
 def _remove_operator(editor: Editor, edit: RemoveOperator) -> None:
     """Remove an operator, or all of a module, with all that is said of it."""
     if edit.name in editor.graph.parts:
-        editor.forget([name for name in editor.graph.nodes if name.startswith(f"{edit.name}.")])
+        inside = [name for name in editor.graph.nodes if name.startswith(f"{edit.name}.")]
+        editor.graph = editor.graph.without(inside)
     elif editor.find(edit.name) is not None and not editor.is_end_of_delay(edit.name):
-        editor.forget([edit.name])
+        editor.graph = editor.graph.without([edit.name])
 
 
 def _replace_operator(editor: Editor, edit: ReplaceOperator) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from ridgeline.api.operator import Operator
+from ridgeline.api.errors import Faults
 from ridgeline.plan.change.applying import make_all
 from ridgeline.plan.change.editor import Editor
-from ridgeline.plan.draft import Faults
 from ridgeline.plan.edits import (
     AddOperator,
     Edit,
@@ -18,9 +16,6 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.graph import Graph
 from ridgeline.plan.overrides import Overrides
-from ridgeline.plan.spec.writer import operator_spec
-
-_NOTHING: Mapping[str, Any] = {}
 
 
 def names_made(edits: Iterable[Edit]) -> set[str]:
@@ -66,22 +61,3 @@ def names_after(edits: Sequence[Edit]) -> tuple[dict[str, str], set[str]]:
         elif isinstance(edit, RemoveOperator):
             gone.add(origins.pop(edit.name, edit.name))
     return {before: now for now, before in origins.items() if before and before != now}, gone - {""}
-
-
-def spec_of_operator(
-    name: str, operator: Operator, attributes: Mapping[str, Any] = _NOTHING
-) -> Mapping[str, Any]:
-    """The `spec` of an `AddOperator` or `ReplaceOperator`, from an instance: its class and properties.
-
-    A class of the script that runs is written as `__main__.Name`. So it is found again where the same script
-    runs: to go on after a restart, start that one. Raises ValidationError for what cannot be written: a class
-    inside of a function, a lambda, a secret.
-
-    Example:
-        >>> from ridgeline.operators import FileOutput
-        >>> spec_of_operator("store", FileOutput(path="audit", format="jsonl"), {"partitions": 2})
-        {'class': 'ridgeline.operators.FileOutput',
-         'properties': {'path': 'audit', 'format': 'jsonl'},
-         'attributes': {'partitions': 2}}
-    """
-    return operator_spec(name, operator, attributes)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import Faults, did_you_mean
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.loops import DelayHead, DelayTail
-from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.spec.reader import find_port, read_operator
-from ridgeline.plan.spec.values import ValueFaultError, read_partitioner, read_value
+from ridgeline.plan.spec.values import read_partitioner, read_value
 from ridgeline.plan.validate.application import check_name
 
 ONE_OF_TWO = {
@@ -59,8 +58,7 @@ class Editor:
 
     def made(self, name: str, spec: Mapping[str, Any]) -> Node | None:
         """The operator that a specification says; None for faults."""
-        made, faults = read_operator(name, spec)
-        self.faults.found += faults
+        made = read_operator(name, spec, self.faults)
         if made is None:
             self.spoilt.add(name)
             return None
@@ -68,30 +66,21 @@ class Editor:
 
     def partitioner(self, where: str, spec: Mapping[str, Any]) -> Partitioner | None:
         """A partitioner from its specification; None for a fault."""
-        try:
-            given = {key: self.value(where, value) for key, value in spec.items()}
-            return read_partitioner(given)
-        except ValueFaultError as error:
-            self.faults.add(where, error.what, error.remedy)
-            return None
+        with self.faults.noting(where):
+            return read_partitioner({key: self.value(where, value) for key, value in spec.items()})
+        return None
 
     def value(self, where: str, value: Any) -> Any:
         """A value, with what marks such as `$import` stand for."""
-        try:
+        with self.faults.noting(where):
             return read_value(value, {})
-        except ValueFaultError as error:
-            self.faults.add(where, error.what, error.remedy)
-            return value
+        return value
 
     # What is there ------------------------------------------------------------------------------------------
 
-    def forget(self, names: Collection[str]) -> None:
-        """Take operators away, with all that is said of them."""
-        self.graph = self.graph.without(names)
-
     def is_free(self, name: Any) -> bool:
         """True if a name can be given to an operator; else there is a fault."""
-        before = len(self.faults.found)
+        before = len(self.faults)
         if isinstance(name, str) and "." in name:
             what = "only what is inside of a module has a dot in its name"
             self.faults.add(name, what, "use letters, digits, `_` and `-` only")
@@ -100,7 +89,7 @@ class Editor:
             self.faults.add(name, f"there is {noun} `{name}` already", "give another name")
         else:
             check_name(self.faults, "operator", name)
-        if len(self.faults.found) > before:
+        if len(self.faults) > before:
             return False
         self.spoilt.discard(name)
         return True

@@ -8,7 +8,7 @@ from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.columns.dead_letter import NAME
-from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.errors import Faults
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.support.properties import property_types
 from ridgeline.plan.change.difference import Changed, LogicalPair
@@ -28,7 +28,7 @@ from ridgeline.plan.edits import (
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, locality_name, module_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.same_values import same_value
-from ridgeline.plan.spec.values import ValueFaultError, write_partitioner, write_value
+from ridgeline.plan.spec.values import write_partitioner, write_value
 from ridgeline.plan.spec.writer import operator_specs
 
 _APART = ("partitions", "partitioner", "application_window")
@@ -43,8 +43,7 @@ def find_edits(old: LogicalPlan, new: LogicalPlan, app: Application) -> tuple[Ed
     finder = _Finder(old, new, app)
     edits = tuple(finder.edits())
     finder.check()
-    if finder.faults:
-        raise ValidationError(old.application, finder.faults)
+    finder.faults.check(old.application)
     return edits
 
 
@@ -53,13 +52,10 @@ class _Finder(LogicalPair):
 
     def __init__(self, old: LogicalPlan, new: LogicalPlan, app: Application) -> None:
         super().__init__(old, new)
-        self.specs, self.faults = operator_specs(app, {*self.added, *self.replaced})
+        self.faults = Faults()
+        self.specs = operator_specs(self.faults, app, {*self.added, *self.replaced})
         self.streams_before = {one.name: one for one in old.streams if not _is_automatic(one)}
         self.streams_after = {one.name: one for one in new.streams if not _is_automatic(one)}
-
-    def fault(self, where: str, what: str, remedy: str) -> None:
-        """Note a difference that no edit can make."""
-        self.faults.append(Fault(where, what, remedy))
 
     def edits(self) -> Iterator[Edit]:
         """All edits. In this order each finds what it needs, and no stream is ever without sinks.
@@ -105,7 +101,7 @@ class _Finder(LogicalPair):
         module = module_of(name)
         if module:
             remedy = "write what is inside of it as operators, or start the application anew"
-            self.fault(name, f"an operator of module `{module}` cannot be {what} while it runs", remedy)
+            self.faults.add(name, f"an operator of module `{module}` cannot be {what} while it runs", remedy)
         return not module
 
     def _stays(self, name: str) -> bool:
@@ -157,13 +153,11 @@ class _Finder(LogicalPair):
         """A value of this type as JSON has it; a fault for one that has no such form."""
         if isinstance(value, tuple):
             return [self._plain(where, name, one, kind) for one in value]
-        try:
+        with self.faults.noting(where, f"`{name}` cannot be written: "):
             if name == "partitioner":
                 return write_partitioner(value)
             return write_value(name, getattr(value, "name", value), kind)
-        except ValueFaultError as error:
-            self.fault(where, f"`{name}` cannot be written: {error.what}", error.remedy)
-            return None
+        return None
 
     # What no edit changes -----------------------------------------------------------------------------------
 
@@ -171,20 +165,22 @@ class _Finder(LogicalPair):
         """Note what no edit of any kind can change."""
         if self.old.application != self.new.application:
             what = f"the application is called `{self.old.application}`, not `{self.new.application}`"
-            self.fault("application", what, "start another application under another name")
+            self.faults.add("application", what, "start another application under another name")
         takers = [
             {sink for one in filter(_is_automatic, plan.streams) for sink in one.sinks}
             for plan in (self.old, self.new)
         ]
         if takers[0] != takers[1]:
             what = "what takes the dead letters of all operators cannot be changed while it runs"
-            self.fault("dead_letters", what, "add streams from `operator.dead_letters`, or start it anew")
+            self.faults.add(
+                "dead_letters", what, "add streams from `operator.dead_letters`, or start it anew"
+            )
         for one in fields(LogicalPlan):
             if one.name not in _ELSEWHERE:
                 before, after = (self._picture(one.name, plan) for plan in (self.old, self.new))
                 if not same_value(before, after):
                     what = f"{_CALLED.get(one.name, one.name)} cannot be changed while it runs"
-                    self.fault(one.name, what, "leave them as they are, or start it anew")
+                    self.faults.add(one.name, what, "leave them as they are, or start it anew")
         self._check_regions()
 
     def _picture(self, name: str, plan: LogicalPlan) -> object:
@@ -217,18 +213,19 @@ class _Finder(LogicalPair):
             if before is None:
                 continue
             for sink in set(after.sinks) & set(before.sinks):
-                if (sink in after.decoupled) != (sink in before.decoupled):
-                    now = "decoupled" if sink in before.decoupled else "not decoupled"
+                was = before.sinks[sink].decoupled
+                if after.sinks[sink].decoupled != was:
+                    now = "decoupled" if was else "not decoupled"
                     what = f"stream `{name}` is {now} at `{sink}`: regions cannot be changed while they run"
-                    self.fault(f"streams.{name}", what, remedy)
+                    self.faults.add(f"streams.{name}", what, remedy)
             if name in keeps[0] and keeps[1].get(name, keeps[0][name]) != keeps[0][name]:
                 what = f"`keep={keeps[0][name]!r}` of stream `{name}` cannot be changed while it runs"
-                self.fault(f"streams.{name}", what, remedy)
+                self.faults.add(f"streams.{name}", what, remedy)
         own = {one.name: (one.window, dict(one.attributes)) for one in self.old.regions}
         for region in self.new.regions:
             if own.get(region.name, (region.window, region.attributes)) != (region.window, region.attributes):
                 what = f"window and attributes of region `{region.name}` cannot be changed while it runs"
-                self.fault(f"regions.{region.name}", what, remedy)
+                self.faults.add(f"regions.{region.name}", what, remedy)
 
 
 _ELSEWHERE = {
@@ -249,7 +246,7 @@ def _given(decider: Any) -> tuple[type, Mapping[str, Any]]:
 
 def _sinks(stream: LogicalStream) -> dict[str, str | None]:
     """The sinks of a stream with their localities."""
-    return dict(zip(map(str, stream.sinks), map(locality_name, stream.localities), strict=True))
+    return {str(end): locality_name(sink.locality) for end, sink in stream.sinks.items()}
 
 
 def _new_stream(stream: LogicalStream) -> Iterator[Edit]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ridgeline.api.errors import Fault, ValidationError, did_you_mean
+from ridgeline.api.errors import Fault, Faults, did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys, assign_keys
 from ridgeline.api.support.loops import DelayHead
@@ -88,8 +88,8 @@ def plan_states(
     found = planner.settled(_by_base(held))
     if faults is not None:
         faults += planner.faults
-    elif planner.faults:
-        raise ValidationError(new.logical.application, planner.faults)
+    else:
+        planner.faults.check(new.logical.application)
     return found
 
 
@@ -99,7 +99,7 @@ def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
     State within one cannot be divided otherwise, so partitions change only between application windows.
     """
     divided = [one.operator for one in states.moves if len(one.sources) > 1 or len(one.targets) > 1]
-    faults = []
+    faults = Faults()
     for name in dict.fromkeys([*divided, *states.gathered]):
         given = plan.logical.operator(name).attributes
         count = given["slide_by_window_count"] or given["application_window_count"]
@@ -107,9 +107,8 @@ def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
             open_now = f"its application window of {count} windows is open at window {window_id}"
             what = f"{open_now}, and what it has of it cannot be divided anew"
             remedy = "let the run before end with one (`--windows`), or drop the state: "
-            faults.append(Fault(name, what, f"{remedy}`--drop-state {name}`"))
-    if faults:
-        raise ValidationError(plan.logical.application, faults)
+            faults.add(name, what, f"{remedy}`--drop-state {name}`")
+    faults.check(plan.logical.application)
 
 
 def check_dropped(dropped: Collection[str], held: Iterable[str], others: Iterable[str], plan: Plan) -> None:
@@ -125,13 +124,11 @@ def check_dropped(dropped: Collection[str], held: Iterable[str], others: Iterabl
     logical = {one.name for one in plan.logical.operators}
     known = {*names, *logical, *(module for name in logical for module in _modules(name))}
     what = "its state is to be dropped, but the checkpoint has none of that name"
-    faults = [
-        Fault(name, what, f"{did_you_mean(name, names)}; leave it out if it was dropped before")
-        for name in dropped
-        if name not in known and not _is_unifier(name, plan)
-    ]
-    if faults:
-        raise ValidationError(plan.logical.application, faults)
+    faults = Faults()
+    for name in dropped:
+        if name not in known and not _is_unifier(name, plan):
+            faults.add(name, what, f"{did_you_mean(name, names)}; leave it out if it was dropped before")
+    faults.check(plan.logical.application)
 
 
 def _is_unifier(name: str, plan: Plan) -> bool:
@@ -164,7 +161,7 @@ class _StatePlanner:
         self.moves: list[StateMove] = []
         self.ends: list[str] = []
         self.gathered: list[str] = []
-        self.faults: list[Fault] = []
+        self.faults = Faults()
         self._dropped, self._renamed, self._divided = dropped, renamed, divided
         self._redivided = redivided(new, divided)
         self._targets = _groups(new)
@@ -195,7 +192,7 @@ class _StatePlanner:
             return
         if name + rest in self._taken:
             what = f"both `{self._taken[name + rest]}` and `{base}` have state, of which one would be lost"
-            self._fault(name, what, f"drop one of them: `--drop-state {name}`")
+            self.faults.add(name, what, f"drop one of them: `--drop-state {name}`")
             return
         self._taken[name + rest] = base
         ids = tuple(one.id for one in targets)
@@ -255,7 +252,7 @@ class _StatePlanner:
         if name != base:
             what = f"`{base}` is to be called `{name}`, but the application has no such operator"
         remedy = f"`--drop-state {plain}` drops it, `--rename {plain}=NEW` gives it to another operator"
-        self._fault(plain, what, remedy)
+        self.faults.add(plain, what, remedy)
 
     def settle_unifiers_of_slides(self, held: Mapping[str, list[tuple[int, int, str]]]) -> None:
         """Let unifiers that are new behind sliders know since when these have all: slides are merged then."""
@@ -285,13 +282,13 @@ class _StatePlanner:
         if _SLIDER in rest:
             what = "it slides, and what it keeps of its slides cannot be divided anew"
             remedy = "leave its partitions and slides as they are, or drop them: "
-            self._fault(name, what, f"{remedy}`--drop-state {name}.{port}`")
+            self.faults.add(name, what, f"{remedy}`--drop-state {name}.{port}`")
             return
         kind = declared if isinstance(declared, type) else type(declared)
         if declared is not None and (lasting := lasting_states(kind)):
             what = f"its unifier keeps `{lasting[0]}` for longer than an application window"
             remedy = f'declare it with `scope="window"`, or drop it: `--drop-state {name}.{port}`'
-            self._fault(f"{name}.{port}", f"{what}, which cannot be divided anew", remedy)
+            self.faults.add(f"{name}.{port}", f"{what}, which cannot be divided anew", remedy)
             return
         self.gathered.append(name)
         if targets and targets[0].slides:
@@ -310,9 +307,6 @@ class _StatePlanner:
             old.keys != new.keys or old.round_robin != new.round_robin or not _same_keys(old, new)
             for old, new in zip(before, targets, strict=True)
         )
-
-    def _fault(self, where: str, what: str, remedy: str) -> None:
-        self.faults.append(Fault(where, what, remedy))
 
 
 def _groups(plan: Plan) -> dict[str, list[PhysicalOperator]]:

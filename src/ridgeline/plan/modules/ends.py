@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import Faults, did_you_mean
 from ridgeline.api.support.attribute import Scope
-from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Part, Stream
 from ridgeline.plan.modules.expanding import Expanded
 from ridgeline.plan.overrides import Overrides

@@ -15,11 +15,10 @@ from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import described, did_you_mean, listed
+from ridgeline.api.errors import Faults, described, did_you_mean, listed
 from ridgeline.api.module import Module, OutputProxy
 from ridgeline.api.operator import operator_type
 from ridgeline.api.ports import InputPort
-from ridgeline.plan.draft import Faults
 from ridgeline.plan.graph import Graph, Node, Part, Scope, Stream, Values
 from ridgeline.plan.overrides import key_splitter
 from ridgeline.plan.region import PortRef
@@ -204,7 +203,7 @@ class _Expander:
 
     def schemas(self, part: Part) -> dict[str, Schema] | None:
         """The schemas of ports; None, and faults, for what has no effect in the body of a module's class."""
-        before, declared = len(self.faults.found), part.declared
+        before, declared = len(self.faults), part.declared
         found = {}
         for name in (*declared.inputs, *declared.outputs):
             schema = declared_schema(self.faults, f"{part.name}.{name}", part.module, name)[1]
@@ -223,7 +222,7 @@ class _Expander:
             if isinstance(port, InputPort) and port.methods:
                 what = f"`{part.kind}` has a method for the tuples of `{name}`, which is never called"
                 self.faults.add(where, what, "process tuples in an operator inside")
-        return found if len(self.faults.found) == before else None
+        return found if len(self.faults) == before else None
 
     def is_valued(self, name: str, module: Module) -> bool:
         """Apply the overrides of a module's properties and validate them; True if all are valid."""
@@ -231,7 +230,7 @@ class _Expander:
             what = f"`{type(module).__name__}.__init__` does not call the `__init__` of `Module`"
             self.faults.add(name, what, "call `super().__init__(**properties)` in it")
             return False
-        before = len(self.faults.found)
+        before = len(self.faults)
         vars(module)["_given"] = dict(vars(module)["_given"])
         overrides = {}
         for key, value in self.properties.items():
@@ -240,7 +239,7 @@ class _Expander:
                 overrides[path] = value
                 self.used.add(key)
         set_properties(self.faults, name, module, overrides)
-        return len(self.faults.found) == before
+        return len(self.faults) == before
 
     def is_populated(self, part: Part, module: Module, view: Application) -> bool:
         """Call `populate` on a view of its own; False, and a fault, if that does not work."""

@@ -122,10 +122,10 @@ def _row(operator: LogicalOperator) -> tuple[str, ...]:
 
 def _localities(stream: LogicalStream) -> str:
     """The locality of a stream; of each sink that has one, if they differ."""
-    if len(set(stream.localities)) == 1:
-        return locality_name(stream.localities[0]) or ""
-    given = zip(stream.sinks, stream.localities, strict=True)
-    return ", ".join(f"{sink}: {locality.name}" for sink, locality in given if locality is not None)
+    found = {end: locality_name(sink.locality) for end, sink in stream.sinks.items()}
+    if len({*found.values()}) == 1:
+        return next(iter(found.values())) or ""
+    return ", ".join(f"{end}: {locality}" for end, locality in found.items() if locality is not None)
 
 
 def _describe_physical(physical: PhysicalPlan, homes: Mapping[int, int]) -> list[str]:

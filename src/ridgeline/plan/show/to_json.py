@@ -12,7 +12,7 @@ from ridgeline.api.support.masking import mask
 from ridgeline.plan.build.port_attributes import sections
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.graph import Kind, Part
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.region import PortRef, QueueEdge, Region
 from ridgeline.plan.show.notes import find_notes
@@ -100,10 +100,13 @@ def logical_to_dict(plan: LogicalPlan) -> dict[str, object]:
         "operators": list(map(_logical_operator, plan.operators)),
         "streams": [
             {
-                **_picked(stream, "name source sinks persisted locality localities schema"),
+                "name": stream.name,
                 "source": _end(stream.source),
                 "sinks": list(map(_end, stream.sinks)),
                 "persisted": list(map(_end, stream.persisted)),
+                "locality": locality_name(stream.locality),
+                "localities": [locality_name(sink.locality) for sink in stream.sinks.values()],
+                "schema": stream.schema.describe(),
             }
             for stream in plan.streams
         ],

@@ -11,7 +11,7 @@ from typing import Any
 
 import javaproperties
 
-from ridgeline.api.errors import Fault
+from ridgeline.api.errors import Faults
 from ridgeline.plan.spec.form import Document, FormError
 
 _PREFIXES = ("apex", "dt")
@@ -24,20 +24,19 @@ _KNOWN = (
 )
 
 
-def from_guide(document: Document, name: str) -> tuple[Document, bool, list[Fault]]:
-    """The document in our form, whether its values are texts, and what cannot be brought into our form.
+def from_guide(document: Document, name: str, faults: Faults) -> tuple[Document, bool]:
+    """The document in our form, and whether its values are texts; faults for what has no place in our form.
 
     `name`: of the application, which keys with `application.NAME.` must have.
     """
-    faults: list[Fault] = []
     if any(key.partition(".")[0] in _PREFIXES for key in document):
-        return _from_properties(document, name, faults), True, faults
+        return _from_properties(document, name, faults), True
     if any(isinstance(document.get(section), list) for section in ("operators", "streams")):
-        return _from_lists(document, faults), False, faults
-    return document, False, faults
+        return _from_lists(document, faults), False
+    return document, False
 
 
-def _from_lists(document: Document, faults: list[Fault]) -> Document:
+def _from_lists(document: Document, faults: Faults) -> Document:
     """`operators` and `streams` as lists of objects with names; other keys are our form's."""
     found = dict(document)
     for section in ("operators", "streams"):
@@ -49,20 +48,20 @@ def _from_lists(document: Document, faults: list[Fault]) -> Document:
     return found
 
 
-def _named(section: str, given: object, faults: list[Fault]) -> Document:
+def _named(section: str, given: object, faults: Faults) -> Document:
     """A list of objects with names as a mapping."""
     found: Document = {}
     if not isinstance(given, list):
-        faults.append(Fault(section, "is no list, as the rest of the file would have it", "give a list"))
+        faults.add(section, "is no list, as the rest of the file would have it", "give a list")
         return found
     for index, entry in enumerate(given):
         where = f"{section}.{index}"
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
-            faults.append(Fault(where, "has no `name`", 'give it: `{"name": ...}`'))
+            faults.add(where, "has no `name`", 'give it: `{"name": ...}`')
             continue
         if name in found:
-            faults.append(Fault(where, f"`{name}` is there twice", "give each a name of its own"))
+            faults.add(where, f"`{name}` is there twice", "give each a name of its own")
         known = {key: value for key, value in entry.items() if (key, value) != ("locality", None)}
         del known["name"]
         for theirs, ours in _OURS.items():
@@ -83,7 +82,7 @@ def _ends(given: object) -> object:
     return given
 
 
-def _from_properties(pairs: Document, application: str, faults: list[Fault]) -> Document:
+def _from_properties(pairs: Document, application: str, faults: Faults) -> Document:
     """Keys with `apex.` or `dt.` before them; all values are texts."""
     operators: dict[str, Document] = {}
     streams: dict[str, Document] = {}
@@ -109,15 +108,15 @@ def _from_properties(pairs: Document, application: str, faults: list[Fault]) -> 
                 attributes[known.lower()] = value
             case ["application", *_]:
                 remedy = f"write `application.{application}.attr.ATTRIBUTE`, or rename the file"
-                faults.append(Fault(key, f"is no attribute of application `{application}`", remedy))
+                faults.add(key, f"is no attribute of application `{application}`", remedy)
             case ["attr", *path] if path:
                 attributes[".".join(path).lower()] = value
             case _:
-                faults.append(Fault(key, "is no key of a specification", _KNOWN))
+                faults.add(key, "is no key of a specification", _KNOWN)
     return {"operators": operators, "streams": streams, **_of_application(attributes, faults)}
 
 
-def _of_application(attributes: Document, faults: list[Fault]) -> Document:
+def _of_application(attributes: Document, faults: Faults) -> Document:
     """The attributes of the application in our form; affinity rules are a section of their own."""
     given = attributes.pop(_RULES, None)
     found: Document = {"attributes": attributes} if attributes else {}
@@ -127,7 +126,7 @@ def _of_application(attributes: Document, faults: list[Fault]) -> Document:
         rules = (json.loads(given) if isinstance(given, str) else given)["affinityRules"]
         found["affinity"] = [{_RULE_KEYS.get(key, key): rule[key] for key in rule} for rule in rules]
     except (ValueError, TypeError, LookupError, RecursionError):
-        faults.append(Fault(_RULES, "is no set of rules", 'give `{"affinityRules": [{"type": ...}]}`'))
+        faults.add(_RULES, "is no set of rules", 'give `{"affinityRules": [{"type": ...}]}`')
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pydantic
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from ridgeline.api.errors import Fault, did_you_mean
+from ridgeline.api.errors import Fault, Faults, did_you_mean
 from ridgeline.api.support.masking import shown
 
 _UNKNOWN = "extra_forbidden"
@@ -191,10 +191,10 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def check_document(document: Mapping[str, object]) -> tuple[Specification | None, list[Fault]]:
-    """The specification, without what is faulty, and all faults of its form; None if too little is left."""
+def check_document(document: Mapping[str, object], faults: Faults) -> Specification | None:
+    """The specification, without what is faulty; None if too little is left. Adds all faults of its form."""
     try:
-        return Specification.model_validate(document), []
+        return Specification.model_validate(document)
     except pydantic.ValidationError as error:
         problems = error.errors()
     sound: Any = copy.deepcopy(document)
@@ -204,11 +204,11 @@ def check_document(document: Mapping[str, object]) -> tuple[Specification | None
         depth = len(path) if problem["type"] == _UNKNOWN else 2 if path[0] in _NAMED else 1
         with contextlib.suppress(LookupError, TypeError):  # it is gone already, with what it was in
             _drop(sound, path[:depth])
-    faults = [_fault(problem, document) for problem in problems]
+    faults += (_fault(problem, document) for problem in problems)
     try:
-        return Specification.model_validate(sound), faults
+        return Specification.model_validate(sound)
     except pydantic.ValidationError:
-        return None, faults
+        return None
 
 
 def _drop(place: Any, path: list[str]) -> None:

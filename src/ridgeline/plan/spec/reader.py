@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import KEEP, AddedAttributes, Application
-from ridgeline.api.errors import Fault, FaultError, did_you_mean
+from ridgeline.api.errors import Faults, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.build.property_values import decoded
@@ -35,12 +34,13 @@ from ridgeline.plan.spec.values import (
 _NOTHING: Mapping[str, str] = {}
 
 
-def read_operator(name: str, spec: Mapping[str, object]) -> tuple[Application | None, list[Fault]]:
-    """An application of one operator, as a specification writes it; None, and faults, if none can be made."""
-    specification, faults = check_document({"application": name, "operators": {name: dict(spec)}})
-    app = None if specification is None else Reader(specification, _NOTHING, faults, texts=False).read()
-    own = [replace(fault, where=fault.where.removeprefix("operators.")) for fault in faults]
-    return (None if own else app), own
+def read_operator(name: str, spec: Mapping[str, object], faults: Faults) -> Application | None:
+    """An application of one operator, as a specification writes it; None, with faults, if none is made."""
+    own = Faults()
+    specification = check_document({"application": name, "operators": {name: dict(spec)}}, own)
+    app = None if specification is None else Reader(specification, _NOTHING, own, texts=False).read()
+    faults += [replace(fault, where=fault.where.removeprefix("operators.")) for fault in own]
+    return None if own else app
 
 
 class Reader:
@@ -54,7 +54,7 @@ class Reader:
         self,
         specification: Specification,
         environment: Mapping[str, str],
-        faults: list[Fault],
+        faults: Faults,
         *,
         texts: bool,
     ) -> None:
@@ -80,49 +80,38 @@ class Reader:
             self._add_region(name, region)
         name = "dead_letters"
         if (output := self._persist(name, name, self.specification.dead_letters)) is not None:
-            with self._noting(name):
+            with self._faults.noting(name):
                 self.application.dead_letters(output)
         for rule in self.specification.affinity:
-            self.application.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
+            self.application.add_affinity(AffinityRule(**rule.model_dump(exclude_unset=True)))
         self.application.policies += self._deciders("policies", self.specification.policies, "decide")
         for number, promise in enumerate(self.specification.promises):
-            with self._noting(f"promises.{number}"):
+            with self._faults.noting(f"promises.{number}"):
                 self.application.promise(make_promise(promise.model_dump(exclude_unset=True)))
         return self.application
-
-    def _fault(self, where: str, what: str, remedy: str) -> None:
-        self._faults.append(Fault(where, what, remedy))
-
-    @contextlib.contextmanager
-    def _noting(self, where: str) -> Iterator[None]:
-        """Note a fault that is raised."""
-        try:
-            yield
-        except FaultError as error:
-            self._fault(where, error.what, error.remedy)
 
     def _values(self, where: str, given: Mapping[str, object]) -> dict[str, Any]:
         """Values by name, without those that cannot be read."""
         found = {}
         for name, value in given.items():
-            with self._noting(f"{where}.{name}"):
+            with self._faults.noting(f"{where}.{name}"):
                 found[name] = read_value(value, self._environment)
         return found
 
     def _component(self, where: str, given: ComponentSpec, base: type) -> tuple[Any, dict[str, Any]]:
         """What a class, a subclass of `base`, makes of its properties, None for faults; its attributes."""
         kind: Any = None
-        with self._noting(f"{where}.class"):
+        with self._faults.noting(f"{where}.class"):
             kind = import_class(given.class_, base)
         properties = self._values(f"{where}.properties", given.properties)
         attributes = self._values(f"{where}.attributes", given.attributes)
         if isinstance(attributes.get("partitioner"), Mapping):
             spec = attributes.pop("partitioner")
-            with self._noting(f"{where}.attributes.partitioner"):
+            with self._faults.noting(f"{where}.attributes.partitioner"):
                 attributes["partitioner"] = read_partitioner(spec)
         made: Any = None
         if kind is not None:
-            with self._noting(where):
+            with self._faults.noting(where):
                 made = made_of(kind, properties)
         if self._texts and made is not None:
             for name in properties.keys() & operator_type(kind).properties.keys():
@@ -137,7 +126,7 @@ class Reader:
             self._spoilt.add(name)
         if operator is not None:
             listeners = self._deciders(f"{where}.stats_listeners", given.stats_listeners, "observe")
-            with self._noting(where):
+            with self._faults.noting(where):
                 self.application.add_operator(name, operator, stats_listeners=listeners, **attributes)
             self.made[name] = operator
             self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
@@ -148,7 +137,7 @@ class Reader:
         found = []
         for number, spec in enumerate(given):
             properties = self._values(f"{where}.{number}.properties", spec.properties)
-            with self._noting(f"{where}.{number}"):
+            with self._faults.noting(f"{where}.{number}"):
                 found.append(make_decider(spec.class_, properties, method))
         return found
 
@@ -159,7 +148,7 @@ class Reader:
         if module is None or len(self._faults) > before:
             self._spoilt.add(name)
         else:
-            with self._noting(where):
+            with self._faults.noting(where):
                 self.application.add_module(name, module, **attributes)
                 self.made[name] = module
 
@@ -178,7 +167,7 @@ class Reader:
                 )
             else:
                 what = f"`{type(operator).__name__}` has no {'output port' if unifier else 'port'} `{port}`"
-                self._fault(f"{where}.{port}", what, did_you_mean(port, [*ports]))
+                self._faults.add(f"{where}.{port}", what, did_you_mean(port, [*ports]))
 
     def _add_stream(self, name: str, given: StreamSpec) -> None:
         """Add a stream and what writes it down, or faults."""
@@ -200,8 +189,8 @@ class Reader:
         }
         if by_sink and persist is not None:
             what = "`persist` is given for the stream and for single sinks"
-            self._fault(f"{where}.persist", what, "give it for one of them")
-        with self._noting(where):
+            self._faults.add(f"{where}.persist", what, "give it for one of them")
+        with self._faults.noting(where):
             self.application.add_stream(
                 name,
                 source,
@@ -222,9 +211,9 @@ class Reader:
                 operators.append(self.made[owner])
             elif owner not in self._spoilt:
                 hint = did_you_mean(owner, {*self.made, *self._spoilt})
-                self._fault(f"{where}.operators", f"there is no operator `{owner}`", hint)
+                self._faults.add(f"{where}.operators", f"there is no operator `{owner}`", hint)
         if operators or not given.operators:
-            with self._noting(where):
+            with self._faults.noting(where):
                 self.application.set_region(name, *operators, window=given.window, **attributes)
 
     def _persist(self, where: str, name: str, given: PersistSpec | str | None) -> Any:
@@ -235,13 +224,13 @@ class Reader:
             return self._end(where, given, "input")
         operator, attributes = self._component(where, given, Operator)
         if operator is not None:
-            with self._noting(where):
+            with self._faults.noting(where):
                 self.made[name] = self.application.add_operator(name, operator, **attributes)
         return operator
 
     def _end(self, where: str, text: str, what: str) -> Any:
         """The port that `operator.port` names; None for a fault, or if its operator could not be made."""
-        found = find_port(self._fault, where, text, what, self.made, self._spoilt)
+        found = find_port(self._faults.add, where, text, what, self.made, self._spoilt)
         return None if found is None else getattr(self.made[found[0]], found[1])
 
 

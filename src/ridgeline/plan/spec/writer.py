@@ -7,7 +7,7 @@ from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import KEEP, AddedRegion, Application
-from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.errors import Faults
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.properties import property_types
@@ -15,8 +15,9 @@ from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
 from ridgeline.plan.shown_properties import is_default
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document
-from ridgeline.plan.spec.values import ValueFaultError, class_path, write_partitioner, write_value
+from ridgeline.plan.spec.values import class_path, write_partitioner, write_value
 
+_NOTHING: Mapping[str, Any] = {}
 _OWN = {"_given", "_migrations", "_schemas"}
 
 
@@ -27,30 +28,38 @@ def specification_of(app: Application | Graph) -> Document:
     ValidationError naming the operator and property of all that cannot be written.
     """
     graph = app if isinstance(app, Graph) else graph_of(app)
-    writer = _Writer()
-    document = writer.document(graph)
-    if writer.faults:
-        raise ValidationError(graph.name, writer.faults)
+    faults = Faults()
+    document = _Writer(faults).document(graph)
+    faults.check(graph.name)
     return document
 
 
-def operator_spec(name: str, operator: Operator, attributes: Mapping[str, Any]) -> Document:
-    """One operator as a specification writes it, for this process: classes of its script count too.
+def spec_of_operator(
+    name: str, operator: Operator, attributes: Mapping[str, Any] = _NOTHING
+) -> Mapping[str, Any]:
+    """The `spec` of an `AddOperator` or `ReplaceOperator`, from an instance: its class and properties.
 
-    Raises ValidationError.
+    A class of the script that runs is written as `__main__.Name`. So it is found again where the same script
+    runs: to go on after a restart, start that one. Raises ValidationError for what cannot be written: a class
+    inside of a function, a lambda, a secret.
+
+    Example:
+        >>> from ridgeline.operators import FileOutput
+        >>> spec_of_operator("store", FileOutput(path="audit", format="jsonl"), {"partitions": 2})
+        {'class': 'ridgeline.operators.FileOutput',
+         'properties': {'path': 'audit', 'format': 'jsonl'},
+         'attributes': {'partitions': 2}}
     """
-    writer = _Writer(of_script=True)
-    found = writer.operator(Node(name, operator, attributes))
-    if writer.faults:
-        raise ValidationError(name, writer.faults)
+    faults = Faults()
+    found = _Writer(faults, of_script=True).operator(Node(name, operator, attributes))
+    faults.check(name)
     return found
 
 
-def operator_specs(app: Application, names: Collection[str]) -> tuple[dict[str, Document], list[Fault]]:
-    """Some operators of an application as a specification writes them, and what of them cannot be written."""
-    writer = _Writer()
-    written = {name: writer.operator(one) for name, one in graph_of(app).nodes.items() if name in names}
-    return written, writer.faults
+def operator_specs(faults: Faults, app: Application, names: Collection[str]) -> dict[str, Document]:
+    """Some operators of an application as a specification writes them; faults for what cannot be written."""
+    writer = _Writer(faults)
+    return {name: writer.operator(one) for name, one in graph_of(app).nodes.items() if name in names}
 
 
 class _Writer:
@@ -59,9 +68,8 @@ class _Writer:
     `of_script`: classes of the script that runs are written as `__main__.Name`.
     """
 
-    def __init__(self, *, of_script: bool = False) -> None:
-        self._of_script = of_script
-        self.faults: list[Fault] = []
+    def __init__(self, faults: Faults, *, of_script: bool = False) -> None:
+        self.faults, self._of_script = faults, of_script
 
     def document(self, graph: Graph) -> Document:
         """All that can be written, without queries and recordings, which were inserted."""
@@ -94,7 +102,7 @@ class _Writer:
         found = self._made(node.name, node.operator)
         if node.migrations:
             what = "the application gives it migrations, which no specification holds"
-            self._fault(node.name, what, "list them in its class: `migrations = [...]`")
+            self.faults.add(node.name, what, "list them in its class: `migrations = [...]`")
 
         def of_ports(given: Mapping[str, Mapping[str, Any]]) -> Document:
             return {port: self._attributes(f"{node.name}.{port}", values) for port, values in given.items()}
@@ -107,11 +115,9 @@ class _Writer:
         )
 
     def _decider(self, owner: str, what: str, decider: Any) -> object:
-        try:
+        with self.faults.noting(owner, f"a {what} cannot be written: "):
             return write_decider(decider)
-        except ValueFaultError as error:
-            self._fault(owner, f"a {what} cannot be written: {error.what}", error.remedy)
-            return None
+        return None
 
     def _module(self, part: Part) -> Document:
         return self._made(part.name, part.module) | _filled(
@@ -121,10 +127,8 @@ class _Writer:
     def _made(self, name: str, thing: Any) -> Document:
         """The class of an operator or module, and its properties."""
         found: Document = {}
-        try:
+        with self.faults.noting(name):
             found["class"] = class_path(type(thing), of_script=self._of_script)
-        except ValueFaultError as error:
-            self._fault(name, error.what, error.remedy)
         return found | _filled(properties=self._properties(name, thing))
 
     def _properties(self, owner: str, operator: Any) -> Document:
@@ -139,17 +143,15 @@ class _Writer:
         for name in sorted(set(kept) - set(kinds) - _OWN):
             if not _made_by_itself(operator, name):
                 what = f"`{name}` is no property, but the operator was made with it"
-                self._fault(f"{owner}.{name}", what, "declare it as a property: `name: type`")
+                self.faults.add(f"{owner}.{name}", what, "declare it as a property: `name: type`")
         return found
 
     def _value(self, where: str, what: str, name: str, value: Any, kind: Any) -> object:
-        try:
+        with self.faults.noting(where, f"{what} `{name}` cannot be written: "):
             if what == "attribute" and isinstance(value, Partitioner):
                 return write_partitioner(value)
             return write_value(name, value, kind)
-        except ValueFaultError as error:
-            self._fault(where, f"{what} `{name}` cannot be written: {error.what}", error.remedy)
-            return None
+        return None
 
     def _stream(self, stream: Stream) -> Document:
         """A stream: its ends, and what each sink has of its own."""
@@ -176,9 +178,6 @@ class _Writer:
         found: Document = {"type": _name(rule.type), "locality": _name(rule.locality), "relax": rule.relax}
         named = {"operators": list(rule.operators)} if rule.pattern is None else {"pattern": rule.pattern}
         return found | _filled(hosts=hosts) | named
-
-    def _fault(self, where: str, what: str, remedy: str) -> None:
-        self.faults.append(Fault(where, what, remedy))
 
 
 def _filled(**values: Any) -> Document:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import did_you_mean, listed, shorten
+from ridgeline.api.errors import Faults, did_you_mean, listed, shorten
 from ridgeline.api.support.patterns import Pattern
-from ridgeline.plan.draft import Draft, Faults
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.validate.attributes import member_of
 
@@ -53,7 +53,7 @@ def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> P
     if not isinstance(rule, AffinityRule):
         faults.add(where, f"{shorten(rule)} is no `AffinityRule`", "give `AffinityRule(type, operators)`")
         return None
-    before = len(faults.found)
+    before = len(faults)
     kind = member_of(faults, where, "type of rules", AffinityType, rule.type)
     locality = member_of(faults, where, "locality", Locality, rule.locality)
     if not isinstance(rule.relax, bool):
@@ -65,7 +65,7 @@ def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> P
     find = _named if rule.pattern is None else _matched
     names = find(draft, faults, where, prefix, rule)
     hosts = _hosts(faults, where, rule, locality)
-    if kind is None or locality is None or len(faults.found) > before:
+    if kind is None or locality is None or len(faults) > before:
         return None
     if len(names) < (1 if hosts else _LEAST):
         what = f"a rule needs two operators; found {listed(names) or 'none'}"

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ridgeline.api import application
-from ridgeline.api.errors import StructureError, shorten
+from ridgeline.api.errors import Faults, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.policy import StatsListener
 from ridgeline.api.support.attribute import MOST_SECONDS, Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
-from ridgeline.plan.draft import Draft, Faults
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.overrides import WINDOW
 from ridgeline.plan.validate.attributes import check_attributes
 
 
 def check_name(faults: Faults, noun: str, name: object) -> None:
     """Add a fault for a name that a `noun` of an application cannot have."""
-    try:
+    with faults.noting(name if isinstance(name, str) and name.strip() else noun):
         application.check_name(noun, name)
-    except StructureError as error:
-        faults.add(name if isinstance(name, str) and name.strip() else noun, error.what, error.remedy)
 
 
 def read_application(draft: Draft, faults: Faults) -> None:

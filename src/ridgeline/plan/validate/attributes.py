@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
-from ridgeline.api.errors import did_you_mean, nearest, shorten
+from ridgeline.api.errors import Faults, did_you_mean, nearest, shorten
 from ridgeline.api.operator import SparkSource, reads_ranges
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import shown
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator
 
 E = TypeVar("E", bound=enum.Enum)
 _HOW = {

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import SchemaError, listed
+from ridgeline.api.errors import Faults, SchemaError, listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
 from ridgeline.measure.wording.units import plural
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.graphs import find_cycles, reachable, successors
 from ridgeline.plan.logical import LogicalPlan, module_of
 from ridgeline.plan.region import PortRef
@@ -85,7 +85,7 @@ def _derived(faults: Faults, operator: DraftOperator, name: str) -> tuple[bool, 
         return True, None if made is None else Schema(made)
     except SchemaError as error:
         others = {operator.port(other) for other in operator.declared.every_output}
-        if not any(fault.what == str(error) and fault.where in others for fault in faults.found):
+        if not any(fault.what == str(error) and fault.where in others for fault in faults):
             faults.add(operator.port(name), str(error), "change that, or the operator before it")
     except Exception:
         if operator.sound:

@@ -10,15 +10,14 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from ridgeline.api.cells.migrations import faults_of
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import Faults, did_you_mean, shorten
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.own_metric import AGGREGATES, MetricKind, MetricOptions
 from ridgeline.measure.topology import MetricNode
-from ridgeline.plan.build.entries import NoEntryError
 from ridgeline.plan.build.port_attributes import inherited_by_operator
 from ridgeline.plan.build.property_values import decoded, property_faults
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.graph import Node
 from ridgeline.plan.validate.attributes import check_attributes, count_application_window
 
@@ -40,10 +39,8 @@ def set_properties(
     values = vars(component)
     # entries after whole properties
     for name, value in sorted(overrides.items(), key=lambda given: given[0] not in known):
-        try:
+        with faults.noting(f"{owner}.{name}"):
             values.update([decoded(component, owner, name, value)])
-        except NoEntryError as error:
-            faults.add(f"{owner}.{name}", error.what, error.remedy)
     found = property_faults(component, remedies)
     for name, what, remedy in found:
         option = f" or with `-D {owner}.{name}=...`" if name in known else ""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.errors import did_you_mean, listed, shorten
+from ridgeline.api.errors import Faults, did_you_mean, listed, shorten
 from ridgeline.api.ports import Order
 from ridgeline.plan.build.key_agreement import determines, key_of, shown_key
-from ridgeline.plan.draft import Draft, DraftOperator, End, Faults
+from ridgeline.plan.draft import Draft, DraftOperator, End
 from ridgeline.plan.validate.attributes import member_of
 
 _NEEDS = "it needs the tuples of a key in order"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.balancing import BalancedPartitioner
-from ridgeline.api.errors import listed
+from ridgeline.api.errors import Faults, listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.build.partitioning import PartitioningError, define_partitions
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator
 
 
 def divide_operators(draft: Draft, faults: Faults) -> None:

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import Fault, listed
+from ridgeline.api.errors import Fault, Faults, listed
 from ridgeline.measure.wording.units import plural
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.graphs import Sets, find_path, strong_components, successors, topological_order
 from ridgeline.plan.placement_rule import PlacementRule, find_homeless
 
@@ -33,7 +33,7 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
         return
     colocation = _Colocation(draft)
     groups, found = colocation.grouped(())
-    faults.found.extend(found)
+    faults.extend(found)
     if found or any(one.partitions is None for one in draft.operators):
         return
     kept: list[PlacementRule] = []
@@ -45,7 +45,7 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
         elif rule.relax and not rule.declared:
             draft.given_up.append((rule, fault.what))
         else:
-            faults.found.append(fault)
+            faults.append(fault)
     draft.affinity, draft.groups = kept, tuple(map(tuple, groups))
 
 

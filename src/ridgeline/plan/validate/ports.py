@@ -8,18 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.codec import StreamCodec, overrides
-from ridgeline.api.columns.casting import is_text
+from ridgeline.api.columns.casting import family, is_text
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import SchemaError, did_you_mean, listed, shorten
+from ridgeline.api.errors import Faults, SchemaError, did_you_mean, listed, shorten
 from ridgeline.api.operator import Unifier, makes_watermark, operator_type, port_schema
 from ridgeline.api.ports import InputPort, OutputPort
 from ridgeline.api.support.handlers import hidden
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator
 
 _SCHEMAS = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
-_NO_KEY = (pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.is_time)
+_NO_KEY = frozenset({"struct", "map", "duration", "hour"})
+"""Families of types of which no key can be."""
 
 
 def check_connections(draft: Draft, faults: Faults) -> None:
@@ -126,7 +127,7 @@ def _check_input(faults: Faults, operator: DraftOperator, name: str, port: Input
         if column not in schema.arrow.names:
             what = f"the key column `{column}` is not in {schema.describe()}"
             faults.add(where, what, did_you_mean(column, schema.arrow.names))
-        elif any(refuses(schema.arrow.field(column).type) for refuses in _NO_KEY):
+        elif family(schema.arrow.field(column).type) in _NO_KEY:
             what = f"the column `{column}` is {schema.arrow.field(column).type}, which cannot be a key"
             known = "int, str, bytes, float, bool, Decimal, date or datetime"
             faults.add(where, what, f"take columns of {known}, or give a function")

@@ -10,10 +10,10 @@ from typing import Any
 from ridgeline.api.affinity import AffinityType
 from ridgeline.api.application import KEEP
 from ridgeline.api.columns.dead_letter import NAME
-from ridgeline.api.errors import listed
+from ridgeline.api.errors import Faults, listed
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.loops import DelayHead, DelayTail
-from ridgeline.plan.draft import Draft, Faults, free_name
+from ridgeline.plan.draft import Draft, free_name
 from ridgeline.plan.graph import Stream
 from ridgeline.plan.graphs import Sets, find_cycles, topological_order
 from ridgeline.plan.logical import module_of

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
-from ridgeline.api.errors import listed
-from ridgeline.plan.draft import Draft, DraftOperator, Faults, free_name
+from ridgeline.api.errors import Faults, listed
+from ridgeline.plan.draft import Draft, DraftOperator, free_name
 from ridgeline.plan.graph import Graph, Sink, Stream
 from ridgeline.plan.graphs import reachable, successors
 from ridgeline.plan.region import PortRef

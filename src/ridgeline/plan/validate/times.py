@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.cells.merging import merges_of
+from ridgeline.api.errors import Faults
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.support.handlers import hidden
 from ridgeline.api.timers import Timers
 from ridgeline.plan.build.callbacks import method_faults
 from ridgeline.plan.build.unifiers import lasting_states, unifier_faults
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator
 
 
 def check_times(draft: Draft, faults: Faults) -> None:
