@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ridgeline.measure.answers.operators import OPERATOR_METRICS
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import BY_NAME
-from ridgeline.measure.registry.operators import OPERATOR_METRICS
 
 ALL = 'application="$application"'
 """Chooses the samples of the application."""

@@ -7,6 +7,7 @@ import pytest
 from ridgeline.measure.events import (
     ApplicationEnded,
     MessagesRefused,
+    OutputAsked,
     SourceProgress,
     SparkTrigger,
     WindowReported,
@@ -53,6 +54,18 @@ def test_operators_and_the_application_after_three_windows():
     assert (box["numOperators"], box["bytesOut"], box["memoryBytes"]) == (1, 15, None)
     times = [box[name] for name in ("lastHeartbeat", "heartbeatAgeSeconds", "startedTime")]
     assert times == pytest.approx([2.3, 0.3, 0.3])
+
+
+def test_an_output_is_stuck_until_its_results_get_through():
+    story = [
+        *windows(1),
+        OutputAsked(1.0, "write", "stuck: the server is away"),
+        OutputAsked(1.0, "gone", "no"),
+    ]
+    stuck = measured(*story).progress(5.0)["application"]["stuckOutputs"]
+    assert stuck == ["`write` is stuck: the server is away"]
+    story.append(OutputAsked(6.0, "write"))
+    assert measured(*story).progress(7.0)["application"]["stuckOutputs"] == []
 
 
 def test_attempts_that_failed_leave_counts_only():

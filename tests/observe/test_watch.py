@@ -52,10 +52,10 @@ def test_subscribers_hear_of_events_in_order_once_they_are_folded():
 def test_a_scrape_holds_frame_containers_and_sums():
     scrape = watched(*windows(3)).scrape()
     assert scrape.overview["windowId"] == 2
-    assert [labels[0] for labels, _ in scrape.heartbeat_ages] == ["0", "1", "2"]
+    assert [row["id"] for row in scrape.containers] == [0, 1, 2]
     computed = {node.title: round(total.compute, 6) for node, total in scrape.latencies}
     assert computed == {"read": 0.3, "sum": 0.3, "write": 0.3}
-    assert scrape.last_window["windowId"] == 2
+    assert scrape.overview["window"]["windowId"] == 2
 
 
 def test_events_are_folded_when_there_is_time_window_by_window_or_when_somebody_asks():

@@ -21,6 +21,8 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer, OperatorHistoryAnswer
 from ridgeline.measure.answers.operators import (
+    KEPT,
+    SUMMED,
     ContainerAnswer,
     LinesAnswer,
     OperatorAnswer,
@@ -57,7 +59,6 @@ from ridgeline.measure.events import (
     OutputAsked,
     OutputPublished,
     PolicyDecided,
-    ProcessUsage,
     PromiseChanged,
     RunEvent,
     SourceAsked,
@@ -84,7 +85,6 @@ from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.latency.window import Windows, WindowTimes, assemble
 from ridgeline.measure.marks import MarkFold
-from ridgeline.measure.metric import Labels
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.notices import MARKED
 from ridgeline.measure.own_metrics import OwnMetrics
@@ -93,7 +93,6 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.progress.windows import WindowsInFlight
-from ridgeline.measure.registry.operators import KEPT, SUMMED
 from ridgeline.measure.run_counts import SLOT_COUNTS, RunCounts
 from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (
@@ -191,7 +190,7 @@ class Measurement:
             ContainerHeartbeat: self._heartbeat,
             MessagesRefused: self.counts.refuse,
             OutputPublished: self._publish_output,
-            OutputAsked: self._output_asked,
+            OutputAsked: self.counts.outputs.asked,
             **dict.fromkeys(SLOT_COUNTS, self.counts.slot),
             SlotLost: self._slot_lost,
             SlotsSized: self.counts.size,
@@ -301,10 +300,6 @@ class Measurement:
     def _publish_output(self, event: OutputPublished) -> None:
         self._ages.published(event)
         self.counts.outputs.published(event)
-
-    def _output_asked(self, event: OutputAsked) -> None:
-        self._progress.output_asked(event)
-        self.counts.outputs.asked(event)
 
     def _slot_lost(self, event: SlotLost) -> None:
         self.counts.slot(event)
@@ -465,19 +460,12 @@ class Measurement:
         """The ages of records at outputs since they were taken before; see `AgeFold.take`."""
         return self._ages.take(operators)
 
-    def heartbeat_ages(self, now: float) -> list[tuple[Labels, float | None]]:
-        """As `Statuses.heartbeat_ages`."""
-        return self._statuses.heartbeat_ages(self._run.as_of(now))
-
-    def workers(self) -> list[tuple[Labels, ProcessUsage]]:
-        """As `Statuses.workers`."""
-        return self._statuses.workers()
-
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
         now = self._working(now)
         found = self._progress.progress(now)
         application = found["application"]
+        application["stuckOutputs"] = self.counts.outputs.stuck(self.topology.names)
         if application["verdict"] in BEHIND:
             application["bottleneck"] = bottleneck_answer(self, now, found["sources"], application)
         return found

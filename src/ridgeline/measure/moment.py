@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ridgeline.measure.progress.columns import Doing
-from ridgeline.measure.progress.throughput import Rates, Throughput, Tuples
+from ridgeline.measure.progress.throughput import Throughput, Tuples
 from ridgeline.measure.status import ContainerStatus, Lately, OperatorStatus
 
 RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
@@ -57,6 +57,6 @@ class OperatorMoment:
         return self.moment.throughput.totals(self.status.node.id)
 
     @cached_property
-    def rates(self) -> Rates:
+    def rates(self) -> Tuples:
         """Its tuples per second."""
         return self.moment.throughput.rates(self.status.node.id, self.moment.now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,11 @@ class OutputFold:
     def rows(self) -> list[OutputAnswer]:
         """All outputs of which something is known."""
         return [row.copy() for row in self._rows.values()]
+
+    def stuck(self, operators: Collection[str]) -> list[str]:
+        """Why committed results of these outputs do not get through."""
+        stuck = (row for row in self._rows.values() if row["problem"] and row["operator"] in operators)
+        return [f"`{row['operator']}` is {row['problem']}" for row in stuck]
 
     def _row(self, operator: str) -> OutputAnswer:
         nothing: OutputAnswer = {

@@ -228,21 +228,6 @@ class Statuses:
             self._lately = Lately(self._last)
         return self._lately
 
-    def heartbeat_ages(self, now: float) -> list[tuple[tuple[str, ...], float | None]]:
-        """The seconds since the last heartbeat of containers, by id and host."""
-        return [
-            ((str(one.id), str(one.host)), None if one.last_seen is None else max(0.0, now - one.last_seen))
-            for one in self.containers.values()
-        ]
-
-    def workers(self) -> list[tuple[tuple[str, ...], ProcessUsage]]:
-        """What each process uses that runs containers and has said so, by host and process id."""
-        found: dict[tuple[str, ...], ProcessUsage] = {}
-        for one in self.containers.values():
-            if one.usage is not None:
-                found.setdefault((str(one.host), str(one.pid)), one.usage)
-        return list(found.items())
-
     def settle(self) -> None:
         """The plan has a window: bound what is kept of others."""
         present = {status.node.series for status in self.operators.values()}

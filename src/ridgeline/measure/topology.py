@@ -355,7 +355,12 @@ class Topology:
     @cached_property
     def ranks_below(self) -> list[Rank]:
         """The operators with those that read from them, rank by rank, leaves first."""
-        return self.below.of_ranks(_ranks(self.places, self.upstream, self.places)[::-1])
+        return self.below.of_ranks(self.ranks[::-1])
+
+    @cached_property
+    def ranks(self) -> list[Places]:
+        """The places of operators by how many others are at most before them, one after the other."""
+        return _ranks(self.places, self.upstream, self.places)
 
     @cached_property
     def containers_in_order(self) -> list[int]:

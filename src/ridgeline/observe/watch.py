@@ -324,9 +324,7 @@ class Watch:
             now = self._now()
             return Scrape(
                 measurement.overview(now, latencies=False),
-                next(iter(measurement.windows(1)), None),
-                measurement.heartbeat_ages(now),
-                measurement.workers(),
+                measurement.containers(now),
                 measurement.latency_totals(),
                 measurement.window_totals(),
                 measurement.age_totals(),
@@ -337,7 +335,6 @@ class Watch:
                 self.subscribers_dropped,
                 measurement.own_metrics.all(),
                 measurement.topology.metrics,
-                measurement.counts.promises.rows(now),
             )
 
 

@@ -11,9 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import (
-    InfoAnswer,
     OverviewAnswer,
-    PendingInfoAnswer,
 )
 from ridgeline.measure.answers.history import ApplicationHistoryAnswer
 from ridgeline.measure.answers.operators import StreamAnswer, streams_answer
@@ -119,10 +117,6 @@ def _every(watch: JoinedWatch, *_given: object) -> Sequence[RegionView]:
     return watch.views
 
 
-def _none(_watch: JoinedWatch, *_given: object) -> Sequence[RegionView]:
-    return ()
-
-
 def _by_operator(watch: JoinedWatch, operator: str | None = None, *_given: object) -> Sequence[RegionView]:
     """The region that has an operator, or all of them for None. Raises KeyError."""
     if operator is None:
@@ -215,15 +209,6 @@ def _joined_history(
     """The last hours of the windows of all regions, by time."""
     found: ApplicationHistoryAnswer = sums.histories(answers, [view.name for view in watch.views])
     return found
-
-
-def _path_of(watch: JoinedWatch, _answers: object = None) -> CriticalPathAnswer:
-    """The critical path to the sink that is latest, through all queues on its way."""
-    return joined_path(watch.views, watch.meters)
-
-
-def _joined_info(watch: JoinedWatch, answers: Sequence[InfoAnswer | PendingInfoAnswer]) -> Any:
-    return sums.info(watch.regions, answers, _path_of(watch))
 
 
 class JoinedWatch(Watch):
@@ -362,7 +347,6 @@ class JoinedWatch(Watch):
     container = _asked(Watch.container, of=_by_id)
     latency = _asked(Watch.latency, of_window=True, join=_joined_latency)
     latencies = _asked(Watch.latencies)
-    critical_path = _asked(Watch.critical_path, of_window=True, of=_none, join=_path_of)
     progress = _asked(Watch.progress, join=_joined_progress)
     record_age = _asked(Watch.record_age, of=_by_operator)
     lines = _asked(Watch.lines, of=_by_operator, seconds=sums.greatest, operators=_most_time_first)
@@ -377,11 +361,18 @@ class JoinedWatch(Watch):
     marks = _asked(Watch.marks, by="at")
     windows = _asked(Watch.windows, by="committedAt")
     window = _asked(Watch.window, of_window=True)
-    info = _asked(Watch.info, join=_joined_info)
+    info = _asked(
+        Watch.info, join=lambda watch, answers: sums.info(watch.regions, answers, watch.critical_path())
+    )
     run = _asked(Watch.run, join=lambda _, answers: sums.run(answers))
     summary = _asked(Watch.summary, join=lambda _, answers: sums.summary(answers))
     operator_totals = _asked(Watch.operator_totals)
     keep_figures = _asked(Watch.keep_figures, join=lambda *_: None)
+
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
+        """The critical path to the sink that is latest, through all queues on its way."""
+        self.needs_region(window_id)
+        return joined_path(self.views, self.meters)
 
     def streams(self) -> list[StreamAnswer]:
         """The physical streams, and those through queues."""
@@ -414,7 +405,7 @@ class JoinedWatch(Watch):
 
     def overview(self, *, latencies: bool = True) -> OverviewAnswer:
         """All that a view shows: of each region what it had at one moment."""
-        path = _path_of(self)
+        path = self.critical_path()
         overviews = [view.overview(latencies=latencies) for view in self.views]
         found: OverviewAnswer = sums.joined(
             overviews,

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ridgeline.measure.answers.operators import OPERATOR_METRICS
 from ridgeline.measure.registry.operator_metric import TerminalColumn
-from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.wording.units import (
     UNKNOWN,
     count,

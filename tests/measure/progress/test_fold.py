@@ -5,7 +5,6 @@ import pytest
 
 from ridgeline.measure.events import (
     ContainerHeartbeat,
-    OutputAsked,
     RunningOperator,
     SourceProgress,
     SourceTaken,
@@ -180,14 +179,6 @@ def test_before_anything_has_happened():
         "bottleneck": None,
     }
     assert found["sources"][0]["verdict"] == "unknown"
-
-
-def test_an_output_is_stuck_until_its_results_get_through():
-    fold = made()
-    fold.output_asked(OutputAsked(1.0, "write", "stuck: the server is away"))
-    assert strict(fold, 5.0)["application"]["stuckOutputs"] == ["`write` is stuck: the server is away"]
-    fold.output_asked(OutputAsked(6.0, "write"))
-    assert strict(fold, 7.0)["application"]["stuckOutputs"] == []
 
 
 def test_a_store_that_does_not_answer_makes_an_application_stuck():

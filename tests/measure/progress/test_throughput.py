@@ -1,6 +1,6 @@
 import pytest
 
-from ridgeline.measure.progress.throughput import Rates, Throughput
+from ridgeline.measure.progress.throughput import Throughput, Tuples
 from support.measure.reports import of_reports
 from support.measure.simulated_window import operator_ended
 
@@ -80,4 +80,4 @@ def test_a_clock_that_was_set_back_divides_by_nothing():
     add(throughput, START, {"in": 10}, {})
     add(throughput, START, {"in": 10}, {"out": 2})
     add(throughput, START - 50, {"in": 10}, {})
-    assert throughput.rates(1, START - 50) == Rates({"in": 30.0}, {"out": 2.0}, 1.0)
+    assert throughput.rates(1, START - 50) == Tuples({"in": 30.0}, {"out": 2.0}, 1.0)

@@ -102,9 +102,7 @@ class OperatorTotalsAnswer(TypedDict):
     tuplesIn: Annotated[int, "Tuples in, over all partitions."]
     tuplesOut: Annotated[int, "Tuples out, over all partitions."]
     seconds: Annotated[float, "Compute time: of each window, that of the slowest partition."]
-    estimated: Annotated[
-        bool, "True if some of `seconds` are shares of a query that several steps have in common."
-    ]
+    estimated: Annotated[bool, "True if some of `seconds` are shares of a query that several steps are."]
     errors: Annotated[int, "Tuples emitted at error ports or left out."]
     windows: Annotated[int, "Windows of the run since it was planned."]
     windowsDropped: Annotated[int, "Windows that a partition lost, with `AT_MOST_ONCE`."]
@@ -125,9 +123,7 @@ class RunAnswer(TypedDict):
     windows: Annotated[int, "Windows that this run has committed."]
     last: Annotated[LastWindowAnswer | None, "The last one; null before the first."]
     committedAt: Annotated[float | None, "When it was committed."]
-    fractionDone: Annotated[
-        float | None, "Part of its work that the slowest input has done; null if one cannot say."
-    ]
+    fractionDone: Annotated[float | None, "Part of its work that the slowest input has done, if known."]
     remainingSeconds: Annotated[float | None, "How long the inputs still take at this pace."]
 
 
@@ -152,9 +148,7 @@ class OverviewAnswer(TypedDict):
 
     windowId: Annotated[int | None, "The last committed window."]
     at: Annotated[float, "The moment."]
-    window: Annotated[
-        WindowSummaryAnswer | None, "The last committed window in short; null if it is not kept."
-    ]
+    window: Annotated[WindowSummaryAnswer | None, "The last committed window in short; null if not kept."]
     info: Annotated[InfoAnswer | PendingInfoAnswer, "The application as a whole."]
     latency: Annotated[LatencyAnswer, "The latencies in the last window."]
     criticalPath: Annotated[CriticalPathAnswer, "The critical path of the last window."]

@@ -14,9 +14,7 @@ class RequestedChange(InRegionAnswer, TypedDict):
 
     id: Annotated[int, "Its number, in this run."]
     what: Annotated[str, "What was asked for, in a line."]
-    edits: Annotated[
-        list[dict[str, Any]], "The edits of the plan, secrets masked; empty if the plan stays as it is."
-    ]
+    edits: Annotated[list[dict[str, Any]], "The edits of the plan, secrets masked; empty if there are none."]
     state: Annotated[str, "`QUEUED`, then `APPLIED`, `REFUSED` or `WITHDRAWN`."]
     window: Annotated[int | None, "The first window with it, or the one that it waits for; null if unknown."]
     who: Annotated[str, "Who asked for it, as they said."]
@@ -29,9 +27,7 @@ class ChangeFiguresAnswer(RequestedChange):
     """A change that was requested, and what has become of it."""
 
     planVersion: Annotated[int | None, "Version of the plan with it; null if it has changed no plan."]
-    heldSeconds: Annotated[
-        float, "From the last window before it to the first one with it, as they were published."
-    ]
+    heldSeconds: Annotated[float, "From the last window before it to the first one with it, as published."]
     since: Annotated[float, "When it came into its state (seconds since 1970)."]
 
 

@@ -22,9 +22,7 @@ class OperatorStepAnswer(TypedDict):
     transferMs: Annotated[float | None, "The mean of the part in which tuples or state moved."]
     tuplesIn: Annotated[float | None, "Tuples in per second; of unifiers none."]
     tuplesOut: Annotated[float | None, "Tuples out per second; of unifiers none."]
-    queue: Annotated[
-        float | None, "Tuples that waited when its turn came, in sum over partitions, on average."
-    ]
+    queue: Annotated[float | None, "Tuples that waited when its turn came, over all partitions, on average."]
     greatestQueue: Annotated[float | None, "The same, the most."]
     errors: Annotated[int | None, "Tuples that it emitted at error ports or left out."]
     late: Annotated[int | None, "Records that came too late."]

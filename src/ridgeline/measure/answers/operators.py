@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NotRequired, cast, get_type_hints
 
 from typing_extensions import TypedDict
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
 from ridgeline.measure.answers.regions import InRegionAnswer
+from ridgeline.measure.answers.windows import LatencyTimesAnswer
 from ridgeline.measure.moment import RUNNING, Moment, OperatorMoment
-from ridgeline.measure.registry.operator_metric import answer_type
-from ridgeline.measure.registry.operators import OPERATOR_METRICS
+from ridgeline.measure.registry.operator_metric import (
+    Column,
+    Exported,
+    Graph,
+    OperatorMetric,
+    Read,
+    TerminalColumn,
+)
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.wording.units import count, duration, milliseconds, percent, rate, size, time_of_day
 
 
 class PortAnswer(TypedDict):
@@ -45,23 +53,192 @@ class OperatorPlaceAnswer(InRegionAnswer, TypedDict):
     status: Annotated[str, "`PENDING`, `ACTIVE`, `WAITING`, `DONE`, `SILENT` or `INACTIVE`."]
 
 
-if TYPE_CHECKING:
+_LATENCY = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(LatencyTimesAnswer, include_extras=True).items()
+    if name != "region"
+}
+"""What the fields of `/latency` mean."""
 
-    class OperatorMetricsAnswer(TypedDict):
-        """The metrics that our own code reads by name."""
 
-        currentWindowId: int | None
-        recoveryWindowId: int | None
-        tuplesProcessedPSMA: float
-        tuplesEmittedPSMA: float
-        cpuPercentageMA: float | None
-        failureCount: int
-        lastHeartbeat: float | None
+class OperatorMetricsAnswer(TypedDict):
+    """The metrics of a physical operator: see `OperatorMetric` for what a field says."""
 
-else:
-    OperatorMetricsAnswer = answer_type(
-        "OperatorMetricsAnswer", {row.name: (row.type, row.help) for row in OPERATOR_METRICS}
-    )
+    currentWindowId: Annotated[
+        int | None,
+        "The window that it works on, or its last one.",
+        Read(lambda seen: seen.current_window),
+        TerminalColumn("window", str, keep=7),
+    ]
+    recoveryWindowId: Annotated[
+        int | None, "Its last committed window.", Read(lambda seen: seen.status.last_window)
+    ]
+    totalTuplesProcessed: Annotated[
+        int,
+        "Tuples in, since the start.",
+        Read(lambda seen: seen.totals.tuples_in),
+        TerminalColumn("processed", count, keep=5),
+    ]
+    totalTuplesEmitted: Annotated[
+        int,
+        "Tuples out, since the start.",
+        Read(lambda seen: seen.totals.tuples_out),
+        TerminalColumn("emitted", count, keep=2),
+    ]
+    tuplesProcessedPSMA: Annotated[
+        float,
+        "Tuples in per second, averaged.",
+        Read(lambda seen: seen.rates.tuples_in),
+        TerminalColumn("in/s", rate, keep=9),
+    ]
+    tuplesEmittedPSMA: Annotated[
+        float,
+        "Tuples out per second, averaged.",
+        Read(lambda seen: seen.rates.tuples_out),
+        TerminalColumn("out/s", rate, keep=6),
+    ]
+    latencyMA: Annotated[
+        float | None,
+        "Mean latency of the last 10 windows, in milliseconds.",
+        Read(lambda seen: seen.latency.get("averageMs")),
+        TerminalColumn("latency", milliseconds, keep=10),
+    ]
+    cpuPercentageMA: Annotated[
+        float | None,
+        "Processor time per wall time over the last windows, in percent.",
+        Read(lambda seen: seen.moment.lately.cpu_percentage(seen.status)),
+        TerminalColumn("cpu", percent, keep=4),
+    ]
+    estimated: Annotated[
+        bool,
+        "True if its times in the last window are estimated: see `/latency`.",
+        Read(lambda seen: bool(seen.latency.get("estimated"))),
+    ]
+    latencyMs: Annotated[float | None, _LATENCY["latencyMs"]]
+    computeMs: Annotated[float | None, _LATENCY["computeMs"]]
+    cpuMs: Annotated[float | None, _LATENCY["cpuMs"]]
+    waitMs: Annotated[float | None, _LATENCY["waitMs"]]
+    transferMs: Annotated[float | None, _LATENCY["transferMs"]]
+    p50Ms: Annotated[float | None, _LATENCY["p50Ms"]]
+    p99Ms: Annotated[float | None, _LATENCY["p99Ms"]]
+    failureCount: Annotated[
+        int,
+        "How often an operator's failure made a window start again.",
+        Read(lambda seen: seen.status.counts["failureCount"]),
+        Exported(
+            "operator_failures_total",
+            "Look for its exception in the driver's log.",
+            ("Apex `failureCount`",),
+        ),
+        Graph("Failures and dropped windows", "{} failures"),
+        TerminalColumn("failures", count, keep=3, warns=True),
+    ]
+    errors: Annotated[
+        int,
+        "Tuples that an operator emitted at its error ports, connected or not, or left out.",
+        Column("errors", summed=True),
+        Exported(
+            "operator_records_rejected_total",
+            "Alert on any rate; with `error_tuples_kept` some of them are shown.",
+            ("Kafka Streams `dropped-records-total`",),
+        ),
+        Graph("Rejected records"),
+        TerminalColumn("errors", count, keep=4, warns=True),
+    ]
+    errorTuples: Annotated[
+        list[str], "The last of them, as text.", Read(lambda seen: list(seen.status.error_tuples))
+    ]
+    lateRecords: Annotated[
+        int,
+        "Records that came too late, since the start; they are no errors.",
+        Column("late", summed=True),
+    ]
+    droppedWindows: Annotated[
+        int,
+        "Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
+        Read(lambda seen: seen.status.counts["droppedWindows"]),
+        Exported("operator_windows_dropped_total", "Alert on any rate; the reason is in the driver's log."),
+        Graph("Failures and dropped windows", "{} dropped"),
+    ]
+    windowsBehind: Annotated[
+        int,
+        "Windows that are over by the schedule and that an operator has not completed.",
+        Read(lambda seen: seen.moment.behind.get(seen.status.node.id, 0)),
+        Exported("operator_windows_behind", "If it grows, its container hangs: ask for its stack."),
+        Graph("Windows behind"),
+    ]
+    lastHeartbeat: Annotated[
+        float | None,
+        "When its container's last heartbeat or report came.",
+        Read(lambda seen: seen.container.last_seen),
+    ]
+    stateBytes: Annotated[
+        int,
+        "Bytes of state that an operator's last window changed.",
+        Column("state_bytes"),
+        Exported(
+            "operator_state_bytes",
+            "If it grows, each window changes more keys.",
+            ("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
+        ),
+        Graph("State"),
+    ]
+    lastStateWritten: Annotated[
+        float | None,
+        "When an operator's state was last written, in seconds since 1970.",
+        Read(lambda seen: seen.status.last_state_written),
+        Exported(
+            "operator_state_written_timestamp_seconds",
+            "It stands still while the state does not change.",
+            ("Apex `checkpointStartTime`",),
+        ),
+        Graph("State written"),
+        TerminalColumn("state written", time_of_day, keep=1, unless_zero=True),
+    ]
+    lastStateSeconds: Annotated[
+        float | None,
+        "How long an operator's state took when it was last written, with the file it is in.",
+        Read(lambda seen: seen.status.last_state_seconds),
+        Exported(
+            "operator_state_write_seconds",
+            "If it grows, the disk of the checkpoint is slow, or a window changes much: see "
+            "`operator_state_bytes`.",
+            ("Apex `checkpointTimeMA`",),
+        ),
+        Graph("Time to write state"),
+        TerminalColumn("writing", duration, keep=1, unless_zero=True),
+    ]
+    heldBytes: Annotated[
+        int,
+        "Bytes of tuples that an operator keeps for sliding application windows.",
+        Column("held_bytes"),
+        Exported("operator_held_bytes", "Aggregate before it."),
+        Graph("State", "slides of {}"),
+        TerminalColumn("held", size, unless_zero=True),
+    ]
+    queueSizeMA: Annotated[
+        float | None,
+        "Tuples that waited for an operator when its turn came, averaged over the last windows.",
+        Read(lambda seen: seen.moment.lately.queue(seen.status)),
+        Exported(
+            "operator_queue_records",
+            "It grows with the input; compare it among partitions.",
+            ("Apex `queueSizeMA`",),
+        ),
+        Graph("Queue"),
+    ]
+
+
+OPERATOR_METRICS = tuple(
+    OperatorMetric(name, hint)
+    for name, hint in get_type_hints(OperatorMetricsAnswer, include_extras=True).items()
+)
+"""The metrics of a physical operator, in the order of the REST answer's fields."""
+KEPT, SUMMED = (
+    [row.source.name for row in OPERATOR_METRICS if row.source is not None and row.source.summed is summed]
+    for summed in (False, True)
+)
+"""The columns of reports that rows show as of the last window, and as sums since the start."""
 
 
 class OperatorAnswer(OperatorPlaceAnswer, OperatorMetricsAnswer):
@@ -82,13 +259,13 @@ class ContainerAnswer(InRegionAnswer, TypedDict):
     operators: Annotated[dict[str, str], "Its operators: titles by id."]
     numOperators: Annotated[int, "How many they are."]
     lastHeartbeat: Annotated[float | None, "When a heartbeat or a report of it came last."]
-    heartbeatAgeSeconds: Annotated[float | None, "Seconds since then."]
+    heartbeatAgeSeconds: Annotated[float | None, "Seconds since its last heartbeat or report."]
     startedTime: Annotated[float | None, "When the first heartbeat or report of its present process came."]
     stack: Annotated[str, "Where its thread was by the last heartbeat of the running window; else empty."]
     bytesOut: Annotated[int, "Bytes that it sent to other containers, since the start."]
     lastWindowId: Annotated[int | None, "Its last committed window."]
     memoryBytes: Annotated[int | None, "Memory of its process; as the next two null without heartbeats."]
-    processCpuSeconds: Annotated[float | None, "Processor time of its process since it began."]
+    processCpuSeconds: Annotated[float | None, "Processor time of its process since it began, all threads."]
     garbageCollections: Annotated[int | None, "Full collections of garbage in its process."]
 
 
@@ -115,9 +292,7 @@ class RecordAgesAnswer(TypedDict):
     """Record ages by operator and place."""
 
     operators: Annotated[list[RecordAgeAnswer], "A row for each operator and place that has ever had ages."]
-    fromNewestRecord: Annotated[
-        bool, "Ages are less that of the newest record read (attribute `ages_from_newest_record`)."
-    ]
+    fromNewestRecord: Annotated[bool, "Ages are from the newest record: see `ages_from_newest_record`."]
 
 
 class PortRefAnswer(TypedDict):
@@ -136,7 +311,6 @@ class StreamAnswer(TypedDict):
     kind: Annotated[NotRequired[str], "`queue` for a durable queue between regions."]
 
 
-_VALUES = [(row.name, row.value) for row in OPERATOR_METRICS]
 _NAMED = 20  # ids that a message names
 
 
@@ -159,7 +333,7 @@ def operator_answer(seen: OperatorMoment) -> OperatorAnswer:
         "kind": node.kind,
         "status": operator_state(status, seen.moment),
     }
-    metrics = {name: value(seen) for name, value in _VALUES}
+    metrics = {row.name: row.value(seen) for row in OPERATOR_METRICS}
     return cast("OperatorAnswer", {**place, **metrics, "ports": _ports(seen)})
 
 
@@ -334,9 +508,7 @@ class MetricAnswer(TypedDict):
     aggregate: Annotated[str, "The function that makes one value of those of the partitions."]
     unit: Annotated[str, "Its unit; empty if it has none."]
     help: Annotated[str, "What it is, in its author's words."]
-    windowId: Annotated[
-        int | None, "The window with which the application window ended; null before one has."
-    ]
+    windowId: Annotated[int | None, "The window with which the application window ended; null before one."]
     at: Annotated[float | None, "When that was reported, seconds since 1970."]
     value: Annotated[float | None, "The value over all partitions; null if there is none in that window."]
     total: Annotated[float | None, "Of a counter, the sum since the start of the run, or what is cumulative."]

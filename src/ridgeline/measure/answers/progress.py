@@ -36,13 +36,9 @@ class OperatorProgressAnswer(InRegionAnswer, TypedDict):
     active: Annotated[int | None, "Tuples being processed."]
     produced: Annotated[int | None, "Tuples emitted, over all ports."]
     producedByPort: Annotated[dict[str, int], "Tuples emitted by output port."]
-    activeProducedByPort: Annotated[
-        dict[str, int], "Of these, the tuples that are of tuples being processed, by output port."
-    ]
+    activeProducedByPort: Annotated[dict[str, int], "Of these, those of tuples being processed, by port."]
     secondsSpent: Annotated[float | None, "Seconds in its own callbacks."]
-    averageSecondsPerElement: Annotated[
-        float | None, "Seconds a tuple; of an input operator, seconds a window."
-    ]
+    averageSecondsPerElement: Annotated[float | None, "Seconds a tuple; of an input, seconds a window."]
     inputRemaining: Annotated[EstimateAnswer, "Tuples that it still has to consume."]
     outputRemaining: Annotated[EstimateAnswer, "Tuples that it will still emit."]
     remainingSeconds: Annotated[EstimateAnswer, "Seconds that its callbacks will still take."]
@@ -103,9 +99,7 @@ class BottleneckAnswer(TypedDict):
     perSecond: Annotated[float, "Tuples that it does per second; of an input, that it emits."]
     wantedPerSecond: Annotated[float | None, "Tuples that arrive for it per second; null if not known."]
     partitions: Annotated[int, "Its partitions."]
-    enough: Annotated[
-        int | None, "The fewest partitions that would keep up, each in a slot; null if none are known to."
-    ]
+    enough: Annotated[int | None, "The fewest partitions that keep up, each in a slot; null if unknown."]
     slots: Annotated[int | None, "How many slots the application needs with these."]
 
 
@@ -116,18 +110,14 @@ class BacklogAnswer(InfiniteAnswer):
     backlogSeconds: Annotated[float | None, "The longest time that a source's backlog takes."]
     basis: Annotated[str, "What `backlogSeconds` is based on; `schedule`: on how late windows are."]
     caughtUpAt: Annotated[float | None, "When all backlogs will be processed."]
-    oldest: Annotated[
-        EstimateAnswer, "Age of the oldest record that waits; by the schedule, how late windows are."
-    ]
+    oldest: Annotated[EstimateAnswer, "Age of the oldest record; by the schedule, how late windows are."]
     asOf: Annotated[float | None, "When the source whose report is the oldest reported."]
     unreachable: Annotated[list[str], "Names of sources that do not answer."]
     stuckOutputs: Annotated[list[str], "Outputs whose committed results do not get through, and why."]
     stuckStores: Annotated[list[str], "Why nothing can be committed or published: a store does not answer."]
     verdict: Annotated[str, "The worst verdict of the sources, or what the schedule says."]
     windowsBehind: Annotated[int | None, "Windows that are due by the schedule and not begun."]
-    bottleneck: Annotated[
-        BottleneckAnswer | None, "What limits the application while it is behind; null if not known."
-    ]
+    bottleneck: Annotated[BottleneckAnswer | None, "What limits the application while behind, if known."]
 
 
 class ProgressAnswer(TypedDict):
@@ -145,9 +135,7 @@ class ProgressAnswer(TypedDict):
         NotRequired[list[str]],
         "What is to blame for the verdict, a clause each, where there are several regions.",
     ]
-    queues: Annotated[
-        NotRequired[list[QueueAnswer]], "The queues between regions, where the application has several."
-    ]
+    queues: Annotated[NotRequired[list[QueueAnswer]], "The queues between regions, if there are several."]
 
 
 class SourcePartitionAnswer(InfiniteAnswer, InRegionAnswer, TypedDict):
@@ -166,9 +154,7 @@ class SourceDetailAnswer(TypedDict):
 
     operator: Annotated[str, "Name of the input operator."]
     unit: Annotated[str | None, "The unit that it counts in: `records`, `bytes` or its own."]
-    partitions: Annotated[
-        list[SourcePartitionAnswer], "Those that have reported; one row if it reports as a whole."
-    ]
+    partitions: Annotated[list[SourcePartitionAnswer], "Those that have reported; one row of a whole source."]
     position: Annotated[Any, "Its position after the last commit, as its class writes it; null if unknown."]
 
 

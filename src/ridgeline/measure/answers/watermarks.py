@@ -31,9 +31,7 @@ class WatermarkAnswer(InRegionAnswer, TypedDict):
     heldBackBy: Annotated[list[str], "The partitions of inputs that it waits for, at most 8 of them."]
     idleInputs: Annotated[list[str], "The partitions of inputs upstream that are idle, at most 8 of them."]
     lateRecords: Annotated[int, "Records that came too late, since the start."]
-    recordsAhead: Annotated[
-        int, "Records of an input too far ahead of the clock to move the watermark, since the start."
-    ]
+    recordsAhead: Annotated[int, "Records too far ahead of the clock to move the watermark, since the start."]
 
 
 class WatermarksAnswer(TypedDict):

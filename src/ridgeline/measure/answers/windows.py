@@ -15,9 +15,7 @@ class LatencyTimesAnswer(InRegionAnswer, TypedDict):
     latencyMs: Annotated[float | None, "Time by which its window ended after the slowest upstream's."]
     computeMs: Annotated[float | None, "The part of `latencyMs` in its own callbacks."]
     cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
-    waitMs: Annotated[
-        float | None, "Time waiting for the stage before, a slot, or operators of its container."
-    ]
+    waitMs: Annotated[float | None, "Time waiting for the stage before, a slot, or others in its container."]
     transferMs: Annotated[float | None, "Time in which its tuples or its state moved."]
     averageMs: Annotated[float | None, "Mean latency of the last 10 windows."]
     p50Ms: Annotated[float | None, "Median latency of all windows."]
@@ -64,9 +62,7 @@ class LatencyAnswer(TypedDict):
     windowId: Annotated[int | None, "The window; null before the first commit."]
     operators: Annotated[list[OperatorLatencyAnswer], "The physical operators, in topological order."]
     logical: Annotated[list[LogicalLatencyAnswer], "The logical operators, in topological order."]
-    clamps: Annotated[
-        int, "Durations between hosts that came out negative and were counted as 0, since the start."
-    ]
+    clamps: Annotated[int, "Durations between hosts that were negative and counted as 0, since the start."]
     windows: Annotated[
         NotRequired[dict[str, int | None]], "The window of each region, where the application has several."
     ]
@@ -116,15 +112,11 @@ class CriticalPathAnswer(InRegionAnswer, TypedDict):
     windowId: Annotated[int | None, "The window; null before the first commit."]
     latencyMs: Annotated[float | None, "The path's length: the sum of its steps."]
     path: Annotated[list[PathStepAnswer], "The steps, from an input to a leaf."]
-    slack: Annotated[
-        dict[str, float], "By title, milliseconds by which an operator off the path may get slower."
-    ]
+    slack: Annotated[dict[str, float], "By title, by how many ms an operator off the path may get slower."]
     blame: Annotated[list[BlameStepAnswer], "The blame chain from trigger to commit; adds up to the latency."]
     held: Annotated[list[HeldAnswer], "Outputs that were done and waited for others of the window."]
     average: Annotated[AveragePathAnswer, "The critical path of the averages."]
-    share: Annotated[
-        dict[str, float], "By title, the fraction of the last 100 windows in which it was on the path."
-    ]
+    share: Annotated[dict[str, float], "By title, the share of the last 100 windows with it on the path."]
     logicalShare: Annotated[
         dict[str, float],
         "By name of logical operators, the same: any partition or unifier was on it, also before a change.",

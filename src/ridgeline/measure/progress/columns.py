@@ -234,8 +234,9 @@ class WindowProgress:
             self.counts = self._counted()
             self._average = self._seconds_per_element()
             self._delivered = self._sent()
-            for level, own in zip(shape.levels, _by_level(shape, self.owners), strict=True):
-                self._emit(own, self._read(level))
+            depths = shape.depths[self.owners]
+            for depth, level in enumerate(shape.levels):
+                self._emit(np.flatnonzero(depths == depth), self._read(level))
             self._sum_up(ages)
 
     @property
@@ -502,17 +503,6 @@ def _any_beyond(begun: Flags, ranks: Sequence[Rank]) -> Flags:
     for rank in ranks:
         found[rank.rows] = rank.reduced(np.logical_or, begun | found)
     return found
-
-
-def _by_level(shape: ProgressShape, owners: Places) -> list[Places]:
-    """The output ports of each level."""
-    depths = shape.depths[owners]
-    order = np.argsort(depths, kind="stable")
-    return (
-        np.split(order, np.searchsorted(depths[order], np.arange(1, len(shape.levels))))
-        if len(shape.levels)
-        else []
-    )
 
 
 def _within(values: Numbers) -> Numbers:

@@ -23,7 +23,6 @@ from ridgeline.measure.answers.progress import (
 from ridgeline.measure.events import (
     ApplicationEnded,
     ContainerHeartbeat,
-    OutputAsked,
     RunningOperator,
     SourceAsked,
     SourceProgress,
@@ -98,8 +97,6 @@ class ProgressFold:
         self._sources: dict[str, SourceLevel] = {}
         self._former: dict[str, SourceLevel] = {}
         """Those that the plan does not have, until it counts."""
-        self._stuck_outputs: dict[str, str] = {}
-        """Why committed results of outputs do not get through."""
         self._stuck_stores: dict[tuple[str, str], str] = {}
         """Why nothing can be committed or published, by host and output of the event."""
         self._schedule = WindowSchedule(window_seconds, interval_seconds)
@@ -135,8 +132,6 @@ class ProgressFold:
                 source.repartition(partitions)
             self._sources[name] = source
         self._former = known
-        there = {node.name for node in topology.operators}
-        self._stuck_outputs = {name: why for name, why in self._stuck_outputs.items() if name in there}
         self.windows.clear()
 
     def settle(self) -> None:
@@ -334,13 +329,6 @@ class ProgressFold:
             known=done.silent is None or not self.windows.last_had_heartbeats,
         )
 
-    def output_asked(self, event: OutputAsked) -> None:
-        """Results of an output do not get through, or do again."""
-        if event.problem:
-            self._stuck_outputs[event.operator] = event.problem
-        else:
-            self._stuck_outputs.pop(event.operator, None)
-
     def store(self, event: StoreSilent) -> None:
         """A store does not answer, or does again."""
         if event.again:
@@ -537,7 +525,7 @@ class ProgressFold:
             "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
             "asOf": min(answers, default=None),
             "unreachable": unreachable,
-            "stuckOutputs": [f"`{name}` is {why}" for name, why in self._stuck_outputs.items()],
+            "stuckOutputs": [],
             "stuckStores": list(self._stuck_stores.values()),
             "verdict": verdict.value,
             "windowsBehind": None if late is None else int(late / self._window_seconds + 1e-9),

@@ -33,6 +33,7 @@ class ProgressShape:
 
     `ports`: the number of each output port, by operator's id and name. Ports that only reports name are
     added. `owners`: of each, its operator's place in the topology; `always`: it is connected, or declared.
+    `depths`: of each operator, the number of its level.
     `readers`: the number of each input port that has streams, by operator's id and name.
     """
 
@@ -53,7 +54,9 @@ class ProgressShape:
             if (stream.source, stream.source_port) not in self.ports:
                 self._add(stream.source, topology.places[stream.source], stream.source_port, always=False)
         self.readers: dict[tuple[int, str], int] = {}
-        self.depths = np.array(_depths(topology), np.intp)
+        self.depths = np.zeros(len(nodes), np.intp)
+        for depth, rank in enumerate(topology.ranks):
+            self.depths[rank] = depth
         self._streams()
         self.levels = tuple(self._levels())
 
@@ -85,29 +88,17 @@ class ProgressShape:
 
     def _levels(self) -> list[Level]:
         """The levels, that of the inputs first."""
-        of_operators = self.depths
-        of_readers = of_operators[self.operator_of]
+        of_readers = self.depths[self.operator_of]
         of_streams = of_readers[self.reader_of]
-        operator_at, reader_at = np.zeros(len(of_operators), np.intp), np.zeros(len(of_readers), np.intp)
+        operator_at, reader_at = np.zeros(len(self.depths), np.intp), np.zeros(len(of_readers), np.intp)
         found = []
-        for level in range(int(of_operators.max(initial=-1)) + 1):
-            operators, readers, streams = (
-                np.flatnonzero(levels == level) for levels in (of_operators, of_readers, of_streams)
-            )
+        for level, operators in enumerate(self.topology.ranks):
+            readers, streams = np.flatnonzero(of_readers == level), np.flatnonzero(of_streams == level)
             operator_at[operators], reader_at[readers] = np.arange(len(operators)), np.arange(len(readers))
             own = operator_at[self.operator_of[readers]]
             reader_of = reader_at[self.reader_of[streams]]
             found.append(Level(operators, readers, own, streams, reader_of, self.sources[streams]))
         return found
-
-
-def _depths(topology: Topology) -> list[int]:
-    """Of each operator, in order, how many others are at most before it, one after the other."""
-    found: dict[int, int] = {}
-    after = for_neighbours(topology.upstream, lambda sources: 1 + max(map(found.__getitem__, sources)))
-    for node in topology.operators:
-        found[node.id] = after(node.id) if topology.upstream[node.id] else 0
-    return list(found.values())
 
 
 def _sharers(

@@ -23,10 +23,11 @@ _NO_PORTS: tuple[Ports, Ports] = {}, {}
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
-    """Tuples of one operator by port: whole ones since the start, or as `Rates`."""
+    """Tuples of one operator by port: whole ones since the start, or a second, on average over `seconds`."""
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def tuples_in(self) -> float:
@@ -37,13 +38,6 @@ class Tuples:
     def tuples_out(self) -> float:
         """Of all its output ports."""
         return sum(self.outputs.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Rates(Tuples):
-    """Tuples per second of one operator by port. `seconds` is the time that they are an average over."""
-
-    seconds: float = 0.0
 
 
 class Throughput:
@@ -140,16 +134,16 @@ class Throughput:
             known += name not in own
             yield own.setdefault(name, known - 1)
 
-    def rates(self, operator_id: int, now: float) -> Rates:
+    def rates(self, operator_id: int, now: float) -> Tuples:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
         ports = self._ports.get(self._series_of(operator_id))
         if ports is None:
-            return Rates()
+            return Tuples()
         until = self._until(now)
         since = max(self._ends[0], until - self._interval)
         seconds = until - since
         inputs, outputs = (self._per_second(numbers, since, seconds) for numbers in ports)
-        return Rates(inputs, outputs, seconds)
+        return Tuples(inputs, outputs, seconds)
 
     def _until(self, now: float) -> float:
         """When the interval of a rate ends."""
@@ -163,9 +157,10 @@ class Throughput:
         Of a port that a new plan has not, what it had stays.
         """
         ports = self._ports.get(self._series_of(operator_id), _NO_PORTS)
-        return Tuples(
-            *({port: int(self._totals[-1][number]) for port, number in numbers.items()} for numbers in ports)
+        inputs, outputs = (
+            {port: int(self._totals[-1][number]) for port, number in numbers.items()} for numbers in ports
         )
+        return Tuples(inputs, outputs)
 
     def _per_second(self, ports: Ports, since: float, seconds: float) -> dict[str, float]:
         """Tuples per second of each port since a moment; of the window around it, the share after it."""

@@ -28,7 +28,9 @@ def _remaining_seconds(progress: ProgressAnswer) -> float | None:
 _of_run = of_answers(InfoAnswer, lambda scrape: (((), scrape.info),))
 _of_backlog = of_answers(BacklogAnswer, lambda scrape: (((), _backlog(scrape)),))
 _of_promise = of_answers(
-    PromiseAnswer, lambda scrape: (((row["promise"],), row) for row in scrape.promises), ("promise",)
+    PromiseAnswer,
+    lambda scrape: (((row["promise"],), row) for row in scrape.overview["promises"]),
+    ("promise",),
 )
 APPLICATION = (
     Metric(
@@ -90,8 +92,7 @@ APPLICATION = (
     Metric(
         "progress_remaining_seconds",
         "Time that the running window will still take, by Beam's progress formulas. Absent while unknown.",
-        "If it is much longer than windows take, look at `/ws/v2/stram/progress` for the operator that "
-        "takes it.",
+        "If it is much longer than windows take, `/ws/v2/stram/progress` has the operator that takes it.",
         read=one(lambda scrape: _remaining_seconds(scrape.overview["progress"])),
     ),
     _of_backlog(

@@ -1,13 +1,11 @@
-"""The row of one metric of a physical operator: its meaning, its value, and where it is shown."""
+"""What a field of the answer about operators says of itself: how it is read, and where it is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, cast
-
-from typing_extensions import TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ridgeline.measure.metric import OPERATOR, Labels, Metric
 from ridgeline.measure.moment import OperatorMoment
@@ -43,62 +41,65 @@ class Graph:
     legend: str = "{}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class OperatorMetric:
-    """One metric of a physical operator, or a text that belongs to it.
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The value of a field, from all that is known of the operator."""
 
-    The value is read in one of three ways:
-    - `last`: a column of the operator's last committed window; 0 before the first
-    - `count`: its sum over all windows since the start, kept when the plan changes
-    - `read`: from all that is known of the operator
+    of: Callable[[OperatorMoment], Any]
 
-    Where it is shown:
-    - `name`, `type`, `help`: a field of the REST answer about operators, and its description in OpenAPI
-    - `exported`, `advice`, `aliases`: the metric of `/metrics` with the same value and `help`
-    - `graph`: a line of that metric in the dashboard
-    - `column`: a column of `ridgeline operators`
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of reports as a field: of the last committed window, or `summed` over all since the start.
+
+    Sums are kept when the plan changes.
     """
 
     name: str
-    type: Any
-    help: str
-    last: str = ""
-    count: str = ""
-    read: Callable[[OperatorMoment], Any] | None = None
-    exported: str = ""
-    advice: str = ""
-    aliases: tuple[str, ...] = ()
-    graph: Graph | None = None
-    column: TerminalColumn | None = None
+    summed: bool = False
 
-    @property
-    def value(self) -> Callable[[OperatorMoment], Any]:
-        """The function that reads its value for an operator."""
-        if self.read is not None:
-            return self.read
-        column = self.last or self.count
-        return lambda seen: seen.status.row[column].item()
+
+class Exported(NamedTuple):
+    """The metric of `/metrics` with a field's value and text."""
+
+    name: str
+    advice: str
+    aliases: tuple[str, ...] = ()
+
+
+class OperatorMetric:
+    """A field of the REST answer about operators: one metric of a physical operator, or a text.
+
+    All of it is in the field's annotation: its type, what it means, how it is read, and where else it is
+    shown. It is read by `Read` or from a `Column`; without either it is the field of the same name in
+    `/latency`. `Exported` makes a metric of it, `Graph` a line of the dashboard, `TerminalColumn` a column of
+    `ridgeline operators`.
+    """
+
+    def __init__(self, name: str, hint: Any) -> None:
+        self.name = name
+        self.help: str = hint.__metadata__[0]
+        said = {type(one): one for one in hint.__metadata__[1:]}
+        self.source: Column | None = said.get(Column)
+        self.graph: Graph | None = said.get(Graph)
+        self.column: TerminalColumn | None = said.get(TerminalColumn)
+        self._read: Read = said.get(Read, Read(lambda seen: seen.latency.get(name)))
+        self._exported: Exported | None = said.get(Exported)
+
+    def value(self, seen: OperatorMoment) -> Any:
+        """Its value for an operator."""
+        return self._read.of(seen) if self.source is None else seen.status.row[self.source.name].item()
 
     @cached_property
     def metric(self) -> Metric | None:
         """The metric of `/metrics`; None if it is none."""
-        if not self.exported:
+        if self._exported is None:
             return None
-        return Metric(
-            self.exported, self.help, self.advice, OPERATOR, self.aliases, read=partial(_fields, self.name)
-        )
+        name, advice, aliases = self._exported
+        return Metric(name, self.help, advice, OPERATOR, aliases, read=partial(_fields, self.name))
 
 
 def _fields(name: str, scrape: Scrape) -> Iterator[tuple[Labels, Any]]:
     """A field of the answers about operators."""
     for row in scrape.overview["operators"]:
         yield scrape.labels_of[row["name"]], cast("Mapping[str, Any]", row)[name]
-
-
-def answer_type(name: str, fields: Mapping[str, tuple[Any, str]]) -> Any:
-    """The `TypedDict` of an answer whose fields are rows of a table. `fields`: type and description by name.
-
-    Type checkers cannot see its fields; OpenAPI can.
-    """
-    make: Any = TypedDict
-    return make(name, {field: Annotated[kind, text] for field, (kind, text) in fields.items()})

@@ -1,15 +1,15 @@
 """Metrics of operators, partition by partition.
 
-To add one, fill in a field of `OperatorWindow` and add a row to `OPERATOR_METRICS`.
+To add one, fill in a field of `OperatorWindow` and add a field to `OperatorMetricsAnswer`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING
 
-from ridgeline.measure.answers.windows import LatencyTimesAnswer
+from ridgeline.measure.answers.operators import OPERATOR_METRICS
 from ridgeline.measure.metric import (
     LATENCY_BOUNDS_SECONDS,
     OPERATOR,
@@ -19,18 +19,12 @@ from ridgeline.measure.metric import (
     Metric,
     operator_labels,
 )
-from ridgeline.measure.moment import OperatorMoment
-from ridgeline.measure.registry.operator_metric import Graph, OperatorMetric, TerminalColumn
-from ridgeline.measure.wording.units import count, duration, milliseconds, percent, rate, size, time_of_day
 
 if TYPE_CHECKING:
     from ridgeline.measure.registry.scrape import Scrape
 
 _PORT = (*OPERATOR, "port")
 _of_operator = partial(Metric, labels=OPERATOR)
-
-
-_TIMES = get_type_hints(LatencyTimesAnswer, include_extras=True)
 
 
 def _total(field: str, scrape: Scrape) -> Iterator[tuple[Labels, float]]:
@@ -62,12 +56,7 @@ def _records(kind: str, scrape: Scrape) -> Labelled:
                 yield (*scrape.labels_of[row["name"]], port["name"]), port["totalTuples"]
 
 
-def _of_latency(field: str, seen: OperatorMoment) -> object:
-    """A field of the operator's row in `/latency`."""
-    return seen.latency.get(field)
-
-
-_TIMES_AND_RECORDS = (
+OPERATORS = (
     _of_operator(
         "operator_window_latency_seconds",
         "How much later a window's end leaves an operator than the slowest of those that it reads from; "
@@ -122,194 +111,6 @@ _TIMES_AND_RECORDS = (
         aliases=("Apex `totalTuplesEmitted`", "Flink `numRecordsOut`", "Bytewax `item_out_count`"),
         read=partial(_records, "output"),
     ),
-)
-"""Totals by operator and by port, which are folded apart from the rows below."""
-
-OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
-    OperatorMetric(
-        name="currentWindowId",
-        type=int | None,
-        help="The window that it works on, or its last one.",
-        read=lambda seen: seen.current_window,
-        column=TerminalColumn("window", str, keep=7),
-    ),
-    OperatorMetric(
-        name="recoveryWindowId",
-        type=int | None,
-        help="Its last committed window.",
-        read=lambda seen: seen.status.last_window,
-    ),
-    OperatorMetric(
-        name="totalTuplesProcessed",
-        type=int,
-        help="Tuples in, since the start.",
-        read=lambda seen: seen.totals.tuples_in,
-        column=TerminalColumn("processed", count, keep=5),
-    ),
-    OperatorMetric(
-        name="totalTuplesEmitted",
-        type=int,
-        help="Tuples out, since the start.",
-        read=lambda seen: seen.totals.tuples_out,
-        column=TerminalColumn("emitted", count, keep=2),
-    ),
-    OperatorMetric(
-        name="tuplesProcessedPSMA",
-        type=float,
-        help="Tuples in per second, averaged.",
-        read=lambda seen: seen.rates.tuples_in,
-        column=TerminalColumn("in/s", rate, keep=9),
-    ),
-    OperatorMetric(
-        name="tuplesEmittedPSMA",
-        type=float,
-        help="Tuples out per second, averaged.",
-        read=lambda seen: seen.rates.tuples_out,
-        column=TerminalColumn("out/s", rate, keep=6),
-    ),
-    OperatorMetric(
-        name="latencyMA",
-        type=float | None,
-        help="Mean latency of the last 10 windows, in milliseconds.",
-        read=partial(_of_latency, "averageMs"),
-        column=TerminalColumn("latency", milliseconds, keep=10),
-    ),
-    OperatorMetric(
-        name="cpuPercentageMA",
-        type=float | None,
-        help="Processor time per wall time over the last windows, in percent.",
-        read=lambda seen: seen.moment.lately.cpu_percentage(seen.status),
-        column=TerminalColumn("cpu", percent, keep=4),
-    ),
-    OperatorMetric(
-        name="estimated",
-        type=bool,
-        help="True if its times in the last window are estimated: see `/latency`.",
-        read=lambda seen: bool(seen.latency.get("estimated")),
-    ),
-    *(
-        OperatorMetric(
-            name=name, type=float | None, help=_TIMES[name].__metadata__[0], read=partial(_of_latency, name)
-        )
-        for name in ("latencyMs", "computeMs", "cpuMs", "waitMs", "transferMs", "p50Ms", "p99Ms")
-    ),
-    OperatorMetric(
-        name="failureCount",
-        type=int,
-        help="How often an operator's failure made a window start again.",
-        read=lambda seen: seen.status.counts["failureCount"],
-        exported="operator_failures_total",
-        advice="Look for its exception in the driver's log.",
-        aliases=("Apex `failureCount`",),
-        graph=Graph("Failures and dropped windows", "{} failures"),
-        column=TerminalColumn("failures", count, keep=3, warns=True),
-    ),
-    OperatorMetric(
-        name="errors",
-        type=int,
-        help="Tuples that an operator emitted at its error ports, connected or not, or left out.",
-        count="errors",
-        exported="operator_records_rejected_total",
-        advice="Alert on any rate; with `error_tuples_kept` some of them are shown.",
-        aliases=("Kafka Streams `dropped-records-total`",),
-        graph=Graph("Rejected records"),
-        column=TerminalColumn("errors", count, keep=4, warns=True),
-    ),
-    OperatorMetric(
-        name="errorTuples",
-        type=list[str],
-        help="The last of them, as text.",
-        read=lambda seen: list(seen.status.error_tuples),
-    ),
-    OperatorMetric(
-        name="lateRecords",
-        type=int,
-        help="Records that came too late, since the start; they are no errors.",
-        count="late",
-    ),
-    OperatorMetric(
-        name="droppedWindows",
-        type=int,
-        help="Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
-        read=lambda seen: seen.status.counts["droppedWindows"],
-        exported="operator_windows_dropped_total",
-        advice="Alert on any rate; the reason is in the driver's log.",
-        graph=Graph("Failures and dropped windows", "{} dropped"),
-    ),
-    OperatorMetric(
-        name="windowsBehind",
-        type=int,
-        help="Windows that are over by the schedule and that an operator has not completed.",
-        read=lambda seen: seen.moment.behind.get(seen.status.node.id, 0),
-        exported="operator_windows_behind",
-        advice="If it grows, its container hangs: ask for its stack.",
-        graph=Graph("Windows behind"),
-    ),
-    OperatorMetric(
-        name="lastHeartbeat",
-        type=float | None,
-        help="When its container's last heartbeat or report came.",
-        read=lambda seen: seen.container.last_seen,
-    ),
-    OperatorMetric(
-        name="stateBytes",
-        type=int,
-        help="Bytes of state that an operator's last window changed.",
-        last="state_bytes",
-        exported="operator_state_bytes",
-        advice="If it grows, each window changes more keys.",
-        aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
-        graph=Graph("State"),
-    ),
-    OperatorMetric(
-        name="lastStateWritten",
-        type=float | None,
-        help="When an operator's state was last written, in seconds since 1970.",
-        read=lambda seen: seen.status.last_state_written,
-        exported="operator_state_written_timestamp_seconds",
-        advice="It stands still while the state does not change.",
-        aliases=("Apex `checkpointStartTime`",),
-        graph=Graph("State written"),
-        column=TerminalColumn("state written", time_of_day, keep=1, unless_zero=True),
-    ),
-    OperatorMetric(
-        name="lastStateSeconds",
-        type=float | None,
-        help="How long an operator's state took when it was last written, with the file it is in.",
-        read=lambda seen: seen.status.last_state_seconds,
-        exported="operator_state_write_seconds",
-        advice="If it grows, the disk of the checkpoint is slow, or a window changes much: see "
-        "`operator_state_bytes`.",
-        aliases=("Apex `checkpointTimeMA`",),
-        graph=Graph("Time to write state"),
-        column=TerminalColumn("writing", duration, keep=1, unless_zero=True),
-    ),
-    OperatorMetric(
-        name="heldBytes",
-        type=int,
-        help="Bytes of tuples that an operator keeps for sliding application windows.",
-        last="held_bytes",
-        exported="operator_held_bytes",
-        advice="Aggregate before it.",
-        graph=Graph("State", "slides of {}"),
-        column=TerminalColumn("held", size, unless_zero=True),
-    ),
-    OperatorMetric(
-        name="queueSizeMA",
-        type=float | None,
-        help="Tuples that waited for an operator when its turn came, averaged over the last windows.",
-        read=lambda seen: seen.moment.lately.queue(seen.status),
-        exported="operator_queue_records",
-        advice="It grows with the input; compare it among partitions.",
-        aliases=("Apex `queueSizeMA`",),
-        graph=Graph("Queue"),
-    ),
-)
-"""The metrics of a physical operator, in the order of the REST answer's fields."""
-
-KEPT, SUMMED = ([one for row in OPERATOR_METRICS if (one := getattr(row, how))] for how in ("last", "count"))
-"""The columns of reports that rows show as of the last window, and as sums since the start."""
-OPERATORS = (
-    *_TIMES_AND_RECORDS,
     *(row.metric for row in OPERATOR_METRICS if row.metric is not None),
 )
+"""Totals by operator and by port, which are folded apart, and fields of the answer about operators."""

@@ -9,11 +9,8 @@ from typing import Any, TypeAlias, cast, get_type_hints
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
-from ridgeline.measure.answers.changes import PromiseAnswer
-from ridgeline.measure.answers.operators import MetricAnswer
+from ridgeline.measure.answers.operators import ContainerAnswer, MetricAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
-from ridgeline.measure.answers.windows import WindowSummaryAnswer
-from ridgeline.measure.events import ProcessUsage
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.metric import Labelled, Labels, Metric, Value, operator_labels
 from ridgeline.measure.run_counts import RunCounts
@@ -22,16 +19,10 @@ from ridgeline.measure.topology import MetricNode, OperatorNode
 
 @dataclass(frozen=True)
 class Scrape:
-    """The state of a run at one moment; its counters count from the start of the run.
-
-    `heartbeat_ages`: seconds, with the labels `container` and `host`; then the greatest of each host.
-    `workers`: with the labels `host` and `pid`.
-    """
+    """The state of a run at one moment; its counters count from the start of the run."""
 
     overview: OverviewAnswer
-    last_window: WindowSummaryAnswer | None
-    heartbeat_ages: list[tuple[Labels, float | None]]
-    workers: list[tuple[Labels, ProcessUsage]]
+    containers: list[ContainerAnswer]
     latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
     ages: list[tuple[OperatorNode, str, AgeTotals]]
@@ -42,7 +33,6 @@ class Scrape:
     subscribers_dropped: int
     own_metrics: list[MetricAnswer]
     own_nodes: tuple[MetricNode, ...]
-    promises: list[PromiseAnswer]
 
     @property
     def planned(self) -> bool:

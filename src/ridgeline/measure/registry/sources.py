@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Literal
 
 from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, KIP_613_NAMES
-from ridgeline.measure.answers.operators import RecordAgeAnswer
+from ridgeline.measure.answers.operators import ContainerAnswer, RecordAgeAnswer
 from ridgeline.measure.answers.progress import SourceAnswer
 from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
@@ -87,8 +87,7 @@ SOURCES = (
     _of_source("source_oldest_seconds", "oldest", "Alert on it: results are at least so old."),
     Metric(
         "source_catch_up_seconds",
-        "Time until a source's backlog is processed: backlog / (drain - arrival). Absent while it does "
-        "not fall.",
+        "Time until a source's backlog is processed. Absent while it does not fall.",
         "Absent with a backlog: it never catches up; add partitions or cores.",
         labels=_SOURCE,
         read=_catch_up,
@@ -127,30 +126,39 @@ QUEUES = (
     ),
 )
 
+
+def _workers(scrape: Scrape) -> Iterable[tuple[Labels, ContainerAnswer]]:
+    """The first container of each process that has said what it uses, with its host and process id."""
+    found: dict[Labels, ContainerAnswer] = {}
+    for row in scrape.containers:
+        if row["memoryBytes"] is not None:
+            found.setdefault((str(row["host"]), str(row["pid"])), row)
+    return found.items()
+
+
+_of_container = of_answers(
+    ContainerAnswer,
+    lambda scrape: (((str(row["id"]), str(row["host"])), row) for row in scrape.containers),
+    ("container", "host"),
+)
+_of_worker = of_answers(ContainerAnswer, _workers, ("host", "pid"))
 HOSTS = (
-    Metric(
+    _of_container(
         "container_heartbeat_age_seconds",
-        "Time since the last heartbeat or report of a container.",
-        "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its "
-        "stack.",
-        labels=("container", "host"),
-        aliases=("Apex `lastHeartbeat`",),
-        read=lambda scrape: scrape.heartbeat_ages,
+        "heartbeatAgeSeconds",
+        "Above `heartbeat_timeout` while it works, its worker hangs or is gone: ask for its stack.",
+        "Apex `lastHeartbeat`",
     ),
-    Metric(
+    _of_worker(
         "worker_memory_bytes",
-        "Resident memory of a process that runs containers, as of its last heartbeat.",
+        "memoryBytes",
         "If it grows without end, keys are never forgotten, or an operator holds what is no state.",
-        labels=("host", "pid"),
-        aliases=("Apex `memoryMBFree`",),
-        read=lambda scrape: [(labels, usage.memory_bytes) for labels, usage in scrape.workers],
+        "Apex `memoryMBFree`",
     ),
-    Metric(
+    _of_worker(
         "worker_cpu_seconds_total",
-        "Processor time of such a process since it began, all of its threads.",
+        "processCpuSeconds",
         "A rate above 1 is native code in several threads: give the slot as many cores.",
-        labels=("host", "pid"),
-        read=lambda scrape: [(labels, usage.cpu_seconds) for labels, usage in scrape.workers],
     ),
     Metric(
         "clock_skew_seconds",
@@ -175,8 +183,7 @@ HOSTS = (
     ),
     Metric(
         "subscribers_dropped_total",
-        "Subscribers of the run's events, such as the event log, that raised an error and are not called "
-        "any more.",
+        "Subscribers of events, such as the event log, that raised an error and are called no more.",
         "Alert on any: what they write is incomplete; the traceback is in the driver's log.",
         read=one(lambda scrape: scrape.subscribers_dropped),
     ),
@@ -223,8 +230,7 @@ RECORDS = (
         "Age of records when an operator was done with them: `source` read, `state` updated, `emit` "
         "written, `commit` visible to readers."
         " Negative ages count in the lowest bucket.",
-        "The difference between `commit` and `source` is the application's own; what `source` has is the "
-        "backlog.",
+        "`commit` less `source` is the application's own; what `source` has is the backlog.",
         labels=_STAGE,
         bounds=AGE_BOUNDS_SECONDS,
         read=_ages,
@@ -261,8 +267,7 @@ WATERMARKS = (
     _of_mark(
         "watermark_lag_seconds",
         "lagSeconds",
-        "It is how late results of event time are. If it grows without end, an input is silent: give it "
-        "`idle_after`.",
+        "So late are results of event time. Without an end an input is silent: give it `idle_after`.",
         "Dataflow `data_watermark_age`",
     ),
     Metric(

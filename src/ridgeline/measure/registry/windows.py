@@ -43,8 +43,7 @@ _of_run = of_answers(StatsAnswer, lambda scrape: (((), scrape.info["stats"]),))
 WINDOWS = (
     Metric(
         "window_latency_seconds",
-        "Time of a window from its trigger to its commit. A window is counted when the next one is "
-        "committed.",
+        "Time of a window from trigger to commit. It is counted when the next one is committed.",
         "Compare it with the critical path; `window_blame_seconds_total` names the rest.",
         aliases=("Spark `batchDuration`", "Flink `lastCheckpointDuration`"),
         bounds=LATENCY_BOUNDS_SECONDS,
@@ -54,8 +53,7 @@ WINDOWS = (
         "window_blame_seconds_total",
         "What windows waited for: the steps of their blame chains, which add up to `window_latency_seconds`."
         " Of `operator`, the physical operator's title, empty for what is Spark's or STRAM's.",
-        "The greatest rate is what to speed up next. `slot`: more cores; `launch`, `planning`: longer "
-        "windows.",
+        "Speed up what has the greatest rate. `slot`: more cores; `launch`, `planning`: longer windows.",
         labels=("what", "operator"),
         read=_blame,
     ),
@@ -89,8 +87,7 @@ WINDOWS = (
     Metric(
         "state_compactions_total",
         "Compactions of states that were installed.",
-        "None while states change: look for `state_warnings_total`, and for compactions that fail in the "
-        "driver's log.",
+        "None while states change: look for `state_warnings_total`, and in the driver's log.",
         read=one(lambda scrape: scrape.counts.compactions),
     ),
     Metric(
@@ -103,14 +100,12 @@ WINDOWS = (
         "last_commit_timestamp_seconds",
         "When the last window was committed, seconds since 1970.",
         "`time()` less this is how old the newest visible results are.",
-        read=one(lambda scrape: None if scrape.last_window is None else scrape.last_window["committedAt"]),
+        read=one(lambda scrape: scrape.overview["window"] and scrape.overview["window"]["committedAt"]),
     ),
     Metric(
         "critical_path_seconds",
-        "The last window's critical path: the longest chain of operators, each with its compute and "
-        "transfer.",
-        "What a window would take if every operator had a slot of its own. Far below the window's "
-        "latency: look at the blame.",
+        "The last window's critical path: the longest chain of compute and transfer of operators.",
+        "What a window takes at least. Far below its latency: look at the blame.",
         aliases=("Apex `latency`",),
         read=one(lambda scrape: seconds(scrape.overview["criticalPath"]["latencyMs"])),
     ),
