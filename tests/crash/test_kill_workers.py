@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 APPLICATION = SUPPORT / "crash" / "numbers.py"
 
 
+@pytest.mark.guide("002", "Single Node Cluster")
 @pytest.mark.guide("004", "Fault Tolerance")
 @pytest.mark.parametrize(
     ("victim", "master"), [("worker", "local[2]"), ("executor", "local-cluster[2,1,1024]")]

@@ -162,23 +162,6 @@ def test_a_batch_that_fails_tells_its_first_tuple():
     assert error.value.failure.tuple == "one of a batch of 2, the first being Item(key=1)"
 
 
-def test_an_emitted_tuple_that_does_not_fit_fails_the_operator():
-    class Wrong(Tracing):
-        out = OutputPort(Item)
-
-        def end_window(self) -> None:
-            self.out.emit(Item("x"))
-
-    with pytest.raises(
-        OperatorError,
-        match=(
-            r"in `emit`: SchemaError: Item\(key='x'\) does not fit Item\(key: int64\): `key` must "
-            r"be int64; got 'x'"
-        ),
-    ):
-        run(runtime(Wrong()), 0)
-
-
 def test_an_abort_is_not_an_operator_s_failure():
     class Aborting(Tracing):
         @Tracing.data.process
@@ -187,19 +170,6 @@ def test_an_abort_is_not_an_operator_s_failure():
 
     with pytest.raises(ContainerAbortError, match="as asked"):
         run(runtime(Aborting()), 0, 1)
-
-
-def test_a_failed_window_emits_nothing_later():
-    class Failing(Tracing):
-        def end_window(self) -> None:
-            if self.context.window_id == 0:
-                raise ValueError("no")
-
-    step = runtime(Failing())
-    with pytest.raises(OperatorError):
-        run(step, 0, 1)
-    _, emitted = run(step, 1, 2)
-    assert [row for part in emitted["out"] for row in part.rows] == [Item(2)]
 
 
 def test_inputs_that_have_finished_emit_no_more():

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ridgeline import KeyedState, StateError, stable_hash
+from ridgeline import KeyedState, StateError
 from ridgeline.engine.state import keyed_segments, segment_compaction
 from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import compact
@@ -90,18 +90,6 @@ def test_arrays_come_out_of_runs_and_of_what_changed_since(folder, kind, dtype, 
     assert cell.get_many([]).tolist() == []
 
 
-def test_equal_keys_of_other_types_are_the_same_key(folder):
-    cell = held(folder, {0: "zero", 1: "one", 2.5: "more", ("a", 1): "pair", 7: "seven"}, str)
-    assert [cell[key] for key in (False, True, 1.0, Decimal(1), np.int64(1), Decimal("2.5"), ("a", 1.0))] == [
-        *("zero", "one", "one", "one", "one", "more", "pair")
-    ]
-    cell[True] = "new"
-    cell[7.0] = "new"
-    folder.reattach(cell)
-    assert dict(cell) == {0: "zero", 1: "new", 2.5: "more", ("a", 1): "pair", 7: "new"}
-    assert len(list(cell)) == len(cell) == 5
-
-
 def test_what_is_read_is_not_kept(folder):
     cell = held(folder, {number: [number] for number in range(40)})
     assert cell[3] == [3]
@@ -112,14 +100,6 @@ def test_what_is_read_is_not_kept(folder):
     assert cell.held().values == {}
     cell[3].append(4)
     assert cell.changes() == (False, 2, {3: [3, 4]}, [])
-
-
-def test_a_window_s_changes_are_what_it_touched(folder):
-    cell = held(folder, {number: number for number in range(40)}, int, default=0)
-    cell[3] += 1
-    del cell[4]
-    cell.put_many([5, 100], [50, 1])
-    assert cell.changes() == (False, 1, {3: 4, 5: 50, 100: 1}, [4])
 
 
 def test_a_window_begins_without_a_search_in_the_runs(folder, monkeypatch):
@@ -260,19 +240,6 @@ def test_a_damaged_file_is_named(file):
         damaged[place] ^= 4
         with pytest.raises(StateError, match=r"^state file `a/segment0` is corrupt "):
             Segment(damaged, "a/segment0")
-
-
-def test_state_is_split_by_key_and_merged_again(folder):
-    whole = held(folder, {f"key {number}": number for number in range(100)}, int)
-    del whole["key 3"]
-    whole["key 3"] = whole["key 50"] = 7
-    parts = [
-        held(folder, [item for item in whole.items() if stable_hash(item[0]) & 1 == part], int)
-        for part in (0, 1)
-    ]
-    assert all(20 < len(part) < 80 for part in parts)
-    merged = held(folder, [item for part in parts for item in part.items()], int)
-    assert dict(merged) == dict(whole)
 
 
 def test_a_clear_that_comes_as_a_change_leaves_the_runs_too(folder):

@@ -3,8 +3,6 @@
 Bounds are for a machine that others use, too: they are wider than what is seen on a quiet one. On a quiet
 one verdicts are right within 2 s, backlogs within 5 % or 3 s of arrivals, the time of catching up within
 10 % and own time within 5 %. What is seen is printed (`pytest -s`).
-
-Own time of a fused diamond is in `tests/measure/test_own_time_outside_on_spark.py`.
 """
 
 import statistics

@@ -137,48 +137,10 @@ class Slow(_Taking):
         self.output.emit(one)
 
 
-class Branch(_Taking):
-    input = InputPort(Number)
-    output = OutputPort(Number)
-    cost: float = 0.0
-
-    @input.process
-    def work(self, one):
-        self.take(self.cost)
-        self.output.emit(one)
-
-
-class Joined(Operator):
-    left = InputPort(Number)
-    right = InputPort(Number)
-    output = OutputPort(Number, optional=True)
-
-    @left.process
-    def of_left(self, one):
-        self.output.emit(one)
-
-    @right.process
-    def of_right(self, one):
-        self.output.emit(one)
-
-
 def overloaded(path, partitions=1):
     """An input that takes all that is due, and an operator that may be too slow for it."""
     app = Application("outside", window="1s")
     source = app.add_operator("source", Due(path=path))
     slow = app.add_operator("slow", Slow(path=path, name="slow"), partitions=partitions)
     app.add_stream("numbers", source.output, slow.input, locality="NODE_LOCAL")
-    return app
-
-
-def diamond(path):
-    """Two siblings in one container, and what joins them."""
-    app = Application("diamond", window="500ms")
-    source = app.add_operator("source", Due(path=path))
-    left = app.add_operator("left", Branch(path=path, name="left", cost=0.001))
-    right = app.add_operator("right", Branch(path=path, name="right", cost=0.003))
-    joined = app.add_operator("joined", Joined())
-    app.add_stream("numbers", source.output, left.input, right.input, locality="CONTAINER_LOCAL")
-    app.add_stream("lefts", left.output, joined.left, locality="CONTAINER_LOCAL")
-    app.add_stream("rights", right.output, joined.right, locality="CONTAINER_LOCAL")
     return app
