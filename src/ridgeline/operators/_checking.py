@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError
+from ridgeline.api import InputPort, OutputPort, RidgelineError, Schema
 from ridgeline.operators._joined import joined_schema
 from ridgeline.operators._replay_files import Sifted, sift
+from ridgeline.operators._shaped import DerivingOperator
 
 _REMEDY = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
 
 
-class CheckingOperator(Operator):
+class CheckingOperator(DerivingOperator):
     """An operator whose port `bad` has the tuples that do not fit, with the reason as the last column."""
 
     input = InputPort(Any)
@@ -27,9 +28,13 @@ class CheckingOperator(Operator):
         """Emit what becomes of the tuples of a batch. Raises RidgelineError for bad ones without a reader."""
         raise NotImplementedError
 
-    def bad_schema(self, given: pa.Schema) -> pa.Schema:
-        """The columns of the port `bad`, for tuples with these columns. Raises SchemaError."""
-        return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the output, and of the port `bad`. Raises SchemaError for what does not fit."""
+        made = super().derived_schema("output", inputs)
+        if port != "bad" or "input" not in inputs:
+            return made
+        reason = pa.field("reason", pa.string(), nullable=False)
+        return joined_schema(list(inputs["input"].arrow), [reason], "_2", "bad")
 
     def emit_bad(
         self, batch: pa.RecordBatch, reasons: Mapping[int, str], what: Callable[[int], str]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pydantic import AfterValidator
 
 from ridgeline.api import RidgelineError, Schema, SchemaError, State, StreamCodec, stable_hash
 from ridgeline.api.cells.cell import Declaration
@@ -17,16 +18,20 @@ from ridgeline.api.cells.keyed_declaration import Owns
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.times import EARLIEST, Microseconds, no_times
 from ridgeline.operators._shaped import ShapedOperator
 from ridgeline.operators._window_parts import filtered, key_codes, timed
 from ridgeline.operators.key_value import Index, distinct, first_rows, refuse_strays
 
-Columns = str | tuple[str, ...]
-"""A column, or several."""
+Columns = Annotated[
+    str | Sequence[str], AfterValidator(lambda given: given if isinstance(given, str) else tuple(given))
+]
+"""A column, or several; a property has several as a tuple."""
 _SWEEPS = 8
 """So often within the time that keys live those whose time is over are looked for."""
 
@@ -104,11 +109,11 @@ class DividedOperator(ShapedOperator):
         return {}
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """None: that of the first input. Raises SchemaError for columns that cannot be keys."""
+        """As of the base. Raises SchemaError for columns that cannot be keys."""
         for entry, names in self.keys_of(vars(self)).items():
             if entry in inputs:
                 check_keys(inputs[entry], names)
-        return None
+        return super().derived_schema(port, inputs)
 
     def refuse_strays(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
         """Raise RidgelineError for a key in a partition that does not own it."""
@@ -170,13 +175,41 @@ class DividedOperator(ShapedOperator):
 class ForgettingOperator(DividedOperator):
     """An operator that forgets keys once their time is over, at most an eighth of it later."""
 
+    lives: ClassVar[str] = "within"
+    """The property that says how long keys live; None: forever."""
+    purpose: ClassVar[str] = "forgets keys"
+    """For what it needs the times of records, unless keys live by the clock."""
+
     sweep_at = State(0, moves="least")
     """When keys whose time is over are looked for next; at once, where that is beyond the time they live."""
 
-    def forget(
-        self, cell: KeyedCell[Any, Any], now: int, live: int | None, is_over: Callable[[Any], bool]
-    ) -> None:
-        """Forget the keys whose values say so, now and then. `live`: how long keys live; None: forever."""
+    @property
+    def by_clock(self) -> bool:
+        """Whether keys live by the time at which windows begin, not by the watermark."""
+        return False
+
+    @property
+    def now(self) -> int:
+        """The time that keys live by."""
+        context = self.context
+        return context.window_time_microseconds if self.by_clock else context.watermark_microseconds
+
+    def needs_times(self) -> str:
+        """For the time that keys live, unless it is of the clock."""
+        return "" if vars(self).get(self.lives) is None or self.by_clock else self.purpose
+
+    def setup(self, context: OperatorContext) -> None:
+        """Read how long keys live."""
+        live = vars(self)[self.lives]
+        self.live = None if live is None else round(parse_duration(live) * 1_000_000)
+
+    def living_times(self, batch: pa.RecordBatch) -> Microseconds:
+        """The times of records; raises RidgelineError for none where keys live by them."""
+        return self.record_times(batch, self.purpose) if self.needs_times() else self.known_times(batch)
+
+    def forget(self, cell: KeyedCell[Any, Any], is_over: Callable[[Any], bool]) -> None:
+        """Forget the keys whose values say so, now and then."""
+        now, live = self.now, self.live
         if live is None or now < self.sweep_at <= now + live or not len(cell):
             return
         for key in [key for key, value in cell.items() if is_over(value)]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api import Schema, SchemaError
@@ -149,12 +147,3 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def has_null(key: Any) -> bool:
     """True for a key with a null in it, which equals no other in a join."""
     return key is None or (isinstance(key, tuple) and None in key)
-
-
-def as_batch(
-    columns: Sequence[pa.Array], schema: pa.Schema, there: npt.NDArray[np.bool_], how: str
-) -> pa.RecordBatch:
-    """A batch of these columns: of an inner join the rows that are `there`, of a left join all."""
-    batch = pa.RecordBatch.from_arrays(list(columns), names=schema.names)
-    kept = batch if how == "left" or there.all() else batch.filter(pa.array(there))
-    return pa.RecordBatch.from_arrays(kept.columns, schema=schema)

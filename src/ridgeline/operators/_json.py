@@ -47,6 +47,26 @@ def json_lines(table: pa.Table) -> bytes:
     return "".join(lines).encode()
 
 
+def value_texts(column: pa.Array) -> list[str | None]:
+    """The text of each value; None of null.
+
+    A text is itself. Others are as in JSON, without quotes; NaN and the infinities are `nan` and `inf`.
+
+    >>> value_texts(pa.array([1.5, None, float("nan")])), value_texts(pa.array(["a b"]))
+    (['1.5', None, 'nan'], ['a b'])
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if is_text(column.type):
+        texts: list[str | None] = column.to_pylist()
+        return texts
+    if pa.types.is_floating(column.type):
+        return [None if value is None else repr(value) for value in column.cast(pa.float64()).to_pylist()]
+    found = _json_texts(column).to_pylist()
+    bare = [text[1:-1] if text[:1] == '"' else text for text in found]
+    return [text if there else None for text, there in zip(bare, column.is_valid().to_pylist(), strict=True)]
+
+
 def json_column(column: pa.Array) -> pa.Array:
     """Each value as JSON text; null stays null. Raises RidgelineError for a map without keys of JSON."""
     return pc.if_else(column.is_null(), pa.scalar(None, pa.large_string()), _json_texts(column))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -136,15 +137,12 @@ class TimedJoin(DividedOperator):
 class PairJoin(TimedJoin):
     """Join two streams by key; subclasses say which times meet, and how long a record may meet others."""
 
-    wants_outer: ClassVar[Mapping[str, tuple[bool, bool]]] = {
-        "inner": (False, False),
-        "left": (True, False),
-        "full": (True, True),
-        "anti": (True, False),
-    }
-    """By `how`, whether records of each side are emitted that meet none."""
-
     state_depends_on: ClassVar[Sequence[str]] = (*TimedJoin.state_depends_on, "how")
+
+    @property
+    def outer(self) -> tuple[bool, bool]:
+        """Whether records of each side are emitted that meet none."""
+        return self.how != "inner", self.how == "full"
 
     # What subclasses say ------------------------------------------------------------------------------------
 
@@ -187,7 +185,7 @@ class PairJoin(TimedJoin):
             first, last = held.find(block.sorted, low[rows], high[rows])
             if not (last > first).any():
                 continue
-            if self.wants_outer[self.how][is_left]:
+            if self.outer[is_left]:
                 self.sides[is_left].mark(name, held, _covered(held.sorted, first, last))
             every = np.zeros((2, len(block)), np.int64)
             every[:, rows] = first, last
@@ -196,7 +194,7 @@ class PairJoin(TimedJoin):
 
     def _hold(self, block: Block, *, is_left: bool) -> None:
         """Hold the records of a block; those that can meet none only if they are emitted alone."""
-        if len(block.sorted.rows) < len(block) and not self.wants_outer[self.how][not is_left]:
+        if len(block.sorted.rows) < len(block) and not self.outer[not is_left]:
             block = block.with_keys()
         if len(block):
             self.sides[not is_left].add(block)
@@ -228,11 +226,9 @@ class PairJoin(TimedJoin):
             return
         before = _NEVER if watermark >= LATEST else self.over_before(watermark)
         alone = []
-        for side, wanted in zip(self.sides, self.wants_outer[self.how], strict=True):
-            over = (
-                [block.chosen(~block.met) for block in side.let_go(before)] if wanted else side.let_go(before)
-            )
-            alone.append([block for block in over if len(block)] if wanted else [])
+        for side, wanted in zip(self.sides, self.outer, strict=True):
+            over = side.let_go(before)
+            alone.append([rest for one in over if wanted and len(rest := one.chosen(~one.met))])
         left = [time for side in self.sides if (time := side.next_time()) is not None]
         due = int(self.ends(np.array([min(left)]))[0]) if left else _NEVER
         self.sweep_at = max(due, watermark + self.pause) if left else _NEVER
@@ -247,19 +243,16 @@ class PairJoin(TimedJoin):
             if block is None:
                 continue
             times.append(block.times)
-            columns: list[pa.Array] = []
-            if block is left:
-                columns = block.batch.columns
-            else:
+            # for each field of the results the column that has its values, if there is one
+            names: list[str | None] = list(block.batch.schema.names)
+            if block is right:
                 places = dict(zip(left_columns(self.on), right_columns(self.on), strict=True))
-                added = others(block.batch.schema, right_columns(self.on))
-                for field in fields[: len(fields) - len(added)]:
-                    name = places.get(field.name)
-                    columns.append(
-                        pa.nulls(len(block), field.type) if name is None else block.batch.column(name)
-                    )
-                columns += [block.batch.column(field.name) for field in added]
-            columns = [*columns, *(pa.nulls(len(block), field.type) for field in fields[len(columns) :])]
+                added = [field.name for field in others(block.batch.schema, right_columns(self.on))]
+                names = [*(places.get(field.name) for field in fields[: len(fields) - len(added)]), *added]
+            columns = [
+                pa.nulls(len(block), field.type) if name is None else block.batch.column(name)
+                for field, name in zip_longest(fields, names)
+            ]
             batches.append(pa.RecordBatch.from_arrays(fitted(columns, fields), schema=schema))
         every = np.concatenate(times)
         order = np.argsort(every, kind="stable")

@@ -22,6 +22,7 @@ from ridgeline.api.cells.keyed_declaration import Owns
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.codec import Hashes, hash_columns
 from ridgeline.api.columns.arrow_stream import arrow_stream
+from ridgeline.api.columns.casting import is_text
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._window_parts import Index, numbered
 from ridgeline.operators.key_value import distinct, first_rows
@@ -40,16 +41,6 @@ _TIME = "\0time"
 _LARGEST = 1 << 62
 _FEW = 1 << 16
 _BEFORE_ALL = -(1 << 62)
-
-
-class Found(NamedTuple):
-    """For each record that was looked for the places of those that it meets, `first` to `last`, exclusively.
-
-    Places are those in `Index.rows`.
-    """
-
-    first: Index
-    last: Index
 
 
 class Sorted(NamedTuple):
@@ -134,12 +125,16 @@ class Block:
         ordered = np.sort(times)
         return groups * (len(ordered) + 2) + np.searchsorted(ordered, times), ordered
 
-    def find(self, sought: Sorted, low: Microseconds, high: Microseconds) -> Found:
-        """The records that have the keys of others, and times from `low` to `high`, of each of the others."""
+    def find(self, sought: Sorted, low: Microseconds, high: Microseconds) -> tuple[Index, Index]:
+        """The records that have the keys of others, and times from `low` to `high`, of each of the others.
+
+        For each of these the places in `sorted.rows` of those that it meets, from the first on, and behind
+        the last.
+        """
         first, last = np.zeros(len(sought.rows), np.int64), np.zeros(len(sought.rows), np.int64)
         own = self.sorted
         if not len(own.rows) or not len(sought.rows):
-            return Found(first, last)
+            return first, last
         groups = self._groups(sought)[sought.groups]
         rows = np.flatnonzero(groups >= 0)
         groups = groups[rows]
@@ -155,7 +150,7 @@ class Block:
             end = np.searchsorted(ordered, high, side="right") - 1
         first[rows] = np.searchsorted(numbers, groups * span + begin)
         last[rows] = np.maximum(np.searchsorted(numbers, groups * span + end, side="right"), first[rows])
-        return Found(first, last)
+        return first, last
 
     def _groups(self, sought: Sorted) -> Index:
         """For each key of `sought` its number here; -1 for one that is not here."""
@@ -233,11 +228,12 @@ def _equal(one: pa.Array, other: pa.Array) -> Mask:
     if one.type != other.type:
         if _is_small(one.type) and _is_small(other.type):
             one, other = one.cast(pa.int64()), other.cast(pa.int64())
-        elif _is_text(one.type) and _is_text(other.type):
+        elif is_text(one.type) and is_text(other.type):
             one, other = one.cast(pa.large_string()), other.cast(pa.large_string())
         else:
             pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-            return np.fromiter((_same(*pair) for pair in pairs), np.bool_, len(one))
+            same = (a == b or (a != a and b != b) for a, b in pairs)  # noqa: PLR0124  two NaN
+            return np.fromiter(map(bool, same), np.bool_, len(one))
     equal = pc.equal(one, other)
     if types.is_floating(one.type):
         equal = pc.or_(equal, pc.and_(pc.is_nan(one), pc.is_nan(other)))
@@ -247,14 +243,6 @@ def _equal(one: pa.Array, other: pa.Array) -> Mask:
 
 def _is_small(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other or (one != one and other != other))  # noqa: PLR0124  two NaN
 
 
 def _numbered(columns: Sequence[pa.Array]) -> tuple[Index, int]:
@@ -287,11 +275,6 @@ class Blocks:
         cell: KeyedCell[Name, bytes] = getattr(self._operator, self._state)
         return cell
 
-    @property
-    def until(self) -> int:
-        """Records before it are over, and gone or about to go."""
-        return _until(self._cell)
-
     def all(self) -> Iterator[tuple[Name, Block]]:
         """The blocks, those whose records came first before others, with their names."""
         cell = self._cell
@@ -320,7 +303,7 @@ class Blocks:
                 begin = place
             after += size
         if begin < len(held):
-            until = self.until
+            until = _until(self._cell)
             number = held[begin][0][1]
             rest = [one.chosen(one.times >= until) for _, one in held[begin:]]
             block = merged([*rest, block])
@@ -340,7 +323,7 @@ class Blocks:
 
     def let_go(self, before: int) -> list[Block]:
         """The records before a time that had not gone; no longer held, or soon."""
-        until, found = self.until, []
+        until, found = _until(self._cell), []
         for name, block in list(self.all()):
             if block.oldest >= before:
                 continue
@@ -363,7 +346,7 @@ class Blocks:
 
     def next_time(self) -> int | None:
         """The least time of a record that is held and not over; None without one."""
-        until, found = self.until, []
+        until, found = _until(self._cell), []
         for _, block in self.all():
             if block.oldest >= until:
                 found.append(block.oldest)
@@ -395,6 +378,7 @@ def count_of(cell: Iterable[Name]) -> int:
 
 
 def _until(cell: Mapping[Name, bytes]) -> int:
+    """Records before it are over, and gone or about to go."""
     data = cell.get(_UNTIL)
     return _BEFORE_ALL if data is None else int.from_bytes(data, "little", signed=True)
 

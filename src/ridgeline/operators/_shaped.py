@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from ridgeline.api import InputPort, Operator
+from ridgeline.api import InputPort, Operator, Schema
 from ridgeline.api.operator import named_properties, operator_type
 
 
@@ -23,7 +23,19 @@ class GivenSchema(Operator):
             self.declare_schema(self.emits, vars(self)["schema"])
 
 
-class ShapedOperator(Operator):
+class DerivingOperator(Operator):
+    """The base of operators the columns of whose port `output` follow from those of the port `input`."""
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the output; None: those of the input. Raises SchemaError as `derived`."""
+        return self.derived(inputs["input"]) if port == "output" and "input" in inputs else None
+
+    def derived(self, given: Schema) -> object:
+        """The columns of the output, for these of the input. Raises SchemaError if they do not fit."""
+        return None
+
+
+class ShapedOperator(DerivingOperator):
     """An operator with ports, or keys of ports, that properties name.
 
     Ports belong to a class. So an operator is of a subclass, made once for each shape.

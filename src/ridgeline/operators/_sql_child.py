@@ -1,7 +1,8 @@
 """The process in which DuckDB runs the SQL of a query: its failures cost the query alone.
 
 It is started as a script, with the limits as its arguments, and imports nothing of Ridgeline. It reads
-questions from standard input and writes answers to standard output: see `ridgeline.operators._sql_engine`.
+questions from standard input and writes answers to standard output: see `ridgeline.operators._sql_engine`,
+which imports it for both, without DuckDB.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import duckdb
 import pyarrow as pa
 
 _SETTINGS = {
@@ -41,8 +41,10 @@ class NoSelectError(ValueError):
 def connect(memory_mb: int) -> Any:
     """A database without tables, files, network, extensions, and settings that SQL could change.
 
-    It may take so many megabytes. Not for several threads.
+    It may take so many megabytes. Not for several threads. Raises ImportError without DuckDB.
     """
+    import duckdb
+
     limits = {"memory_limit": f"{memory_mb}MB", "temp_directory": ""}
     connection = duckdb.connect(":memory:", config={**_SETTINGS, **limits})
     for setting in _THEN:
@@ -91,11 +93,7 @@ def main() -> None:
         timer.cancel()
         timer.join()
         signal.alarm(0)
-        text = json.dumps(answer).encode()
-        for part in (text, data):
-            answers.write(_LENGTH.pack(len(part)))
-            answers.write(part)
-        answers.flush()
+        write_parts(answers, json.dumps(answer).encode(), data)
 
 
 def _answer(
@@ -121,6 +119,8 @@ def _answer(
 
 def _named(connection: Any, sql: str, tables: list[str]) -> list[str]:
     """The tables without which the SQL is wrong: those that it names, wherever it does."""
+    import duckdb
+
     found = []
     for name in tables:
         if name.lower() in sql.lower():
@@ -135,7 +135,7 @@ def _named(connection: Any, sql: str, tables: list[str]) -> list[str]:
 
 
 def _error_text(error: BaseException, seconds: float) -> str:
-    if isinstance(error, duckdb.InterruptException):
+    if type(error).__name__ == "InterruptException":
         return f"it takes longer than {seconds:g} s"
     if isinstance(error, NoSelectError):
         return f"a query is one SELECT; got {error}"
@@ -155,17 +155,29 @@ def _limit(memory_mb: int) -> None:
 
 def _read(questions: IO[bytes]) -> tuple[dict[str, Any], list[bytes]] | None:
     """A question and its tables; None at the end."""
-    head = _part(questions)
-    if head is None:
+    try:
+        head = json.loads(read_part(questions))
+        return head, [read_part(questions) for _ in head["tables"]]
+    except EOFError:
         return None
-    document = json.loads(head)
-    parts = [_part(questions) for _ in document["tables"]]
-    return document, [part for part in parts if part is not None]
 
 
-def _part(questions: IO[bytes]) -> bytes | None:
-    length = questions.read(_LENGTH.size)
-    return questions.read(_LENGTH.unpack(length)[0]) if len(length) == _LENGTH.size else None
+def read_part(pipe: IO[bytes]) -> bytes:
+    """The next part of a question or an answer. Raises EOFError if the other side has ended."""
+    length = pipe.read(_LENGTH.size)
+    size = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else 0
+    data = pipe.read(size)
+    if len(length) < _LENGTH.size or len(data) < size:
+        raise EOFError
+    return data
+
+
+def write_parts(pipe: IO[bytes], *parts: bytes) -> None:
+    """Write the parts of a question or an answer. Raises OSError."""
+    for part in parts:
+        pipe.write(_LENGTH.pack(len(part)))
+        pipe.write(part)
+    pipe.flush()
 
 
 if __name__ == "__main__":

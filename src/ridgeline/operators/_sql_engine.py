@@ -6,23 +6,22 @@ import contextlib
 import importlib.util
 import json
 import os
-import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.casting import cast_exactly
 from ridgeline.api.errors import RidgelineError
+from ridgeline.operators._sql_child import read_part, write_parts
 
 _SCRIPT = Path(__file__).with_name("_sql_child.py")
-_LENGTH = struct.Struct("<Q")
 _FEW_THREADS = {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _GRACE_SECONDS = 1.0
 """Time after its timeout in which a query must report that it was interrupted."""
@@ -142,11 +141,8 @@ class SqlEngine:
         """Send a question and wait for the answer. Raises OSError, EOFError if the process ends."""
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018  they are pipes
         head = {"sql": sql, "tables": list(tables), "seconds": seconds, "names": names}
-        for part in (json.dumps(head).encode(), *map(to_ipc, tables.values())):
-            process.stdin.write(_LENGTH.pack(len(part)))
-            process.stdin.write(part)
-        process.stdin.flush()
-        return json.loads(_part(process.stdout)), _part(process.stdout)
+        write_parts(process.stdin, json.dumps(head).encode(), *map(to_ipc, tables.values()))
+        return json.loads(read_part(process.stdout)), read_part(process.stdout)
 
 
 def _code_of(process: subprocess.Popen[bytes]) -> int | None:
@@ -217,14 +213,3 @@ def from_duckdb(table: pa.Table) -> pa.Table:
         ]
         table = table.set_column(place, field.name, pa.array(made, pa.duration("us")))
     return table
-
-
-def _part(answers: IO[bytes]) -> bytes:
-    length = answers.read(_LENGTH.size)
-    if len(length) < _LENGTH.size:
-        raise EOFError
-    size = _LENGTH.unpack(length)[0]
-    data = answers.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data

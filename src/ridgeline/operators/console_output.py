@@ -98,7 +98,7 @@ class ConsoleOutput(Operator):
         else:
             rows = [(None, row) for row in first.to_pylist()]
         self.context.hand_over(
-            Lines([self._line(value, fields) for value, fields in rows], len(batch) - len(first))
+            ([self._line(value, fields) for value, fields in rows], len(batch) - len(first))
         )
 
     def _take_json(self, batch: pa.RecordBatch) -> None:
@@ -124,21 +124,20 @@ class ConsoleOutput(Operator):
         template = _braces(self.string_format)
         if _whole(template):
             if fields is None:
-                return Line(None, (readable(value),), (False,))
-            numbers = tuple(
-                isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool)
-                for cell in fields.values()
-            )
-            return Line(tuple(map(printable, fields)), tuple(map(readable, fields.values())), numbers)
+                return [Cell("", readable(value))]
+            return [
+                Cell(f"{printable(name)}=", readable(cell), is_number(cell)) for name, cell in fields.items()
+            ]
+        own = fields or {}
         try:
-            if fields is None:
-                text = template.format(readable(value))
-            else:
-                whole = "  ".join(f"{name}={readable(cell)}" for name, cell in fields.items())
-                text = template.format(whole, **{name: _of_one_line(cell) for name, cell in fields.items()})
+            whole = "  ".join(f"{name}={readable(cell)}" for name, cell in own.items())
+            text = template.format(
+                readable(value) if fields is None else whole,
+                **{name: _of_one_line(cell) for name, cell in own.items()},
+            )
         except (LookupError, AttributeError, TypeError, ValueError) as error:
-            raise self._misfit(error, fields or {}) from error
-        return Line(None, (printable(text),), (False,))
+            raise self._misfit(error, own) from error
+        return [Cell("", printable(text))]
 
     def _misfit(self, error: Exception, fields: Mapping[str, object]) -> RidgelineError:
         """The error for a tuple that `string_format` cannot show."""
@@ -149,19 +148,16 @@ class ConsoleOutput(Operator):
         return RidgelineError(f"{what}; {error}; use `{{}}` once for the tuple, `{{name}}` for a field")
 
 
-class Line(NamedTuple):
-    """The texts of one tuple: names of its fields (None: no fields), values, and which values are numbers."""
+class Cell(NamedTuple):
+    """A text of a line, behind a label: the name of a field, or nothing."""
 
-    names: tuple[str, ...] | None
-    values: tuple[str, ...]
-    numbers: tuple[bool, ...]
+    label: str
+    text: str
+    is_number: bool = False
 
 
-class Lines(NamedTuple):
-    """The values handed over for a batch: the lines, and the number of tuples left out."""
-
-    lines: Sequence[Line]
-    left_out: int
+Line = Sequence[Cell]
+"""The texts of one tuple."""
 
 
 class ConsolePublisher(Publisher):
@@ -171,9 +167,9 @@ class ConsolePublisher(Publisher):
     lasting = False
 
     def __init__(self, template: str) -> None:
-        self._template = template
+        self._around = _whole(template)
         self._staged: dict[int, Sequence[Any]] = {}
-        self._names: tuple[str, ...] | None = None
+        self._labels: list[str] = []
         self._widths: list[int] = []
 
     def open(self, context: PublisherContext, state: object) -> None:
@@ -194,13 +190,14 @@ class ConsolePublisher(Publisher):
         text = f"{self._context.operator}  rewound: what was printed after window {window_id} does not count"
         self._print(Text(text, "yellow"))
 
-    def _print_window(self, window_id: int, parts: Sequence[Lines]) -> None:
-        lines = [line for part in parts for line in part.lines]
+    def _print_window(self, window_id: int, parts: Sequence[tuple[Sequence[Line], int]]) -> None:
+        """Print lines; parts have some each, and how many tuples were left out."""
+        lines = [line for some, _ in parts for line in some]
         for line in lines:
             self._fit(line)
         for line in lines:
             self._print(self._text(line))
-        if left_out := sum(part.left_out for part in parts):
+        if left_out := sum(number for _, number in parts):
             name = self._context.operator
             more = f"{name}  ... and {left_out:,} more in window {window_id}; `-D {name}.limit=N` shows more"
             self._print(Text(more, "dim"))
@@ -211,34 +208,30 @@ class ConsolePublisher(Publisher):
 
     def _fit(self, line: Line) -> None:
         """Widen the columns for a line. They never shrink, so that windows stay aligned with each other."""
-        if line.names != self._names or len(line.values) != len(self._widths):
-            self._names, self._widths = line.names, [0] * len(line.values)
+        labels = [cell.label for cell in line]
+        if labels != self._labels:
+            self._labels, self._widths = labels, [0] * len(line)
         self._widths = [
             # one long value does not widen its column for good
-            max(width, len(value)) if len(value) <= _WIDEST else width
-            for width, value in zip(self._widths, line.values, strict=True)
+            max(width, len(cell.text)) if len(cell.text) <= _WIDEST else width
+            for width, cell in zip(self._widths, line, strict=True)
         ]
 
     def _text(self, line: Line) -> Text:
         """Align a line's values, numbers to the right, others to the left; dim names, colour the prefix."""
         text = Text()
-        around = _whole(self._template)
-        if around is None:
-            return text.append(line.values[0])
-        before, after = around
+        if self._around is None:
+            return text.append(line[0].text)
+        before, after = self._around
         if not before and not after:
             text.append(f"{self._context.operator}  ", "cyan")
         text.append(before, "cyan")
-        widths = self._widths if line.names == self._names else [0] * len(line.values)
-        for number, (value, width, is_number) in enumerate(
-            zip(line.values, widths, line.numbers, strict=True)
-        ):
-            if number:
-                text.append("  ")
-            if line.names is not None:
-                text.append(f"{line.names[number]}=", "dim")
-            last = number == len(line.values) - 1
-            text.append(value.rjust(width) if is_number else value if last else value.ljust(width))
+        fits = [cell.label for cell in line] == self._labels
+        for number, cell in enumerate(line):
+            width = self._widths[number] if fits else 0
+            text.append("  " if number else "").append(cell.label, "dim")
+            last = number == len(line) - 1
+            text.append(cell.text.rjust(width) if cell.is_number else cell.text.ljust(0 if last else width))
         return text.append(after)
 
 
@@ -259,6 +252,11 @@ class JsonLinesPublisher(ConsolePublisher):
         """Say that what was printed after the window does not count."""
         what = f"what `{self._context.operator}` has printed after window {window_id} does not count"
         self._context.warn(f"rewound: {what}")
+
+
+def is_number(value: object) -> bool:
+    """True of what is aligned to the right."""
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 def readable(value: object) -> str:

@@ -110,6 +110,4 @@ class ConsolidatorKeyVal(KeyValOperator[T]):
 
     def end_window(self) -> None:
         """Emit the newest values of the keys that came in the window."""
-        changed = dict(self.newest.changed())
-        if changed:
-            self.emit_columns([list(changed), *map(list, zip(*changed.values(), strict=True))])
+        self.emit_values(dict(self.newest.changed()))

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, metric
-from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import PositiveDuration, parse_duration
+from ridgeline.api.support.duration import PositiveDuration
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import Columns, ForgettingOperator, row_keys
 from ridgeline.operators._window_parts import filtered
@@ -75,23 +74,15 @@ class Deduplicate(ForgettingOperator):
         """The number of keys that are held."""
         return len(self.passed)
 
-    def needs_times(self) -> str:
-        """To forget keys, unless the clock says when."""
-        return "" if self.within is None or self.by == "clock" else "forgets keys"
-
-    def setup(self, context: OperatorContext) -> None:
-        """Read the durations."""
-        self.live = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
-
     @property
-    def _now(self) -> int:
-        context = self.context
-        return context.watermark_microseconds if self.by == "record" else context.window_time_microseconds
+    def by_clock(self) -> bool:
+        """As `by` says."""
+        return self.by == "clock"
 
     @property
     def _seen_at(self) -> int:
         """The time of a tuple that has none, and of all where keys are kept forever."""
-        return min(max(self._now, 0), LATEST)
+        return min(max(self.now, 0), LATEST)
 
     @input.process_batch
     def sift(self, batch: pa.RecordBatch) -> None:
@@ -130,10 +121,10 @@ class Deduplicate(ForgettingOperator):
 
     def _sift_timed(self, batch: pa.RecordBatch, codes: Index, keys: Any, live: int) -> npt.NDArray[np.bool_]:
         """Which rows are passed on, where keys live for so many microseconds."""
-        if self.by == "clock":
+        if self.by_clock:
             times: Microseconds = np.full(len(batch), self.context.window_time_microseconds)
         else:
-            times = self.record_times(batch, "forgets keys")
+            times = self.record_times(batch, self.purpose)
             times = np.where(times == NO_TIME, self._seen_at, times)
         last = self.passed.get_many(keys)
         kept = np.zeros(len(batch), np.bool_)
@@ -160,8 +151,8 @@ class Deduplicate(ForgettingOperator):
 
     def end_window(self) -> None:
         """Forget the keys whose time is over."""
-        now, live = self._now, self.live or 0
-        self.forget(self.passed, now, self.live, lambda time: now >= LATEST or time + live <= now)
+        now, live = self.now, self.live or 0
+        self.forget(self.passed, lambda time: now >= LATEST or time + live <= now)
 
 
 def _chosen(keys: Any, mask: npt.NDArray[np.bool_]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -92,17 +92,12 @@ class Detect(DividedOperator):
             faults.append((which, double, "must not have the name of another column of the output"))
         return faults
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The key's columns, what was found, and since when. Raises SchemaError for what does not fit."""
-        super().derived_schema(port, inputs)
-        if port != "output" or "input" not in inputs:
-            return None
-        names = self.key_names
-        check_columns(inputs["input"], names, "`key`")
-        schema = inputs["input"].arrow
+        check_columns(given, self.key_names, "`key`")
         if isinstance(self.pattern, Pattern):  # else it is a fault of its own
-            self.pattern.check(schema)
-        fields = [*(schema.field(name) for name in names)]
+            self.pattern.check(given.arrow)
+        fields = [given.arrow.field(name) for name in self.key_names]
         fields.append(pa.field("what", pa.string(), nullable=False))
         fields.append(pa.field("since", TIMESTAMP, nullable=False))
         if self.value is not None:

@@ -9,7 +9,7 @@ operators take the schema of their stream; the schema of their output is given t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import localcontext
 from typing import Any, Generic
 
@@ -124,14 +124,19 @@ class KeyValOperator(GivenSchema, Generic[T]):
 
         Raises SchemaError if they do not fit the output's schema.
         """
-        getattr(self, self.emits).emit_batch(to_batch(self.output_schema(), columns, type(self).__name__))
+        getattr(self, self.emits).emit_batch(self.check_fit(columns))
 
-    def check_fit(self, columns: Sequence[object]) -> None:
-        """Raise SchemaError if these columns could not be emitted.
+    def emit_values(self, found: Mapping[Any, Sequence[Any]]) -> None:
+        """Emit the values of each key. Raises SchemaError as `emit_columns`."""
+        if found:
+            self.emit_columns([list(found), *map(list, zip(*found.values(), strict=True))])
+
+    def check_fit(self, columns: Sequence[object]) -> pa.RecordBatch:
+        """The batch of columns. Raises SchemaError if they could not be emitted.
 
         Called when values come in: at the end of an application window they would be committed already.
         """
-        to_batch(self.output_schema(), columns, type(self).__name__)
+        return to_batch(self.output_schema(), columns, type(self).__name__)
 
     def refuse_strays(self, keys: pa.Array) -> None:
         """Raise RidgelineError for a key in a partition that does not own it: equal keys must all meet.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from io import BytesIO
 from typing import Any, Literal
@@ -21,9 +21,8 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.operators._checking import CheckingOperator, fitting
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 from ridgeline.operators._joined import joined_schema
-from ridgeline.operators._replay_parsers import CsvParser, JsonParser, is_textual
+from ridgeline.operators._replay_parsers import CsvParser, is_textual
 from ridgeline.operators.payloads import Registry, decoder_of
-from ridgeline.operators.payloads._registry import framed_id
 
 LineFormat = Literal["json", "csv", "key_value", "regex", "common_log", "combined_log", "syslog", "avro"]
 Parser = Callable[[Sequence[Any]], pa.RecordBatch]
@@ -64,18 +63,19 @@ def pattern_of(format: LineFormat, pattern: str | None) -> re.Pattern[str] | Non
 def parser_of(format: LineFormat, schema: Schema, pattern: str | None, delimiter: str) -> Parser:
     """The parser of a format."""
     if format == "json":
-        return _json(schema)
+        decode = decoder_of("json", schema)
+        return lambda lines: decode([line.encode() for line in lines])
     if format == "csv":
         return _csv(schema, delimiter)
     compiled = pattern_of(format, pattern)
     names, read_csv = schema.arrow.names, _texts(schema)
     if compiled is None:
         return lambda lines: read_csv([_pairs(line, names) for line in lines])
-    if format == "regex":
-        return lambda lines: read_csv([_groups(compiled, line, names) for line in lines])
-    may_lack = optional_columns(schema)
-    needed = [name for name in _REQUEST if name in names and name not in may_lack]
-    return lambda lines: read_csv([_log_values(compiled, line, names, needed) for line in lines])
+    needed: Sequence[str] | None = None
+    if format != "regex":
+        may_lack = optional_columns(schema)
+        needed = [name for name in _REQUEST if name in names and name not in may_lack]
+    return lambda lines: read_csv([_groups(compiled, line, names, needed) for line in lines])
 
 
 def format_faults(format: LineFormat, pattern: str | None, names: Sequence[str]) -> str | None:
@@ -89,17 +89,6 @@ def format_faults(format: LineFormat, pattern: str | None, names: Sequence[str])
     groups = compiled.groupindex if compiled is not None else dict.fromkeys(names)
     lacking = next((name for name in names if name not in groups), None)
     return None if lacking is None else f"has no group `{lacking}`; {did_you_mean(lacking, groups)}"
-
-
-def _json(schema: Schema) -> Parser:
-    parser = JsonParser(schema)
-
-    def parse(lines: Sequence[str]) -> pa.RecordBatch:
-        # the end of a line within an object is a space; within a text JSON has none
-        text = "\n".join(line.replace("\n", " ").replace("\r", " ") for line in lines).encode()
-        return parser.parse(text, len(lines))
-
-    return parse
 
 
 def _csv(schema: Schema, delimiter: str) -> Parser:
@@ -152,21 +141,19 @@ def _plain(value: str | None) -> str | None:
     return value
 
 
-def _groups(pattern: re.Pattern[str], line: str, names: Sequence[str]) -> list[str | None]:
-    """The groups of a pattern. Raises ValueError for a line that it does not match."""
-    match = pattern.fullmatch(line)
-    if match is None:
-        raise ValueError("it does not match the pattern")
-    return [match[name] or None for name in names]
-
-
-def _log_values(
-    pattern: re.Pattern[str], line: str, names: Sequence[str], needed: Sequence[str]
+def _groups(
+    pattern: re.Pattern[str], line: str, names: Sequence[str], needed: Sequence[str] | None
 ) -> list[str | None]:
-    """The fields of a line of a log. Raises ValueError for one of another form, or without those `needed`."""
+    """The groups of a pattern. `needed`: of a log, those that must be there; None: the line is of no log.
+
+    Raises ValueError for a line of another form, or without those.
+    """
     match = pattern.fullmatch(line)
     if match is None:
-        raise ValueError("it does not have the form of the format")
+        what = "match the pattern" if needed is None else "have the form of the format"
+        raise ValueError(f"it does not {what}")
+    if needed is None:
+        return [match[name] or None for name in names]
     for name in needed:
         if match[name] is None:
             raise ValueError(
@@ -182,10 +169,6 @@ def _log_value(name: str, value: str | None) -> str | None:
     if name == "time" and value[2:3] == "/":
         return datetime.strptime(value, "%d/%b/%Y:%H:%M:%S %z").isoformat()
     return value
-
-
-_FRAMED = 5
-"""Bytes of a schema registry's framing: a zero, and the schema's id."""
 
 
 class Parse(CheckingOperator):
@@ -273,26 +256,20 @@ class Parse(CheckingOperator):
         if self.format != "avro":
             return parser_of(self.format, schema, self.pattern, self.delimiter)
         registry = None if self.registry is None else Registry(self.registry)
-        decode = decoder_of("avro", schema, registry=registry, written=self.written)
-        return decode if not self.framed or registry is not None else unframed(decode)
+        return decoder_of("avro", schema, registry=registry, written=self.written, framed=self.framed)
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The columns that are kept, then those of `schema`. Raises SchemaError for what does not fit."""
-        if "input" not in inputs:
-            return None
-        check_columns(inputs["input"], [self.column, *columns_of(self.keep)], "`column` or `keep`")
-        given = inputs["input"].arrow
-        kind = given.field(self.column).type
+        check_columns(given, [self.column, *columns_of(self.keep)], "`column` or `keep`")
+        kind = given.arrow.field(self.column).type
         if not (is_text(kind) or is_bytes(kind)):
             raise SchemaError(f"`{self.column}` is {kind}; only text and bytes can be parsed")
         if self.format == "avro" and is_text(kind):
             raise SchemaError(f"`{self.column}` is {kind}; Avro is parsed of bytes")
-        if port == "bad":
-            return self.bad_schema(given)
         kept = columns_of(self.keep)
         if not kept:
             return self.schema
-        fields = [given.field(name) for name in kept]
+        fields = [given.arrow.field(name) for name in kept]
         return joined_schema(fields, list(Schema(self.schema).arrow), "", "output")
 
     def setup(self, context: OperatorContext) -> None:
@@ -334,14 +311,3 @@ class Parse(CheckingOperator):
                 rows.append(row)
                 lines.append(line)
         return rows, lines, reasons
-
-
-def unframed(decode: Parser) -> Parser:
-    """A decoder of messages behind a registry's framing, all of one schema."""
-
-    def decode_all(values: Sequence[bytes]) -> pa.RecordBatch:
-        for value in values:
-            framed_id(value)
-        return decode([value[_FRAMED:] for value in values])
-
-    return decode_all

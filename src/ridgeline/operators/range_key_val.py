@@ -108,7 +108,5 @@ class RangeKeyVal(KeyValOperator[T]):
 
     def end_window(self) -> None:
         """Emit the window's ranges and clear them."""
-        found = dict(self.extremes.items())
-        if found:
-            self.emit_columns([list(found), *map(list, zip(*found.values(), strict=True))])
-            self.extremes.clear()
+        self.emit_values(dict(self.extremes.items()))
+        self.extremes.clear()

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import PositiveDuration, parse_duration
+from ridgeline.api.support.duration import PositiveDuration
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._divided import (
     Columns,
@@ -62,6 +62,7 @@ class Running(AggregatingOperator, ForgettingOperator):
         [('ann', 5, 5), ('bob', 7, 7), ('ann', 7, 5)]
     """
 
+    lives = "ttl"
     state_depends_on = ("key", "values", "ttl_by")
 
     input = InputPort(Any, codec=TogetherCodec())
@@ -84,20 +85,15 @@ class Running(AggregatingOperator, ForgettingOperator):
                 faults.append(("values", one, "must be of records: there are no windows here"))
         return faults
 
-    def needs_times(self) -> str:
-        """To forget keys by them."""
-        return "forgets keys" if self.ttl is not None and self.ttl_by == "record" else ""
+    @property
+    def by_clock(self) -> bool:
+        """As `ttl_by` says."""
+        return self.ttl_by == "clock"
 
     def setup(self, context: OperatorContext) -> None:
-        """Read the durations, and take the rules of the aggregates."""
-        self.live = None if self.ttl is None else round(parse_duration(self.ttl) * 1_000_000)
+        """Take the rules of the aggregates, too."""
+        super().setup(context)
         self.aggregates = Aggregates(self, self.values, counted=False)
-
-    @property
-    def _now(self) -> int:
-        """The time that keys live by."""
-        context = self.context
-        return context.watermark_microseconds if self.ttl_by == "record" else context.window_time_microseconds
 
     @input.process_batch
     def add(self, batch: pa.RecordBatch) -> None:
@@ -105,12 +101,9 @@ class Running(AggregatingOperator, ForgettingOperator):
         if not len(batch):
             return
         codes, keys = self.own_keys(batch)
-        if self.live is not None and self.ttl_by == "record":
-            times = self.record_times(batch, "forgets keys")
-        else:
-            times = self.known_times(batch)
-        touched = np.full(len(keys), self._now)
-        if self.ttl_by == "record":
+        times = self.living_times(batch)
+        touched = np.full(len(keys), self.now)
+        if not self.by_clock:
             np.maximum.at(touched, codes, times)
         if self.emit == "records":
             self._add_each(batch, times, codes, keys, touched.tolist())
@@ -120,7 +113,7 @@ class Running(AggregatingOperator, ForgettingOperator):
     def _before(self, key: Any) -> tuple[Any, ...] | None:
         """The parts of a key, unless its time is over."""
         found: tuple[Any, ...] | None = self.totals.get(key)
-        if found is None or (self.live is not None and found[0] + self.live <= self._now):
+        if found is None or (self.live is not None and found[0] + self.live <= self.now):
             return None
         return found[1:]
 
@@ -163,5 +156,5 @@ class Running(AggregatingOperator, ForgettingOperator):
             changed = self.totals.changed()
             results = [Result(0, 0, self._tuple_of(key), value[1:]) for key, value in changed]
             self.aggregates.emit(results, final=True)
-        now, live = self._now, self.live or 0
-        self.forget(self.totals, now, self.live, lambda value: value[0] + live <= now)
+        now, live = self.now, self.live or 0
+        self.forget(self.totals, lambda value: value[0] + live <= now)

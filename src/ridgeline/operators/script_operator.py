@@ -15,13 +15,13 @@ from ridgeline.api import InputPort, OutputPort, RidgelineError, Schema, SchemaE
 from ridgeline.api.columns.casting import to_python
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import shorten
-from ridgeline.operators._shaped import GivenSchema
+from ridgeline.operators._shaped import DerivingOperator, GivenSchema
 from ridgeline.operators.frames._columns import columns_of
 
 ROWS, BATCHES = "process", "process_batch"
 
 
-class ScriptOperator(GivenSchema):
+class ScriptOperator(GivenSchema, DerivingOperator):
     """Run a script: Python text that defines `process(row)` or `process_batch(batch)`.
 
     `script`: the text. `process` takes a row as a dictionary. It returns a dictionary, None for no row, or
@@ -68,15 +68,13 @@ class ScriptOperator(GivenSchema):
             return [("script", self.script, str(error))]
         return []
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The columns of the stream. Raises SchemaError for a stream without columns."""
-        if port != "output" or "input" not in inputs:
-            return None
-        if inputs["input"].pickled:
+        if given.pickled:
             raise SchemaError(
                 "tuples of `object` have no columns for a script; give the port before it a schema"
             )
-        return columns_of(inputs["input"])
+        return columns_of(given)
 
     def setup(self, context: OperatorContext) -> None:
         """Run the text, which defines the function."""

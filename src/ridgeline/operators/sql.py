@@ -28,6 +28,7 @@ from ridgeline.api.times import Microseconds, Times
 from ridgeline.operators._divided import DividedOperator
 from ridgeline.operators._kinds import NESTED, NUMBERS, family, plain
 from ridgeline.operators._shaped import handed_on
+from ridgeline.operators._sql_child import NoSelectError, connect, forget, relation_of
 from ridgeline.operators._sql_engine import QueryError, for_duckdb, from_duckdb
 from ridgeline.operators._window_parts import filtered
 from ridgeline.operators._windows import Sliding
@@ -49,12 +50,10 @@ class Duck:
 
     def __init__(self, memory_mb: int) -> None:
         try:
-            from ridgeline.operators import _sql_child
+            self.connection = connect(memory_mb)
         except ImportError as error:
             remedy = "install it: `pip install 'ridgeline[query]'`"
             raise SchemaError(f"SQL steps need DuckDB, which is not installed here; {remedy}") from error
-        self.host = _sql_child
-        self.connection = _sql_child.connect(memory_mb)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -72,7 +71,7 @@ class Duck:
         except Exception as error:
             raise SchemaError(self._text(error, sql, tables)) from error
         finally:
-            self.host.forget(self.connection, tables)
+            forget(self.connection, tables)
         if "INTERVAL" in kinds:
             self._try(sql, tables)
         return found, kinds
@@ -88,7 +87,7 @@ class Duck:
             remedy = "; allow more by `memory_mb`" if type(error).__name__ == "OutOfMemoryException" else ""
             raise RidgelineError(f"the SQL failed: {text}{remedy}") from error
         finally:
-            self.host.forget(self.connection, tables)
+            forget(self.connection, tables)
 
     def _try(self, sql: str, tables: Mapping[str, pa.Schema]) -> None:
         """Run a SELECT over a row of nulls each. Raises SchemaError for a constant interval of months."""
@@ -104,10 +103,10 @@ class Duck:
         """Return the relation of a SELECT. Raises SchemaError for other statements, and errors of DuckDB."""
         try:
             fitting = {name: for_duckdb(table, name) for name, table in tables.items()}
-            return self.host.relation_of(self.connection, sql, fitting)
+            return relation_of(self.connection, sql, fitting)
         except QueryError as error:
             raise SchemaError(f"{error}; cast the column before") from error
-        except self.host.NoSelectError as error:
+        except NoSelectError as error:
             raise SchemaError(
                 f"the SQL must be one SELECT, but it is {error}; write the one SELECT that makes the rows"
             ) from error
@@ -356,11 +355,10 @@ class Sql(DividedOperator, Generic[T]):
 
     def _table(self, number: int, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """The batches of a table as one; an empty one without batches."""
-        return pa.Table.from_batches(batches, None if batches else self._schema(number))
-
-    def _schema(self, number: int) -> pa.Schema:
         schema: pa.Schema = getattr(self, f"input_{number}").schema.arrow
-        return schema if self.windows is None else schema.append(pa.field(_WINDOW, pa.int64()))
+        if self.windows is not None:
+            schema = schema.append(pa.field(_WINDOW, pa.int64()))
+        return pa.Table.from_batches(batches, None if batches else schema)
 
     def _bordered(self, table: pa.Table, start: int, end: int) -> pa.Table:
         """The tuples of a window, with its borders as columns."""

@@ -115,9 +115,7 @@ class SumKeyVal(KeyValOperator[T]):
 
     def end_window(self) -> None:
         """Emit the sums of the window's keys; clear them unless they continue."""
-        changed = dict(self.sums.changed() if self.cumulative else self.sums.items())
-        if changed:
-            self.emit_columns([list(changed), *map(list, zip(*changed.values(), strict=True))])
+        self.emit_values(dict(self.sums.changed() if self.cumulative else self.sums.items()))
         if not self.cumulative:
             self.sums.clear()
         elif self.restart_every:

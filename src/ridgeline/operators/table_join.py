@@ -20,7 +20,6 @@ from ridgeline.operators._divided import DividedOperator, check_columns, row_key
 from ridgeline.operators._joined import (
     On,
     arrays_of,
-    as_batch,
     fitted,
     has_null,
     left_columns,
@@ -338,9 +337,11 @@ class TableJoin(DividedOperator):
             self.output.emit_batch(filtered(batch, ~there), rows=~there)
             return
         chosen = pa.array(places, mask=~there)
-        joined = as_batch(
-            [*batch.columns, *(column.take(chosen) for column in columns)], schema, there, self.how
-        )
+        columns = [*batch.columns, *(column.take(chosen) for column in columns)]
+        joined = pa.RecordBatch.from_arrays(columns, names=schema.names)
+        if self.how == "inner":
+            joined = filtered(joined, there)
+        joined = pa.RecordBatch.from_arrays(joined.columns, schema=schema)
         self.output.emit_batch(joined, rows=None if self.how == "left" else there)
 
     def _find(self, batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> tuple[Index, Sequence[pa.Array]]:

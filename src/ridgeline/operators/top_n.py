@@ -137,34 +137,27 @@ class TopN(KeyValOperator[T]):
         return None if self.keyed or self.cumulative else self.unifier_of(port)
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """That of the input. Raises SchemaError without the column `by`."""
+        """That of the input. Raises SchemaError without the column `by`, and those of the output."""
         if "data" in inputs:
             check_columns(inputs["data"], [self.by], "`by`")
+            if self.schema is not None:
+                output = Schema(self.schema)
+                check_columns(output, [self.by], "`by`")
+                check_columns(inputs["data"], output.arrow.names, "`schema`")
         return None
 
     @data.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
         """Keep the rows of a batch that may be among the largest."""
-        names = self.output_schema().names
-        missing = [name for name in (*names, self.by) if name not in batch.schema.names]
-        if missing:
-            raise SchemaError(
-                f"`TopN` needs column `{missing[0]}`; got tuples with the columns {batch.schema.names}; "
-                "put a `Map` before it"
-            )
-        if self.by not in names:
-            raise SchemaError(
-                f"`TopN` orders by `{self.by}`, which is no column of its `schema` {names}; add it there"
-            )
-        self.check_fit(batch.select(names).columns)
+        batch, keyed = batch.select(self.output_schema().names), batch.column(0)
+        self.check_fit(batch.columns)
         if self.keyed:
-            keys, index = distinct(batch.column(0))
+            keys, index = distinct(keyed)
             self.refuse_strays(keys)
-            last = batch.take(pa.array(last_rows(index, len(keys)))).select(names)
+            last = batch.take(pa.array(last_rows(index, len(keys))))
             for key, row in zip(keys.to_pylist(), _rows(last), strict=True):
                 self.newest[key] = row
             return
-        batch = batch.select(names)
         if self.largest:
             before = to_batch(batch.schema, list(zip(*self.largest, strict=True)), "TopN")
             batch = pa.Table.from_batches([before, batch]).combine_chunks().to_batches()[0]
@@ -174,7 +167,7 @@ class TopN(KeyValOperator[T]):
         """Emit the largest tuples; clear them unless `cumulative`."""
         rows = list(self.newest.values()) if self.keyed else self.largest
         if rows:
-            batch = to_batch(self.output_schema(), list(zip(*rows, strict=True)), "TopN")
+            batch = self.check_fit(list(zip(*rows, strict=True)))
             self.top.emit_batch(largest(batch, self.size, self.by))
         if not self.cumulative:
             self.newest.clear()
@@ -240,21 +233,17 @@ class TopByKey(DividedOperator):
         """The number of tuples that are held."""
         return self.held_count
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The columns of the stream, and the rank. Raises SchemaError for columns that do not fit."""
-        if port != "output" or "input" not in inputs:
-            return None
-        super().derived_schema(port, inputs)
-        schema = inputs["input"]
-        check_columns(schema, [*self.key_names, self.by], "`key` or `by`")
-        if pa.types.is_nested(schema.arrow.field(self.by).type):
-            kind = schema.arrow.field(self.by).type
+        check_columns(given, [*self.key_names, self.by], "`key` or `by`")
+        if pa.types.is_nested(given.arrow.field(self.by).type):
+            kind = given.arrow.field(self.by).type
             raise SchemaError(
                 f"`by` names `{self.by}`, which is {kind} and has no order; take another column"
             )
-        if RANK in schema.arrow.names:
+        if RANK in given.arrow.names:
             raise SchemaError(f"the stream has a column `{RANK}` already; rename it before")
-        return pa.schema([*known_columns(schema), pa.field(RANK, pa.int64(), nullable=False)])
+        return pa.schema([*known_columns(given), pa.field(RANK, pa.int64(), nullable=False)])
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:

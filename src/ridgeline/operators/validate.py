@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
@@ -53,20 +51,16 @@ class Validate(CheckingOperator):
 
     model: type[BaseModel]
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """Those of the input, and the reason. Raises SchemaError for fields that the stream lacks."""
-        if "input" not in inputs:
-            return None
-        if inputs["input"].pickled:
+        if given.pickled:
             raise SchemaError("tuples of `object` have no columns to check; give the port before it a schema")
-        given = inputs["input"].arrow
+        names = given.arrow.names
         for name, field in self.model.model_fields.items():
             key = field.alias or name
-            if field.is_required() and key not in given.names:
+            if field.is_required() and key not in names:
                 what = f"`{self.model.__name__}` needs the field `{key}`, which the stream lacks"
-                raise SchemaError(f"{what}; {did_you_mean(key, given.names)}")
-        if port == "bad":
-            return self.bad_schema(given)
+                raise SchemaError(f"{what}; {did_you_mean(key, names)}")
         return None
 
     def take(self, batch: pa.RecordBatch) -> None:

@@ -143,7 +143,7 @@ class WithinJoin(PairJoin):
         """Records that meet none are emitted when the watermark has passed them by that much."""
         super().setup(context)
         self.width = round(parse_duration(self.within) * 1_000_000)
-        if any(self.wants_outer[self.how]):
+        if any(self.outer):
             context.watermark_delay = self.width + self.pause
 
     @property

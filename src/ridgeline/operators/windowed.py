@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -215,57 +216,41 @@ class Windowed(AggregatingOperator, Combines):
 
     @input.process_batch
     def add(self, batch: pa.RecordBatch | Combined) -> None:
-        """Add the records of a batch to their windows; late ones go to `late`. Or merge partial results."""
+        """Add the records of a batch to their windows; late ones go to `late`. Or merge partial results.
+
+        All records of a partial result are late, or none: they have a key and their last window in common.
+        """
+        counts, parts = None, None
         if isinstance(batch, Combined):
-            self._merge(batch)
-            return
-        times = self.record_times(batch, "puts records into windows")
-        timed = vectors.timed(times)
-        if not timed.all():
-            # any valid time: arithmetic on `NO_TIME` would overflow; `there` drops these rows
-            times = np.where(timed, times, EARLIEST)
+            times, counts, parts = batch.starts, batch.counts, batch.parts
+            if self.columns.counted:
+                parts = [(*one, count) for one, count in zip(parts, counts.tolist(), strict=True)]
+            batch, timed = batch.batch, np.ones(len(times), np.bool_)
+        else:
+            times = self.record_times(batch, "puts records into windows")
+            timed = vectors.timed(times)
+            if not timed.all():
+                # any valid time: arithmetic on `NO_TIME` would overflow; `there` drops these rows
+                times = np.where(timed, times, EARLIEST)
         starts, ends = self.kind.bounds(times)
-        over = self._over(batch, len(batch))
+        over = self._over(batch, len(times))
         there = timed & vectors.later(ends, over)
         if not there.all():
-            self.late.emit_batch(vectors.filtered(batch, ~there), rows=~there)
-            batch, times, starts, over = (
-                vectors.filtered(batch, there),
-                times[there],
-                starts[there],
-                over[there],
-            )
+            if counts is None:
+                self.late.emit_batch(vectors.filtered(batch, ~there), rows=~there)
+            else:
+                # nothing reads the port: how many there are is all that counts
+                nothing = pa.nulls(int(counts[~there].sum()), pa.int8())
+                self.late.emit_batch(pa.record_batch([nothing], ["late"]))
+            batch, times = vectors.filtered(batch, there), times[there]
+            starts, over = starts[there], over[there]
+            parts = None if parts is None else list(compress(parts, there.tolist()))
         if len(times):
             if self.silence is not None:
                 self.silence.broken = True
-            codes, keys = self._codes(batch, len(batch))
+            codes, keys = self._codes(batch, len(times))
             self.refuse_stray_keys(batch, self.key_names, codes, len(keys))
-            self.kind.add(Records(batch, times, starts, codes, keys, over))
-
-    def _merge(self, combined: Combined) -> None:
-        """Merge partial results with the windows; those of late records are counted only.
-
-        All records of a row are late, or none: they have a key and their last window in common.
-        """
-        assert isinstance(self.kind, FixedWindows)  # noqa: S101  `combiner` is of no other windows
-        _, ends = self.kind.bounds(combined.starts)
-        over = self._over(combined.batch, len(ends))
-        there = vectors.later(ends, over)
-        if not there.all():
-            # nothing reads the port: how many there are is all that counts
-            nothing = pa.nulls(int(combined.counts[~there].sum()), pa.int8())
-            self.late.emit_batch(pa.record_batch([nothing], ["late"]))
-            combined, over = combined.take(np.flatnonzero(there)), over[there]
-        if not len(over):
-            return
-        if self.silence is not None:
-            self.silence.broken = True
-        codes, keys = self._codes(combined.batch, len(over))
-        self.refuse_stray_keys(combined.batch, self.key_names, codes, len(keys))
-        parts = combined.parts
-        if self.columns.counted:
-            parts = [(*one, count) for one, count in zip(parts, combined.counts.tolist(), strict=True)]
-        self.kind.merge(combined.starts, codes, keys, over, parts)
+            self.kind.add(Records(batch, times, starts, codes, keys, over, parts))
 
     def _codes(self, batch: pa.RecordBatch, count: int) -> tuple[vectors.Index, list[tuple[Any, ...]]]:
         """For each of so many rows the number of its key, and the keys."""

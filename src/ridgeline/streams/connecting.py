@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -58,14 +58,13 @@ def connect(app: Application, source: Source, sink: Sink, decoupling: Decoupling
     if isinstance(source, InputProxy):
         source.connect(sink)
         return
-    for added in app.streams:
-        if added.source is source:
-            own = len(added.sinks) - len(added.persisted)
-            added.sinks = (*added.sinks[:own], sink, *added.sinks[own:])
-            break
-    else:
+    added = stream_of(app, source)
+    if added is None:
         app.add_stream(stream_name(app, source), source, sink)
         added = app.streams[-1]
+    else:
+        own = len(added.sinks) - len(added.persisted)
+        added.sinks = (*added.sinks[:own], sink, *added.sinks[own:])
     if decoupling is None:
         return
     if added.queue not in ("", decoupling.queue):
@@ -167,6 +166,21 @@ def no_step(name: str, what: str, remedy: str) -> AttributeError:
     if name.startswith("_"):
         return AttributeError(name)
     return AttributeError(f"{what} and has no step `{name}`; {remedy}")
+
+
+class NoStream:
+    """The base of what steps of a stream give that is no stream itself.
+
+    `no_stream`: what it is, and what to do in place of the step `{name}`.
+    """
+
+    no_stream: ClassVar[tuple[str, str]]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            what, remedy = self.no_stream
+            raise no_step(name, what, remedy.format(name=name))
 
 
 class Steps(Generic[T_co]):

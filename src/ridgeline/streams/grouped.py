@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from typing_extensions import TypeVar
 
@@ -14,7 +14,7 @@ from ridgeline.operators import Detect, Running, TopByKey, Windowed, Windows, ag
 from ridgeline.operators._windows import KINDS
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
-from ridgeline.streams.connecting import input_of, no_step
+from ridgeline.streams.connecting import NoStream, input_of
 from ridgeline.streams.expressing import aggregates_all, aggregates_windows
 from ridgeline.streams.expressions import ATTRIBUTES
 from ridgeline.streams.stream import Stream
@@ -34,7 +34,7 @@ class WindowOptions(TypedDict, total=False):
     combine: bool
 
 
-class _Keyed:
+class _Keyed(NoStream):
     """A stream with a key."""
 
     def __init__(self, stream: Stream[Any], columns: tuple[str, ...]) -> None:
@@ -70,6 +70,11 @@ class WindowedStream(_Keyed):
         2
     """
 
+    no_stream = (
+        "`window(...)` is a stream in windows",
+        'aggregate the windows first: `.aggregate("name", records=agg.count()).{name}(...)`',
+    )
+
     def __init__(
         self, stream: Stream[Any], columns: tuple[str, ...], windows: Windows, options: WindowOptions
     ) -> None:
@@ -80,15 +85,6 @@ class WindowedStream(_Keyed):
         super().__init__(stream, columns)
         self.windows = windows
         self.options = options
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise no_step(
-                name,
-                "`window(...)` is a stream in windows",
-                f'aggregate the windows first: `.aggregate("name", records=agg.count()).{name}(...)`',
-            )
 
     @aggregates_windows
     def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Stream[Any]:
@@ -131,14 +127,10 @@ class GroupedStream(_Keyed):
         ['/a', '/']
     """
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise no_step(
-                name,
-                "`group_by(...)` is a stream with a key",
-                f"call `{name}` before `group_by`, or of what its own steps give",
-            )
+    no_stream = (
+        "`group_by(...)` is a stream with a key",
+        "call `{name}` before `group_by`, or of what its own steps give",
+    )
 
     def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
         """Put the records of each key into windows, such as `tumbling("1m")`.

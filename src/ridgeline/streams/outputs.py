@@ -6,20 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.streams.connecting import no_step
+from ridgeline.streams.connecting import NoStream
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
 
 
-class Pair(tuple[Any, Any]):
+class Pair(NoStream, tuple[Any, Any]):
     """The two streams of `split`, to be taken apart."""
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
-        both = "take them apart: `matching, others = stream.split(...)`"
-        raise no_step(name, "`split(...)` is a pair of streams", f"{both}, then `matching.{name}(...)`")
+    no_stream = (
+        "`split(...)` is a pair of streams",
+        "take them apart: `matching, others = stream.split(...)`, then `matching.{name}(...)`",
+    )
 
 
 class Outputs:

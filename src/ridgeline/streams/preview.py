@@ -48,7 +48,10 @@ class Preview:
         self.rows = list(rows)
         self.table: pa.Table | None = None
         if schema is not None:
-            values = [row if isinstance(row, dict) else _values(row, schema.names) for row in self.rows]
+            values = [
+                row if isinstance(row, dict) else {name: getattr(row, name) for name in schema.names}
+                for row in self.rows
+            ]
             self.table = pa.Table.from_pylist(values, schema)
 
     @property
@@ -56,8 +59,9 @@ class Preview:
         """The names of the columns, and the texts of the rows."""
         if self.table is None:
             return ["value"], [[repr(row)] for row in self.rows]
-        columns = [[_text(value) for value in column.to_pylist()] for column in self.table.columns]
-        return self.table.column_names, [list(row) for row in zip(*columns, strict=True)]
+        columns = map(pa.ChunkedArray.to_pylist, self.table.columns)
+        texts = [["" if value is None else str(value) for value in column] for column in columns]
+        return self.table.column_names, [list(row) for row in zip(*texts, strict=True)]
 
     def __repr__(self) -> str:
         names, rows = self._cells
@@ -82,11 +86,10 @@ def preview(app: Application, source: Source, count: int, windows: int) -> Previ
     Raises ValidationError with the faults of these operators, OperatorError if one of them fails,
     KeyboardInterrupt, and RidgelineError for a port within a module.
     """
-    part = part_of(app, source)
-    endless = next((one.name for one in part.operators if never_ends(one.operator)), None)
+    part, name, schema = collecting(app, source, "preview")
+    endless = ending_never(part)
     runs: list[Any] = []
-    name, schema = collecting(part, source, "preview")
-    hinted = endless is None or windows <= 1
+    hinted = not endless or windows <= 1
 
     def enough(run: Any) -> bool:
         nonlocal hinted
@@ -98,14 +101,13 @@ def preview(app: Application, source: Source, count: int, windows: int) -> Previ
             return True
         if not hinted and run.windows_committed:
             hinted = True
-            said = (
-                f"input `{endless}` has not ended: preview waits up to {windows} windows for {count} tuples"
-            )
-            Console(stderr=True).print(f"{said}; Ctrl-C shows those that are there", markup=False)
+            said = f"input `{endless[0]}` has not ended: preview waits up to {windows} windows"
+            said += f" for {count} tuples; Ctrl-C shows those that are there"
+            Console(stderr=True).print(said, markup=False)
         return False
 
     try:
-        rows = run_of(part, windows=windows, until=enough).collected(name)[:count]
+        rows = _testing().run_local(part, windows=windows, until=enough).collected(name)[:count]
     except KeyboardInterrupt:
         if not runs or name not in runs[0].collectors:
             raise
@@ -113,32 +115,30 @@ def preview(app: Application, source: Source, count: int, windows: int) -> Previ
     return Preview(rows, None if schema is None or schema.pickled else schema.arrow)
 
 
-def part_of(app: Application, source: Source) -> Application:
-    """The part that leads to a port. Raises RidgelineError for a port within a module."""
+def ending_never(part: Application) -> list[str]:
+    """The inputs that are known to be endless: without `until`, and their sources never finish."""
+    return [
+        one.name
+        for one in part.operators
+        if isinstance(one.operator, PartitionedInput)
+        and one.operator.until is None
+        and (one.operator.needs_until or type(one.operator.source()).finished is Kit.finished)
+    ]
+
+
+def collecting(app: Application, source: Source, name: str) -> tuple[Application, str, Schema | None]:
+    """The part that leads to a port, with a sink there; the name of the sink, and its schema.
+
+    Raises ValidationError, and RidgelineError for a port within a module.
+    """
     if isinstance(source, InputProxy):
         raise RidgelineError("a stream within a module has no tuples yet; take one of the application")
-    return leading_to(app, source)
-
-
-def never_ends(operator: object) -> bool:
-    """Whether an input is known to be endless: without `until`, and its source never finishes."""
-    if not isinstance(operator, PartitionedInput) or operator.until is not None:
-        return False
-    return operator.needs_until or type(operator.source()).finished is Kit.finished
-
-
-def collecting(part: Application, source: Source, name: str) -> tuple[str, Schema | None]:
-    """Add a sink at the port: its name and its schema. Raises ValidationError."""
+    part = leading_to(app, source)
     schema, _ = resolved(part, source)
     sink = _testing().CollectorSink() if schema is None else _testing().CollectorSink(schema.type)
     part.add_operator(new_name(part, name), sink)
     connect(part, source, sink.input)
-    return part.operators[-1].name, schema
-
-
-def run_of(part: Application, **options: Any) -> Any:
-    """Run a part in this process. Raises ValidationError, OperatorError."""
-    return _testing().run_local(part, **options)
+    return part, part.operators[-1].name, schema
 
 
 def _testing() -> Any:
@@ -179,14 +179,6 @@ def _among(part: Any, parts: Iterable[Any]) -> bool:
     return any(part is one for one in parts)
 
 
-def _values(row: Any, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
-
-
 def html_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table for a notebook."""
     style = "border-collapse:separate;border-spacing:12px 2px;text-align:left"  # marimo has none of its own
@@ -225,9 +217,6 @@ def application_html(app: Application) -> str:
     return title + html_table(["step", "operator", "reads", "attributes"], rows)
 
 
-_NAME = "collected"
-
-
 def collect(app: Application, source: Source, windows: int | None) -> list[Any]:
     """Run what leads to a port in this process until its inputs end; return the tuples that leave it.
 
@@ -253,32 +242,32 @@ def collect_table(app: Application, source: Source, windows: int | None) -> pa.T
 
 def _run(app: Application, source: Source, windows: int | None) -> tuple[Any, str, Any]:
     """Run the part. Raises RidgelineError for an input that never ends, unless `windows` are given."""
-    part = part_of(app, source)
-    endless = [one.name for one in part.operators if never_ends(one.operator)]
+    part, name, schema = collecting(app, source, "collected")
+    endless = ending_never(part)
     if endless and windows is None:
         msg = f"input `{endless[0]}` never ends, so this would never return; give `windows=`, "
         msg += 'or let it end with `until="end"`'
         raise RidgelineError(msg)
-    name, schema = collecting(part, source, _NAME)
-    return run_of(part, windows=windows), name, schema
+    return _testing().run_local(part, windows=windows), name, schema
 
 
-def as_polars(table: pa.Table) -> Any:
-    """A table as a frame of polars. Raises RidgelineError if that is not installed."""
+FRAMES = {
+    "polars": "pip install 'ridgeline[frames]', or take `to_frame(\"arrow\")`",
+    "arrow": "",
+    "pandas": "pip install pandas",
+}
+"""The kinds of frames, and how their libraries are installed."""
+
+
+def as_frame(table: pa.Table, kind: str) -> Any:
+    """A table as a frame of one of `FRAMES`. Raises RidgelineError if its library is not installed."""
+    if kind == "arrow":
+        return table
     try:
+        if kind == "pandas":
+            return table.to_pandas()
         import polars as pl
     except ImportError as error:
-        msg = f"`to_frame` needs polars, which cannot be imported ({error}); "
-        msg += "install it: pip install 'ridgeline[frames]', or take `to_frame(\"arrow\")`"
-        raise RidgelineError(msg) from error
+        what = f"`to_frame` needs {kind}, which cannot be imported ({error})"
+        raise RidgelineError(f"{what}; install it: {FRAMES[kind]}") from error
     return pl.from_arrow(table)
-
-
-def as_pandas(table: pa.Table) -> Any:
-    """A table as a frame of pandas. Raises RidgelineError if that is not installed."""
-    try:
-        return table.to_pandas()
-    except ImportError as error:
-        raise RidgelineError(
-            f"`to_frame` needs pandas, which cannot be imported ({error}); install it: pip install pandas"
-        ) from error

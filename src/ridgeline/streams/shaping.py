@@ -14,11 +14,11 @@ from ridgeline.operators import (
     Parse,
     Validate,
 )
+from ridgeline.operators._divided import Columns
 from ridgeline.operators.parse import LineFormat
 from ridgeline.operators.shaping.format import WrittenFormat
 from ridgeline.streams.connecting import Steps
 from ridgeline.streams.expressions import split_options
-from ridgeline.streams.tables import Columns, key_of, maybe
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
@@ -52,7 +52,7 @@ class ShapingSteps(Steps[T_co]):
     ) -> Stream[Made]:
         """Parse a column of texts into columns, see `Parse`. Texts that do not fit are the stream `bad`."""
         own, attributes = split_options(options, ParseOptions)
-        operator = Parse(column, format, schema=schema, keep=key_of(keep), **own)
+        operator = Parse(column, format, schema=schema, keep=keep, **own)
         return self._step(name, operator, attributes)
 
     def format(
@@ -67,7 +67,7 @@ class ShapingSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """Write each tuple as a text: the reverse of `parse`; see `Format`."""
-        operator = Format(format, column, columns=maybe(columns), keep=key_of(keep), delimiter=delimiter)
+        operator = Format(format, column, columns=columns, keep=keep, delimiter=delimiter)
         return self._step(name, operator, attributes)
 
     def validate(
@@ -86,4 +86,4 @@ class ShapingSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[T_co]:
         """The last value of a key in the place of nulls; see `FillForward`."""
-        return self._step(name, FillForward(key_of(columns), maybe(key), within), attributes)
+        return self._step(name, FillForward(columns, key, within), attributes)

@@ -44,9 +44,9 @@ from ridgeline.streams.expressions import ExpressionSteps, split_options
 from ridgeline.streams.models import ModelSteps
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import (
+    FRAMES,
     Preview,
-    as_pandas,
-    as_polars,
+    as_frame,
     collect,
     collect_table,
     preview,
@@ -66,11 +66,6 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True, default=Any)
 Made = TypeVar("Made", default=Any)
 Written = TypeVar("Written")
-_FRAMES: dict[str, Callable[[Any], Any]] = {
-    "polars": as_polars,
-    "arrow": lambda table: table,
-    "pandas": as_pandas,
-}
 
 _ERRORS = {"late": ("late", "late_left", "late_1"), "late_right": ("late_right",), "bad": ("bad",)}
 """The streams of error ports, by the names that the ports may have."""
@@ -208,9 +203,9 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         Raises as `collect`, and RidgelineError for a stream of `object`, for another `kind`, or where polars
         or pandas is not installed.
         """
-        if kind not in _FRAMES:
-            raise RidgelineError(f"`to_frame` makes frames of {', '.join(map(repr, _FRAMES))}; got {kind!r}")
-        return _FRAMES[kind](collect_table(self.app, self.source, windows))
+        if kind not in FRAMES:
+            raise RidgelineError(f"`to_frame` makes frames of {', '.join(map(repr, FRAMES))}; got {kind!r}")
+        return as_frame(collect_table(self.app, self.source, windows), kind)
 
     def _repr_html_(self) -> str:
         return stream_html(self.name, self.schema)

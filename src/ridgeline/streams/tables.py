@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from typing_extensions import TypeVar
@@ -19,7 +19,9 @@ from ridgeline.operators import (
     WindowJoin,
     WithinJoin,
 )
-from ridgeline.streams.connecting import Steps, advise, check_same, no_step
+from ridgeline.operators._divided import Columns, columns_of
+from ridgeline.operators._joined import On, right_columns
+from ridgeline.streams.connecting import NoStream, Steps, advise, check_same
 from ridgeline.streams.schemas import marked_deletions
 
 if TYPE_CHECKING:
@@ -28,13 +30,9 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True, default=Any)
 Duration = float | str
 """Seconds, or a text such as "1h"."""
-Columns = str | Sequence[str]
-"""A column, or several."""
-On = Columns | Mapping[str, str]
-"""Columns that both sides have, or those of this stream with those of the other side."""
 
 
-class StreamTable:
+class StreamTable(NoStream):
     """A stream that is read as its latest row by key: what `Stream.table` returns, for `Stream.join`.
 
     `changes`: the stream of the rows that change it. `key`: its columns. `deleted`: the column that deletes.
@@ -56,19 +54,15 @@ class StreamTable:
         ['CH', 'NO']
     """
 
+    no_stream = (
+        "`table(...)` is a table",
+        "its rows are a stream: `.changes.{name}(...)`; a stream joins it by `join`",
+    )
+
     def __init__(self, changes: Stream[Any], key: tuple[str, ...], deleted: str | None) -> None:
         self.changes = changes
         self.key = key
         self.deleted = deleted
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise no_step(
-                name,
-                "`table(...)` is a table",
-                f"its rows are a stream: `.changes.{name}(...)`; a stream joins it by `join`",
-            )
 
     def __repr__(self) -> str:
         return f"StreamTable({self.changes.name} by {', '.join(self.key)})"
@@ -87,7 +81,7 @@ class KeyedSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[T_co]:
         """The first tuple of each key, or the first within a time; see the operator `Deduplicate`."""
-        return self._step(name, Deduplicate(key_of(key), within, by), attributes)
+        return self._step(name, Deduplicate(key, within, by), attributes)
 
     def table(
         self,
@@ -102,12 +96,12 @@ class KeyedSteps(Steps[T_co]):
         Where an input has marked the column of deletions, as `PostgresChanges` does, it need not be named.
         """
         deleted = deleted or marked_deletions(self.app, self.source)
-        operator = LatestByKey(key_of(key), deleted)
+        operator = LatestByKey(key, deleted)
         join = f"`stream.join(..., {name})`"
         changes = self._step(name, operator, attributes)
         remedy = f"join a stream with the table, {join}, or read its stream, `.changes`"
         advise(self.app, operator, output=remedy)
-        return StreamTable(changes, names_of(key), deleted)
+        return StreamTable(changes, columns_of(key), deleted)
 
     def join(
         self,
@@ -128,11 +122,7 @@ class KeyedSteps(Steps[T_co]):
         check_table(name, table, on)
         check_same(self.app, name, table.changes.app)
         join = TableJoin(
-            key_or_mapping(table.key if on is None else on),
-            how,
-            deleted=table.deleted,
-            broadcast=broadcast,
-            suffix=suffix,
+            table.key if on is None else on, how, deleted=table.deleted, broadcast=broadcast, suffix=suffix
         )
         joined = self._step(name, join, attributes)
         table.changes.into(join.table)
@@ -150,7 +140,7 @@ class KeyedSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """Pairs with records of another stream that are at most `within` apart; see `WithinJoin`."""
-        join = WithinJoin(key_or_mapping(on), within, how=how, suffix=suffix)
+        join = WithinJoin(on, within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
 
     def join_in_window(
@@ -166,7 +156,7 @@ class KeyedSteps(Steps[T_co]):
     ) -> Stream[Any]:
         """Pairs with records of another stream in the same tumbling window; see `WindowJoin`."""
         check_windows(name, windows)
-        join = WindowJoin(key_or_mapping(on), windows, how=how, suffix=suffix)
+        join = WindowJoin(on, windows, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
 
     def join_as_of(
@@ -181,14 +171,14 @@ class KeyedSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """Each record with the newest one of another stream that is not later; see `AsOfJoin`."""
-        join = AsOfJoin(key_or_mapping(on), within, how=how, suffix=suffix)
+        join = AsOfJoin(on, within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
 
     def sort_within(
         self, name: str, key: Columns | None = None, **attributes: Unpack[OperatorAttributes]
     ) -> Stream[T_co]:
         """The records in the order of their times, within the lateness of the inputs; see `Sort`."""
-        return self._step(name, Sort(maybe(key)), attributes)
+        return self._step(name, Sort(key), attributes)
 
     def _pair(
         self,
@@ -207,26 +197,6 @@ class KeyedSteps(Steps[T_co]):
         return joined
 
 
-def names_of(key: Columns) -> tuple[str, ...]:
-    """The names of columns."""
-    return (key,) if isinstance(key, str) else tuple(key)
-
-
-def key_of(key: Columns) -> str | tuple[str, ...]:
-    """A key as operators take it."""
-    return key if isinstance(key, str) else tuple(key)
-
-
-def maybe(key: Columns | None) -> str | tuple[str, ...] | None:
-    """The same of a key that may be left out."""
-    return None if key is None else key_of(key)
-
-
-def key_or_mapping(on: On) -> str | tuple[str, ...] | dict[str, str]:
-    """The columns of a join as operators take them."""
-    return dict(on) if isinstance(on, Mapping) else key_of(on)
-
-
 def check_windows(name: str, windows: object) -> None:
     """Raise RidgelineError for windows that are neither tumbling nor sliding by time."""
     if not isinstance(windows, Sliding | Mapping):
@@ -241,7 +211,7 @@ def check_table(name: str, table: object, on: On | None) -> None:
         raise RidgelineError(
             f"{what}; make it one: `other.table(name, key=...)`, or use `join_within` for two streams"
         )
-    theirs = tuple(on.values()) if isinstance(on, Mapping) else names_of(on) if on is not None else table.key
+    theirs = right_columns(table.key if on is None else on)
     if sorted(theirs) != sorted(table.key):
         what = f"step `{name}` joins on the columns {list(theirs)} of the table"
         raise RidgelineError(

@@ -97,10 +97,6 @@ class _Extreme(Rules, kinds=("min", "max")):
     combines = True
     takes = "ordered"
 
-    def __init__(self, aggregate: Aggregate) -> None:
-        super().__init__(aggregate)
-        self.highest = aggregate.kind == "max"
-
     def parts(self, rows: Rows) -> list[Part]:
         found, counts = rows.of(self.column), rows.counts(self.column)
         return extremes(found.column, found.groups, rows.count, highest=self.highest, counts=counts)
@@ -151,7 +147,6 @@ class _By(Rules, kinds=("max_by", "min_by")):
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
         self.by = aggregate.option("by")
-        self.highest = aggregate.kind == "max_by"
 
     def field(self, columns: pa.Schema) -> pa.Field:
         field, by = self.field_of(columns), self.field_of(columns, self.by)

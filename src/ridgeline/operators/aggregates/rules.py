@@ -52,6 +52,7 @@ class Rules:
         self.aggregate = aggregate
         self.column = aggregate.column or ""
         self.option = aggregate.option
+        self.highest = aggregate.kind.startswith("max")
 
     def __init_subclass__(cls, kinds: tuple[str, ...] = ()) -> None:
         for kind in kinds:

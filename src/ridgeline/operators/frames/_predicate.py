@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic
+from typing import Any, Generic
 
 import pyarrow as pa
 from typing_extensions import TypeVar
 
-from ridgeline.api import Operator, Schema, SchemaError
-from ridgeline.api.context import OperatorContext
+from ridgeline.api import Schema, SchemaError
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.results import deferred
 from ridgeline.operators.frames._columns import Plan, compute
-from ridgeline.operators.frames._expressions import Given, data_where_possible, imported, resolved, tree
+from ridgeline.operators.frames._expressions import Given, imported, resolved, tree
 from ridgeline.operators.frames._nulls import sure_after
-from ridgeline.operators.frames._step import Memory
+from ridgeline.operators.frames._step import ExpressionStep
 
 T = TypeVar("T", default=Any)
 
@@ -52,40 +50,29 @@ class Predicate:
         (found,) = compute(batch, self.needed, [self.expression], alone=alone).values()
         return found
 
-    def narrowed(self) -> pa.Schema:
-        """The columns of rows for which the predicate is true."""
+    def narrowed(self) -> pa.Schema | None:
+        """The columns of rows for which the predicate is true; None: those of a class of their own."""
+        if not isinstance(self.tuples.type, pa.Schema):
+            return None
         sure = sure_after(tree(self.expression)) if self.function is None else ()
         return pa.schema(
             [field.with_nullable(field.nullable and field.name not in sure) for field in self.tuples.arrow]
         )
 
 
-class PredicateStep(Operator, Generic[T]):
+class PredicateStep(ExpressionStep, Generic[T]):
     """The base of steps with one predicate over the batches of the port `input`.
 
-    `passes`: the output port of rows for which it is true.
+    The port `output` has rows for which it is true.
     """
-
-    passes: ClassVar[str]
 
     predicate: Given
 
-    def __post_init__(self) -> None:
-        """Keep the predicate as data."""
-        if "predicate" in vars(self):
-            self.predicate = data_where_possible(self.predicate)
+    given = ("predicate",)
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
-        if port != self.passes or "input" not in inputs:
-            return None
-        schema = inputs["input"]
-        predicate = Predicate(self.predicate, schema)
-        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
-
-    def setup(self, context: OperatorContext) -> None:
-        """The predicate is kept from window to window."""
-        self.memory = Memory()
+        return Predicate(self.predicate, given).narrowed()
 
     def mask(self, batch: pa.RecordBatch, tuples: Schema) -> pa.Array:
         """For each row of a batch of `tuples` whether the predicate is true; null where it is not known."""

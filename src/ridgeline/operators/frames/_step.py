@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
+from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
 from ridgeline.api.columns.combined import PendingTuples, hands_pending, takes_pending
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
+from ridgeline.operators._shaped import DerivingOperator
 from ridgeline.operators.frames._columns import Plan
+from ridgeline.operators.frames._expressions import data_where_possible
 from ridgeline.operators.frames._query import Query
 
 
@@ -31,7 +33,31 @@ class Memory:
         return self._made
 
 
-class FrameStep(Operator):
+class ExpressionStep(DerivingOperator):
+    """The base of steps with expressions, or with what is kept of them: `memory`, from window to window."""
+
+    given: ClassVar[tuple[str, ...]] = ()
+    """The properties with expressions: one, a list of them, or a dictionary."""
+
+    def __post_init__(self) -> None:
+        """Keep expressions as data."""
+        for name, value in vars(self).items():
+            if name in self.given:
+                vars(self)[name] = _as_data(value)
+
+    def setup(self, context: OperatorContext) -> None:
+        """Nothing is kept yet."""
+        self.memory = Memory()
+
+
+def _as_data(value: Any) -> Any:
+    """Expressions as data, what is none as it is."""
+    if isinstance(value, dict):
+        return {name: data_where_possible(one) for name, one in value.items()}
+    return list(map(data_where_possible, value)) if isinstance(value, list) else data_where_possible(value)
+
+
+class FrameStep(ExpressionStep):
     """A step that makes one row of each, by polars; `plan` says of which columns."""
 
     input = InputPort[Any](Any)
@@ -41,15 +67,9 @@ class FrameStep(Operator):
         """The columns of the result. Raises SchemaError."""
         raise NotImplementedError
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The columns of the result. Raises SchemaError for what the stream does not have."""
-        if port != "output" or "input" not in inputs:
-            return None
-        return self.plan(inputs["input"]).schema
-
-    def setup(self, context: OperatorContext) -> None:
-        """Plans are kept from window to window."""
-        self.memory = Memory()
+        return self.plan(given).schema
 
     @input.process_batch
     @takes_pending

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import InputPort, OutputPort, Schema
 from ridgeline.api.columns.combined import PendingTuples, takes_pending
 from ridgeline.operators.frames._columns import Plan
-from ridgeline.operators.frames._expressions import Given, data_where_possible
+from ridgeline.operators.frames._expressions import Given
 from ridgeline.operators.frames._predicate import PredicateStep
 from ridgeline.operators.frames._step import FrameStep, time_column
 
@@ -24,13 +24,7 @@ class ComputingStep(FrameStep):
     expressions: list[Given] = Field(default_factory=list)
     named: dict[str, Given] = Field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Keep the expressions as data."""
-        own = vars(self)
-        if isinstance(own.get("expressions"), (list, tuple)):
-            own["expressions"] = [data_where_possible(one) for one in own["expressions"]]
-        if isinstance(own.get("named"), dict):
-            own["named"] = {name: data_where_possible(one) for name, one in own["named"].items()}
+    given = ("expressions", "named")
 
     def computed(self, tuples: Schema) -> Plan:
         """A plan with the columns of the expressions, which notes faults."""
@@ -134,8 +128,6 @@ class FilterRows(PredicateStep[T]):
 
     input = InputPort[T](Any)
     output = OutputPort[T](Any)
-
-    passes = "output"
 
     @input.process_batch
     @takes_pending

@@ -11,16 +11,15 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, Schema
-from ridgeline.api.context import OperatorContext
 from ridgeline.operators._shaped import ShapedOperator, unshaped
-from ridgeline.operators.frames._expressions import Given, data_where_possible
+from ridgeline.operators.frames._expressions import Given
 from ridgeline.operators.frames._predicate import Predicate
-from ridgeline.operators.frames._step import Memory
+from ridgeline.operators.frames._step import ExpressionStep
 
 T = TypeVar("T", default=Any)
 
 
-class Branch(ShapedOperator, Generic[T]):
+class Branch(ShapedOperator, ExpressionStep, Generic[T]):
     """Divide rows by several predicates: each goes to the port of the first that is true, else to `rest`.
 
     `predicates`: by the name of the port, SQL text, a polars expression, or a function that takes a tuple. A
@@ -51,6 +50,7 @@ class Branch(ShapedOperator, Generic[T]):
     predicates: dict[str, Given] = Field(min_length=1)
 
     shaped_by = "predicates"
+    given = ("predicates",)
     fixed = "cannot get other names from outside; give them in the application"
 
     @classmethod
@@ -77,22 +77,11 @@ class Branch(ShapedOperator, Generic[T]):
         rule = "must be a name such as `large`, and not one that the operator has itself"
         return [("predicates", odd[0], rule)]
 
-    def __post_init__(self) -> None:
-        """Keep the predicates as data."""
-        if isinstance(vars(self).get("predicates"), dict):
-            self.predicates = {name: data_where_possible(one) for name, one in self.predicates.items()}
-
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of the stream. Raises SchemaError if a predicate does not fit them."""
         if port not in self.predicates or "input" not in inputs:
             return None
-        schema = inputs["input"]
-        predicate = Predicate(self.predicates[port], schema)
-        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
-
-    def setup(self, context: OperatorContext) -> None:
-        """The predicates are kept from window to window."""
-        self.memory = Memory()
+        return Predicate(self.predicates[port], inputs["input"]).narrowed()
 
     @input.process_batch
     def divide(self, batch: pa.RecordBatch) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
-from ridgeline.api.context import OperatorContext
+from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
 from ridgeline.api.errors import did_you_mean
 from ridgeline.operators.frames._columns import columns_of
 from ridgeline.operators.frames._expressions import first_line, imported, refuse_other
-from ridgeline.operators.frames._step import Memory
+from ridgeline.operators.frames._step import ExpressionStep
 from ridgeline.operators.frames._types import array_of, frame_of, type_of
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _MAPPED = frozenset({"Rename", "Explode", "Unnest"})
 _TRANSPARENT = ({"Boolean": "IsNotNull"}, "FillNull")
 
 
-class Transform(Operator):
+class Transform(ExpressionStep):
     """Transform each batch by a function of a `polars.LazyFrame`, which returns another one, as one query.
 
     `function` sees one batch at a time: an aggregate in it is one of the batch, not of a window. It is called
@@ -70,11 +69,9 @@ class Transform(Operator):
 
     function: Function
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The columns that the function makes of an empty frame. Raises SchemaError."""
-        if port != "output" or "input" not in inputs:
-            return None
-        columns = columns_of(inputs["input"])
+        columns = columns_of(given)
         empty = frame_of(columns.empty_table())
         made = dict(_applied(self.function, empty, columns).schema)
         if not made:
@@ -85,10 +82,6 @@ class Transform(Operator):
             kind = columns.field(name).type if same else type_of(dtype, name)
             fields.append(pa.field(name, kind))
         return pa.schema(fields)
-
-    def setup(self, context: OperatorContext) -> None:
-        """Whether rows can be followed is found out once."""
-        self.memory = Memory()
 
     @input.process_batch
     def apply(self, batch: pa.RecordBatch) -> None:

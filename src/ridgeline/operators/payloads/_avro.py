@@ -17,10 +17,9 @@ from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.connect.extras import library
 from ridgeline.operators._kinds import family
 from ridgeline.operators.payloads._columns import RecordColumns, RowEncoder
-from ridgeline.operators.payloads._registry import RegisteredSchema, Registry, frame, framed_id
+from ridgeline.operators.payloads._registry import FRAMED, RegisteredSchema, Registry, frame, framed_id
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FRAMED = 5
 _UNITS = {"s": "millis", "ms": "millis", "us": "micros"}
 
 
@@ -69,33 +68,25 @@ class AvroDecoder:
         [{'id': 'a', 'cents': 5}]
     """
 
-    def __init__(self, schema: Schema, written: Any = None, registry: Registry | None = None) -> None:
+    def __init__(
+        self, schema: Schema, written: Any = None, registry: Registry | None = None, *, framed: bool = False
+    ) -> None:
         self._read = _fastavro().schemaless_reader
         self._columns = RecordColumns(schema)
         self._single = schema.arrow.names[0] if len(schema.arrow) == 1 else None
         self._registry = registry
+        self._framed = framed or registry is not None
         self._written = None if registry is not None else parsed_schema(written)
         self._parsed: dict[int, Any] = {}
 
     def __call__(self, values: Sequence[bytes]) -> pa.RecordBatch:
         """The batch. Raises ValueError, or what Arrow raises, if one does not fit; UnavailableError."""
-        read = self._record if self._registry is None else self._framed_record
-        return self._columns.batch(list(map(read, values)))
-
-    def _framed_record(self, value: bytes) -> Any:
-        number = framed_id(value)
-        schema = self._parsed.get(number)
-        if schema is None:
-            schema = self._parsed[number] = self._schema_of(number)
-        return self._read_with(value, schema, _FRAMED)
+        return self._columns.batch(list(map(self._record, values)))
 
     def _record(self, value: bytes) -> Any:
-        return self._read_with(value, self._written, 0)
-
-    def _read_with(self, value: bytes, schema: Any, start: int) -> Any:
-        """The record that begins at a byte of a message. Raises ValueError."""
-        source = BytesIO(value)
-        source.seek(start)
+        """The record of a message. Raises ValueError."""
+        schema, source = self._schema_of(value), BytesIO(value)
+        source.seek(FRAMED if self._framed else 0)
         try:
             record = self._read(source, schema, None)
         except (EOFError, IndexError, StopIteration, UnicodeDecodeError, ValueError, OverflowError) as error:
@@ -110,13 +101,17 @@ class AvroDecoder:
             return {self._single: record}
         raise ValueError("it is no record of Avro")
 
-    def _schema_of(self, schema_id: int) -> Any:
-        """The schema of an id of the registry. Raises ValueError if it is none of Avro."""
-        assert self._registry is not None  # noqa: S101  `__call__` has looked
-        found = self._registry.by_id(schema_id)
-        if found.kind != "AVRO":
-            raise ValueError(f"its schema, id {schema_id}, is {found.kind}, not Avro")
-        return _parsed_of(self._registry, found)
+    def _schema_of(self, value: bytes) -> Any:
+        """The schema that a message was written with. Raises ValueError if it is none of Avro."""
+        number = framed_id(value) if self._framed else None
+        if self._registry is None or number is None:
+            return self._written
+        if number not in self._parsed:
+            found = self._registry.by_id(number)
+            if found.kind != "AVRO":
+                raise ValueError(f"its schema, id {number}, is {found.kind}, not Avro")
+            self._parsed[number] = _parsed_of(self._registry, found)
+        return self._parsed[number]
 
 
 def _parsed_of(registry: Registry, found: RegisteredSchema) -> Any:

@@ -14,9 +14,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect.extras import imported, library
 from ridgeline.operators.payloads._columns import RecordColumns, RowEncoder
-from ridgeline.operators.payloads._registry import Registry, frame, framed_id
+from ridgeline.operators.payloads._registry import FRAMED, Registry, frame, framed_id
 
-_FRAMED = 5
 _TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 
 
@@ -72,7 +71,7 @@ class ProtobufDecoder:
 
     def _unframed(self, value: bytes) -> memoryview | bytes:
         framed_id(value)
-        indexes, start = read_indexes(value, _FRAMED)
+        indexes, start = read_indexes(value, FRAMED)
         if indexes != self._indexes:
             name = self._class.DESCRIPTOR.full_name
             raise ValueError(

@@ -24,7 +24,7 @@ _REMEDIES = {
     422: "correct the schema",
 }
 """Remedies, by the status of an HTTP answer."""
-_FRAMED = 5
+FRAMED = 5
 """Bytes of the framing: a zero, and the schema's id."""
 
 
@@ -132,12 +132,12 @@ def _schema(schema_id: int, found: Mapping[str, Any]) -> RegisteredSchema:
 
 def framed_id(value: bytes) -> int:
     """The schema's id in the framing of a message. Raises ValueError if it has none."""
-    if len(value) < _FRAMED or value[0] != 0:
-        start = value[:_FRAMED].hex(" ")
+    if len(value) < FRAMED or value[0] != 0:
+        start = value[:FRAMED].hex(" ")
         raise ValueError(
             f"it does not begin with a schema id (a zero and four bytes), but with {start or 'nothing'}"
         )
-    return int.from_bytes(value[1:_FRAMED], "big")
+    return int.from_bytes(value[1:FRAMED], "big")
 
 
 def frame(schema_id: int) -> bytes:

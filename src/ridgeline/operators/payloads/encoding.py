@@ -12,7 +12,7 @@ from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._checking import fitting
-from ridgeline.operators._json import json_lines
+from ridgeline.operators._json import json_lines, value_texts
 from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators._texts import convert
 from ridgeline.operators.payloads import _avro, _protobuf
@@ -41,18 +41,20 @@ def decoder_of(
     registry: Registry | None = None,
     message: Any = None,
     written: Any = None,
+    framed: bool = False,
 ) -> Decoder:
     """The decoder of a format.
 
     `registry`: payloads are framed with the id of their schema there. `message`: the class of Protobuf
-    messages. `written`: the Avro schema of payloads without framing; None: that of the columns. Raises
-    RidgelineError for columns that the format cannot have.
+    messages. `written`: the Avro schema of payloads; None: that of the columns. `framed`: they have the
+    framing of a registry, whose id is passed over. Raises RidgelineError for columns that the format cannot
+    have.
     """
     if format == "json":
         return _json(schema, framed=registry is not None)
     if format == "avro":
         plain = avro_schema_of(schema, schema.name) if written is None and registry is None else written
-        return AvroDecoder(schema, plain, registry)
+        return AvroDecoder(schema, plain, registry, framed=framed)
     if format == "protobuf":
         return ProtobufDecoder(schema, message, framed=registry is not None)
     kind = _single(format, schema)
@@ -171,15 +173,4 @@ def _to_texts(batch: pa.RecordBatch) -> pa.Array:
         return column.cast(pa.binary())
     if is_text(column.type) or pa.types.is_integer(column.type):
         return column.cast(pa.string()).cast(pa.binary())
-    texts = [
-        None if value is None else line
-        for value, line in zip(column.to_pylist(), _of_json(batch), strict=True)
-    ]
-    return pa.array(texts, pa.binary())
-
-
-def _of_json(batch: pa.RecordBatch) -> list[bytes]:
-    """The JSON texts of the one column; those of texts without quotes."""
-    start = len('{"v":')
-    values = [line[start:-1] for line in _to_json(batch.rename_columns(["v"]))]
-    return [value[1:-1] if value[:1] == b'"' else value for value in values]
+    return pa.array(value_texts(column), pa.string()).cast(pa.binary())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, metric
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import PositiveDuration, parse_duration
+from ridgeline.api.support.duration import PositiveDuration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import (
     Columns,
@@ -65,6 +64,7 @@ class FillForward(ForgettingOperator):
 
     state_depends_on = ("input", "key", "columns")
     beside_key = ("columns",)
+    purpose = "fills columns"
 
     input = InputPort(Any, codec=TogetherCodec())
     output = OutputPort(Any)
@@ -81,21 +81,15 @@ class FillForward(ForgettingOperator):
         """The number of keys that are held."""
         return len(self.newest)
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """That of the input. Raises SchemaError for columns that the stream lacks."""
-        super().derived_schema(port, inputs)
-        if "input" in inputs:
-            check_columns(inputs["input"], columns_of(self.columns), "`columns`")
+    def derived(self, given: Schema) -> object:
+        """Those of the input. Raises SchemaError for columns that the stream lacks."""
+        check_columns(given, columns_of(self.columns), "`columns`")
         return None
 
-    def needs_times(self) -> str:
-        """To know the age of a value, with `within`."""
-        return "" if self.within is None else "fills columns"
-
     def setup(self, context: OperatorContext) -> None:
-        """Read the names and the duration."""
+        """Read the names, too."""
+        super().setup(context)
         self.filled = columns_of(self.columns)
-        self.oldest = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
 
     @input.process_batch
     def fill(self, batch: pa.RecordBatch) -> None:
@@ -103,10 +97,7 @@ class FillForward(ForgettingOperator):
         if not len(batch):
             return
         codes, keys = self.own_keys(batch)
-        if self.oldest is not None:
-            times = self.record_times(batch, "fills columns")
-        else:  # of use once there is a `within`
-            times = self.known_times(batch)
+        times = self.living_times(batch)  # without a `within` of use once there is one
         held = [self.newest.get(key, (None,) * len(self.filled)) for key in keys]
         order = np.argsort(codes, kind="stable")
         arrays, newest = list(batch.columns), [list(one) for one in held]
@@ -120,9 +111,9 @@ class FillForward(ForgettingOperator):
 
     def end_window(self) -> None:
         """Forget the keys that no record in time can need."""
-        now, oldest = self.context.watermark_microseconds, self.oldest or 0
-        if now < LATEST:
-            self.forget(self.newest, now, self.oldest, lambda values: _are_over(values, now - oldest))
+        before = self.now - (self.live or 0)
+        if self.now < LATEST:
+            self.forget(self.newest, lambda values: all(one is None or one[0] <= before for one in values))
 
     def _filled(
         self, column: pa.Array, times: Microseconds, codes: Index, order: Index, newest: list[Any], place: int
@@ -150,9 +141,9 @@ class FillForward(ForgettingOperator):
         every_time = np.concatenate(
             [times, np.array([0 if one is None else one[0] for one in held], np.int64)]
         )
-        if self.oldest is not None:
+        if self.live is not None:
             mine = times[order]
-            near = (mine != NO_TIME) & (mine - every_time[found] < self.oldest)
+            near = (mine != NO_TIME) & (mine - every_time[found] < self.live)
             found = np.where((found >= 0) & (near | valid[order]), found, -1)
         taken = np.empty(count, np.int64)
         taken[order] = found
@@ -163,8 +154,3 @@ class FillForward(ForgettingOperator):
         for code, row, (value,) in zip(changed.tolist(), rows.tolist(), rows_of(one, ["value"]), strict=True):
             newest[code][place] = (max(int(times[row]), EARLIEST), value)
         return every.take(pa.array(taken, mask=taken < 0))
-
-
-def _are_over(values: tuple[Any, ...], before: int) -> bool:
-    """Whether all values of a key are older than a time."""
-    return all(one is None or one[0] <= before for one in values)

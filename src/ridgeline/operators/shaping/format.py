@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Literal
 
@@ -12,37 +12,12 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import Schema, SchemaError
-from ridgeline.api.columns.casting import is_bytes, is_text
+from ridgeline.api.columns.casting import is_bytes
 from ridgeline.api.errors import shorten
 from ridgeline.operators._checking import CheckingOperator, fitting
 from ridgeline.operators._divided import Columns, check_columns, columns_of
-from ridgeline.operators._json import json_lines
+from ridgeline.operators._json import json_lines, value_texts
 from ridgeline.operators._replay_parsers import csv_reads
-
-_START, _END = len('{"v":'), -1
-
-
-def value_texts(column: pa.Array) -> list[str | None]:
-    """The text of each value; None of null.
-
-    A text is itself. Others are as in JSON, without quotes; NaN and the infinities are `nan` and `inf`.
-
-    >>> value_texts(pa.array([1.5, None, float("nan")])), value_texts(pa.array(["a b"]))
-    (['1.5', None, 'nan'], ['a b'])
-    """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if is_text(column.type):
-        texts: list[str | None] = column.to_pylist()
-        return texts
-    if pa.types.is_floating(column.type):
-        return [None if value is None else repr(value) for value in column.cast(pa.float64()).to_pylist()]
-    lines = json_lines(pa.table({"v": column})).decode().split("\n")[:-1]
-    found = [line[_START:_END] for line in lines]
-    bare = [text[1:-1] if text[:1] == '"' else text for text in found]
-    valid = column.is_valid().to_pylist()
-    return [text if there else None for text, there in zip(bare, valid, strict=True)]
-
 
 WrittenFormat = Literal["json", "csv", "key_value"]
 _ENDS = re.compile(r"[\r\n]")
@@ -147,16 +122,11 @@ class Format(CheckingOperator):
             return [("column", self.column, "must not have the name of a column of `keep`")]
         return []
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The columns that are kept, and the texts. Raises SchemaError for what cannot be written."""
-        if "input" not in inputs:
-            return None
-        given = inputs["input"]
         check_columns(given, [*columns_of(self.columns), *columns_of(self.keep)], "`columns` or `keep`")
         if self.format != "json":
             _check_flat(self.format, [given.arrow.field(name) for name in self._names(given.arrow)])
-        if port == "bad":
-            return self.bad_schema(given.arrow)
         kept = [given.arrow.field(name) for name in columns_of(self.keep)]
         return pa.schema([*kept, pa.field(self.column, pa.string(), nullable=False)])
 

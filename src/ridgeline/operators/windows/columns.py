@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from types import NoneType
@@ -13,7 +13,7 @@ import pyarrow as pa
 from ridgeline.api import Operator, RidgelineError, Schema, SchemaError
 from ridgeline.api.errors import shorten
 from ridgeline.operators import _window_parts as vectors
-from ridgeline.operators._divided import DividedOperator, check_keys
+from ridgeline.operators._divided import DividedOperator
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators.aggregates.rules import rules_of
 from ridgeline.operators.aggregates.value import Aggregate, Rows
@@ -41,12 +41,11 @@ class AggregatingOperator(DividedOperator):
 
     beside_key = ("values",)
 
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+    def derived(self, given: Schema) -> object:
         """The key's columns, then the aggregates. Raises SchemaError for columns that the stream lacks."""
-        if port != "output" or "input" not in inputs or inputs["input"].pickled:
+        if given.pickled:
             return None
-        columns = inputs["input"].arrow
-        check_keys(inputs["input"], self.key_names)
+        columns = given.arrow
         fields = [columns.field(name) for name in self.key_names if name in columns.names]
         for name, one in self.values.items():
             if name in self.key_names:

@@ -33,7 +33,7 @@ class CountedWindows(WindowKind):
 
     def add(self, records: Records) -> None:
         """Fill windows; emits those that are full."""
-        batch, times, _, codes, keys, _ = records
+        batch, times, _, codes, keys, *_ = records
         state, columns, every = self.operator.open, self.columns, self.windows.every
         known: list[Span | None] = [state.get(key) for key in keys]
         filled = np.array([0 if one is None else one[2][-1] for one in known], np.int64)

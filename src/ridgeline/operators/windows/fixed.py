@@ -39,8 +39,8 @@ class FixedWindows(WindowKind):
         return starts, self.windows.ends(starts)
 
     def add(self, records: Records) -> None:
-        """Add records to all their windows that are not over."""
-        batch, times, starts, codes, keys, over = records
+        """Add records, or partial results of some, to all their windows that are not over."""
+        batch, times, starts, codes, keys, over, given = records
         windows, columns = self.windows, self.columns
         # by time, as `first` and `last` take the order of rows within a group
         rows = by_time(times) if columns.ordered else None
@@ -71,30 +71,21 @@ class FixedWindows(WindowKind):
             (begins[owner], *keys[code])
             for owner, code in zip(owners, (found % len(keys)).tolist(), strict=True)
         ]
-        parts = columns.parts(Rows(batch, rows, times, groups, len(names)))
+        if given is None:
+            parts = columns.parts(Rows(batch, rows, times, groups, len(names)))
+        else:
+            parts = self._merged(given, rows, groups, len(names))
         self._merge_all(names, parts)
         self.operator.due = min(self.operator.due, int(ends[owners[0]]))
 
-    def merge(
-        self, starts: Index, codes: Index, keys: Sequence[Key], over: Index, parts: Sequence[Parts]
-    ) -> None:
-        """Add partial results to all their windows that are not over; they are not late.
-
-        `starts`, `codes`, `over`: of each, as of `add`. `parts`: of each one for each aggregate.
-        """
-        windows = self.windows
-        begins = windows.starts(starts) if windows.size > windows.slide else starts[:, None]
-        ends = windows.ends(begins.ravel()).reshape(begins.shape)
-        held = ends > over[:, None]
-        rows, opening = np.nonzero(held)[0], begins[held]
-        order = np.lexsort((codes[rows], opening))  # as `add` has them
-        found: dict[Key, Parts] = {}
-        for row, begin in zip(rows[order].tolist(), opening[order].tolist(), strict=True):
-            name = (begin, *keys[codes[row]])
-            before = found.get(name)
-            found[name] = parts[row] if before is None else self.columns.merged(before, parts[row])
-        self._merge_all(list(found), list(found.values()))
-        self.operator.due = min(self.operator.due, int(ends[held].min()))
+    def _merged(self, given: Sequence[Parts], rows: Index | None, groups: Index, count: int) -> list[Parts]:
+        """The parts of each group of partial results, those of the first rows first."""
+        found: list[Any] = [None] * count
+        parts = given if rows is None else [given[row] for row in rows.tolist()]
+        for group, part in zip(groups.tolist(), parts, strict=True):
+            before = found[group]
+            found[group] = part if before is None else self.columns.merged(before, part)
+        return found
 
     def _merge_all(self, names: list[Key], parts: list[Parts]) -> None:
         """In pieces: of many new objects at once Python would look for garbage among all."""

@@ -21,6 +21,7 @@ class Records(NamedTuple):
     """Records of a batch. `starts`: as `WindowKind.bounds` has them.
 
     `codes`: of each record the number of its key in `keys`. `over`: by when windows of its key are over.
+    `parts`: of partial results in place of records, of each one for each aggregate.
     """
 
     batch: pa.RecordBatch
@@ -29,6 +30,7 @@ class Records(NamedTuple):
     codes: Index
     keys: Sequence[Key]
     over: Index
+    parts: Sequence[Parts] | None = None
 
 
 class Holder(Protocol):

@@ -40,7 +40,7 @@ class RollingWindows(WindowKind):
 
     def add(self, records: Records) -> None:
         """Let records wait."""
-        batch, times, _, codes, keys, _ = records
+        batch, times, _, codes, keys, *_ = records
         waiting = self.operator.waiting
         rows = np.lexsort((times, codes))
         parts = self.columns.parts(Rows(batch, rows, times[rows], np.arange(len(rows)), len(rows)))

@@ -34,7 +34,7 @@ class SessionWindows(WindowKind):
 
     def add(self, records: Records) -> None:
         """Join records with the open sessions."""
-        batch, times, _, codes, keys, _ = records
+        batch, times, _, codes, keys, *_ = records
         state, gap = self.operator.open, self.gap
         rows, groups = runs(codes, times, gap)
         count = int(groups[-1]) + 1
