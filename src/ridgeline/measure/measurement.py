@@ -277,7 +277,7 @@ class Measurement:
         self._statuses.failed(event.reason)
 
     def _plan_window(self, event: WindowPlanned) -> None:
-        if self._windows.first is None:
+        if self._progress.schedule.first is None:
             self._run_totals.started = event.at
         self._run.window_planned(event.window_id)
         self._progress.window_planned(event)
@@ -426,11 +426,10 @@ class Measurement:
         }
 
     def _due(self, now: float) -> tuple[int, int] | None:
-        """As `WindowsInFlight.over`; None once the application is over."""
+        """As `WindowSchedule.over`; None once the application is over."""
         if self._run.ended is not None:
             return None
-        forgiven = self._progress.forgiven_seconds
-        return self._windows.over(self._working(now), self._run.window_seconds, forgiven)
+        return self._progress.schedule.over(self._working(now), self._run.window_seconds)
 
     # Answers out: records, progress -------------------------------------------------------------------------
 
@@ -552,7 +551,7 @@ class Measurement:
         path, last = self._latency.average_path(), self._latency.windows(1)
         containers = self._statuses.containers
         rates = [self._throughput.rates(number, moment.now) for number in self._statuses.operators]
-        rows, first = self._totals.operators().values(), self._windows.first
+        rows, first = self._totals.operators().values(), self._progress.schedule.first
         slots, sized = self.counts.slots, self.counts.sized
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),

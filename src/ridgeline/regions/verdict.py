@@ -121,16 +121,6 @@ def _blamed(view: RegionView) -> str:
 # The progress of an application of several regions: what waits in sources and in queues.
 
 
-class Lot(NamedTuple):
-    """The backlog of one source or queue. `seconds`: to work it off; None: unknown, or it has no end."""
-
-    records: float | None
-    seconds: float | None
-    caught_up_at: float | None
-    verdict: Verdict
-    endless: bool = False
-
-
 def joined_progress(states: States, queues: Sequence[QueueAnswer]) -> ProgressAnswer:
     """The progress of all regions. `window` is of the one whose window takes longest.
 
@@ -154,15 +144,16 @@ def _application(
     states: States, sources: Sequence[SourceAnswer], queues: Sequence[QueueAnswer]
 ) -> BacklogAnswer:
     """The backlog over all sources and queues."""
-    lots = [*map(_source, sources), *map(_queue, queues)]
+    to_read = [_seconds(row) for row in queues]
     running = [one["application"] for name, one in states.progress.items() if states.state[name] in _RUNS]
     verdict = worst(Verdict(one["verdict"]) for one in (*running, *queues))
     bases = [one["basis"] for one in running if one["basis"] not in {"unknown", "schedule"}]
     oldest = (one["oldest"] for one in running)
-    ends = [lot.caught_up_at for lot in lots if lot.verdict is Verdict.CATCHING_UP]
+    waiting = (*sources, *queues)
+    ends = [row["caughtUpAt"] for row in waiting if row["verdict"] == Verdict.CATCHING_UP]
     found: BacklogAnswer = {
-        "backlogRecords": total(lot.records for lot in lots),
-        "backlogSeconds": greatest([lot.seconds for lot in lots]),
+        "backlogRecords": total([*map(_records, sources), *(row["backlogRecords"] for row in queues)]),
+        "backlogSeconds": greatest([*(row["backlogSeconds"] for row in sources), *to_read]),
         "basis": max(bases, key=_BASES.index, default="exact" if queues else "unknown"),
         "caughtUpAt": greatest_if_known(ends) if verdict is Verdict.CATCHING_UP else None,
         "asOf": least([one["asOf"] for one in running]),
@@ -174,21 +165,18 @@ def _application(
         "oldest": max(oldest, key=lambda one: one["value"] or 0.0, default=_NOT_KNOWN),
         "bottleneck": next((one["bottleneck"] for one in running if one["bottleneck"]), None),
     }
-    if any(lot.endless for lot in lots):
+    if None in to_read or any(row.get("infinite") for row in sources):
         found["backlogSeconds"], found["infinite"] = None, True
     return found
 
 
-def _source(row: SourceAnswer) -> Lot:
-    infinite = row.get("infinite", False)
+def _records(row: SourceAnswer) -> float | None:
+    """The records that wait at a source, each of which becomes a tuple."""
     records = row["backlogRecords"]
-    if records is None and row["unit"] == "tuples":
-        records = row["backlog"]["value"]
-    return Lot(records, row["backlogSeconds"], row["caughtUpAt"], Verdict(row["verdict"]), infinite)
+    return row["backlog"]["value"] if records is None and row["unit"] == "tuples" else records
 
 
-def _queue(row: QueueAnswer) -> Lot:
-    """The backlog of a queue; without an end if its reader does not run."""
+def _seconds(row: QueueAnswer) -> float | None:
+    """The time to read what waits in a queue; None: it has no end, as its reader does not run."""
     tuples, pace = row["backlogRecords"], row["readPerSecond"]
-    seconds = 0.0 if not tuples else tuples / pace if pace else None
-    return Lot(tuples, seconds, row["caughtUpAt"], Verdict(row["verdict"]), endless=seconds is None)
+    return 0.0 if not tuples else tuples / pace if pace else None

@@ -62,10 +62,7 @@ class InfoAnswer(TypedDict):
     propertiesKept: Annotated[dict[str, str], "Properties of the run before that it goes on with, by name."]
     startTime: Annotated[float, "When the run began, seconds since 1970."]
     elapsedTime: Annotated[float, "Seconds since then, up to its end."]
-    state: Annotated[
-        str,
-        "`RUNNING`, `PAUSED`, `FINISHED`, `STOPPED` or `FAILED`; `PENDING` before the run is planned.",
-    ]
+    state: Annotated[str, "`RUNNING`, `PAUSED`, `FINISHED`, `STOPPED`, `FAILED`; `PENDING` without a plan."]
     reason: Annotated[str, "Why it failed; empty otherwise."]
     planVersion: Annotated[int, "Version of the plan; it grows when the plan changes."]
     windowSeconds: Annotated[float, "The width of a window."]
@@ -163,10 +160,7 @@ class SentencePartAnswer(TypedDict):
     """A piece of a sentence."""
 
     text: Annotated[str, "The piece; all pieces joined are the sentence."]
-    about: Annotated[
-        dict[str, str] | None,
-        "Where the page shows what it is made of: `view` and its parameters; null for words between.",
-    ]
+    about: Annotated[dict[str, str] | None, "The page's `view` of it, with parameters; null for other words."]
 
 
 class SentenceAnswer(TypedDict):

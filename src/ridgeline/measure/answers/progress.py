@@ -131,10 +131,7 @@ class ProgressAnswer(TypedDict):
     window: Annotated[WindowProgressAnswer, "The window as a whole."]
     sources: Annotated[list[SourceAnswer], "The sources."]
     application: Annotated[BacklogAnswer, "The backlog and verdict of the application."]
-    because: Annotated[
-        NotRequired[list[str]],
-        "What is to blame for the verdict, a clause each, where there are several regions.",
-    ]
+    because: Annotated[NotRequired[list[str]], "What is to blame for the verdict, of several regions."]
     queues: Annotated[NotRequired[list[QueueAnswer]], "The queues between regions, if there are several."]
 
 

@@ -22,9 +22,7 @@ class WaitingAnswer(TypedDict):
     writtenPerSecond: Annotated[float, "Tuples written per second over the last 10 seconds."]
     readPerSecond: Annotated[float, "Tuples read per second; 0 while its region does not run."]
     full: Annotated[bool, "True while the writer's region waits for this reader: the queue has no room."]
-    fullInSeconds: Annotated[
-        float | None, "Seconds until it has no room at the present rate; null if it will have."
-    ]
+    fullInSeconds: Annotated[float | None, "Seconds until it is full at the present rate; null if never."]
 
 
 class QueueAnswer(WaitingAnswer):

@@ -63,9 +63,7 @@ class LatencyAnswer(TypedDict):
     operators: Annotated[list[OperatorLatencyAnswer], "The physical operators, in topological order."]
     logical: Annotated[list[LogicalLatencyAnswer], "The logical operators, in topological order."]
     clamps: Annotated[int, "Durations between hosts that were negative and counted as 0, since the start."]
-    windows: Annotated[
-        NotRequired[dict[str, int | None]], "The window of each region, where the application has several."
-    ]
+    windows: Annotated[NotRequired[dict[str, int | None]], "The window of each region, if there are several."]
 
 
 class PathStepAnswer(InRegionAnswer, TypedDict):
@@ -73,9 +71,7 @@ class PathStepAnswer(InRegionAnswer, TypedDict):
 
     operator: Annotated[str, "Title of the physical operator."]
     id: Annotated[int, "Id of the physical operator."]
-    latencyMs: Annotated[
-        float | None, "Its own latency, compute and transfer; the steps add up to the path's."
-    ]
+    latencyMs: Annotated[float | None, "Its own latency, compute and transfer; the path's is their sum."]
     computeMs: Annotated[float | None, "Time in its own callbacks."]
     cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     transferMs: Annotated[float | None, "Time in which its tuples or its state moved."]
@@ -122,9 +118,7 @@ class CriticalPathAnswer(InRegionAnswer, TypedDict):
         "By name of logical operators, the same: any partition or unifier was on it, also before a change.",
     ]
     windowLatencyMs: Annotated[float | None, "The window's latency, from trigger to commit."]
-    windows: Annotated[
-        NotRequired[dict[str, int]], "The window of each region on the path, where there are several."
-    ]
+    windows: Annotated[NotRequired[dict[str, int]], "The window of each region on the path, if several."]
 
 
 class WindowSummaryAnswer(InRegionAnswer, TypedDict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +65,8 @@ class Averages:
         nodes, ids = shape.topology.operators, shape.topology.ids
         windows = np.zeros(len(nodes))
         seconds, end, entered = np.zeros((3, len(nodes)))
-        came, sent = _Ports(shape.readers), _Ports(shape.ports)
+        came, sent = np.full(len(shape.readers), np.nan), np.full(len(shape.ports), np.nan)
+        ports = {"input": (shape.readers, came), "output": (shape.ports, sent)}
         for event in self._windows:
             own, places = event.operators, ids.places(event.operators["operator"])
             counts = (places >= 0) & ~np.isin(own["operator"], list(event.dropped))
@@ -74,8 +74,11 @@ class Averages:
             windows[places] += 1
             for sums, name in ((seconds, "compute_seconds"), (end, "end_seconds"), (entered, "tuples_in")):
                 sums[places] += own[name]
-            came.add(event, "input")
-            sent.add(event, "output")
+            for (operator, kind, name), count in zip(event.ports, event.tuples, strict=True):
+                numbers, tuples = ports[kind]
+                place = numbers.get((operator, name))
+                if place is not None and operator not in event.dropped:
+                    tuples[place] = np.nan_to_num(tuples[place]) + count
         found = np.full((5, len(nodes)), np.nan)
         for place, node in enumerate(nodes):
             work = self._work.get(node.id)
@@ -87,26 +90,11 @@ class Averages:
             seconds_of, end_of, elements_of, *work_of = found
             each = np.where(elements_of > 0, (seconds_of - end_of) / elements_of, np.nan)
             owners = np.array(shape.owners, np.intp)
-            of_ports, of_sent = elements_of[owners], sent.sums / windows[owners]
+            of_ports, of_sent = elements_of[owners], sent / windows[owners]
             outputs = np.where(of_ports > 0, of_sent / of_ports, np.nan)
-            of_came = came.sums / windows[shape.operator_of]
+            of_came = came / windows[shape.operator_of]
         histories = Histories(each, outputs, elements_of, seconds_of, end_of, *work_of)
         return histories, _shares(shape, of_came, of_sent)
-
-
-class _Ports:
-    """The tuples of ports in sum, NaN of those that have had none; `places`: by operator and name."""
-
-    def __init__(self, places: Mapping[tuple[int, str], int]) -> None:
-        self._places = places
-        self.sums = np.full(len(places), np.nan)
-
-    def add(self, event: WindowReported, kind: str) -> None:
-        """Add a window to those of a kind."""
-        for (operator, of, name), count in zip(event.ports, event.tuples, strict=True):
-            place = self._places.get((operator, name)) if of == kind else None
-            if place is not None and operator not in event.dropped:
-                self.sums[place] = np.nan_to_num(self.sums[place]) + count
 
 
 def _shares(shape: ProgressShape, came: Numbers, sent: Numbers) -> Estimates:

@@ -37,17 +37,17 @@ from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.columns import Doing, Reports, WindowProgress
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.rows import (
-    container_estimates,
     finite,
     infinite,
     operator_rows,
     states_of,
+    to_json,
     window_row,
     works_of,
 )
 from ridgeline.measure.progress.shape import ProgressShape
 from ridgeline.measure.progress.sources import Done, SourceLevel
-from ridgeline.measure.progress.verdict import Situation, Verdict, in_application, worst
+from ridgeline.measure.progress.verdict import EARLY, Situation, Verdict, in_application, worst
 from ridgeline.measure.progress.windows import (
     LATE_SHARE,
     Settling,
@@ -99,7 +99,7 @@ class ProgressFold:
         """Those that the plan does not have, until it counts."""
         self._stuck_stores: dict[tuple[str, str], str] = {}
         """Why nothing can be committed or published, by host and output of the event."""
-        self._schedule = WindowSchedule(window_seconds, interval_seconds)
+        self.schedule = WindowSchedule(window_seconds, interval_seconds)
         self.windows = WindowsInFlight(window_seconds)
         """Those of the run, also for others to look at."""
         self._settling = Settling()
@@ -144,7 +144,7 @@ class ProgressFold:
         self._settling.planned(event.window_id)
         self.windows.planned(event)
         self._void(event.window_id)
-        self._schedule.planned(event)
+        self.schedule.planned(event)
 
     def window_started(self, event: WindowStarted) -> bool:
         """An attempt is given to the containers; heartbeats of earlier ones do not count.
@@ -386,19 +386,23 @@ class ProgressFold:
 
     def doing(self, now: float) -> Doing:
         """The states of operators in `progress`, and which containers are silent: much less work."""
-        figures, window = self._figures(now), self.windows.oldest
+        figures = self._figures(now)
+        return Doing(states_of(figures), self._silent(figures, now))
+
+    def _silent(self, figures: WindowProgress, now: float) -> frozenset[int]:
+        """The containers that work, and have sent no heartbeat for longer than the timeout."""
+        window = self.windows.oldest
         heartbeats = {} if window is None else window.heartbeats
-        late = [container for container, at in heartbeats.items() if now - at > self._timeout]
-        works = dict(zip(self._topology.containers, works_of(figures), strict=True)) if late else {}
-        silent = frozenset(one for one in late if works.get(one, False))
-        return Doing(states_of(figures), silent)
+        late = {container for container, at in heartbeats.items() if now - at > self._timeout}
+        works = zip(self._topology.containers, works_of(figures), strict=True) if late else ()
+        return frozenset(container for container, working in works if working and container in late)
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application in `progress`, without what operators have to do."""
         window = self.windows.oldest
         running = window is not None and window.running
-        schedule = self._schedule.state(
-            now, self._late_seconds(now), first_window=self._schedule.in_first_window
+        schedule = self.schedule.state(
+            now, self._late_seconds(now), first_window=self.schedule.in_first_window
         )
         done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
         states = {name: source.state(now, done) for name, source in self._sources.items()}
@@ -448,29 +452,23 @@ class ProgressFold:
 
     def _containers(self, figures: WindowProgress, now: float) -> list[ContainerProgressAnswer]:
         """How far the containers are."""
-        left, work = container_estimates(figures), works_of(figures)
-        heartbeats = self.windows.oldest.heartbeats if self.windows.oldest is not None else {}
-        rows: list[ContainerProgressAnswer] = []
-        for container, remaining, works in zip(self._topology.containers, left, work, strict=True):
-            at = heartbeats.get(container)
-            rows.append(
-                {
-                    "id": container,
-                    "remainingSeconds": remaining,
-                    "lastHeartbeatAgeSeconds": None if at is None else max(0.0, now - at),
-                    "silent": at is not None and works and now - at > self._timeout,
-                }
-            )
-        return rows
-
-    @property
-    def forgiven_seconds(self) -> float:
-        """Lateness that the trigger has forgiven itself: its schedule less the one that it began with."""
-        return self._schedule.forgiven_seconds
+        silent, window = self._silent(figures, now), self.windows.oldest
+        heartbeats = {} if window is None else window.heartbeats
+        ages = {container: max(0.0, now - at) for container, at in heartbeats.items()}
+        remaining = to_json(figures.by_container)
+        return [
+            {
+                "id": container,
+                "remainingSeconds": left,
+                "lastHeartbeatAgeSeconds": ages.get(container),
+                "silent": container in silent,
+            }
+            for container, left in zip(self._topology.containers, remaining, strict=True)
+        ]
 
     def _late_seconds(self, now: float) -> float:
         """How late the application is: the window after the one that runs should have begun."""
-        return self._schedule.late_seconds(now) if self.windows.running else 0.0
+        return self.schedule.late_seconds(now) if self.windows.running else 0.0
 
     def _application_json(
         self,
@@ -492,7 +490,6 @@ class ProgressFold:
             if one.verdict is Verdict.CATCHING_UP and not one.backlog.infinite
         ]
         caught_up_at = None if None in ends else max((end for end in ends if end is not None), default=None)
-        settles = self._settles(now)
         if counted:
             amounts = [
                 self._sources[name].backlog_in("records", state.backlog) for name, state in free.items()
@@ -502,15 +499,12 @@ class ProgressFold:
             verdict = worst(verdicts.values())
             seen = all(self._sources[name].seen_late for name in free)  # then the sources' verdict counts it
             if verdict is Verdict.KEEPING_UP and not seen and self._is_behind(schedule):
-                starts = self._schedule.in_first_window or self._settling.settles(now)
+                starts = self.schedule.in_first_window or self._settling.settles(now)
                 verdict = Verdict.SETTLING if starts else Situation(verdict, schedule.verdict).late
         else:
             records, basis = UNKNOWN, "schedule" if schedule.backlog.known else Basis.UNKNOWN.value
             verdict = worst(verdicts.values()) if len(free) < len(states) else schedule.verdict
-            committed = self._settling.committed_any
-            verdict = in_application(
-                Situation(verdict, schedule.verdict, settles=settles, committed=committed)
-            )
+            verdict = self._unless_settling(verdict, now)
         unreachable = [name for name, source in self._sources.items() if source.problem]
         if self._hangs(now) or self._stuck_stores:
             verdict = Verdict.STUCK
@@ -548,15 +542,10 @@ class ProgressFold:
         An old answer does not show that an application keeps up while its windows are late.
         """
         source, windows, width = self._sources[name], self.windows, self._window_seconds
-        waits, left, late, as_of = (
-            state.backlog.value,
-            state.seconds.value,
-            self._late_seconds(now),
-            source.backlog.as_of,
-        )
-        ahead = source.taken_ahead
+        waits, left = state.backlog.value, state.seconds.value
+        late, as_of, ahead = self._late_seconds(now), source.backlog.as_of, source.taken_ahead
         usual = (state.drain_per_second or 0.0) * _FLOWS_WINDOWS * width
-        return in_application(
+        found = in_application(
             Situation(
                 samples=state.verdict,
                 schedule=schedule.verdict,
@@ -566,7 +555,7 @@ class ProgressFold:
                 paced=source.paced,
                 nothing=waits == 0 and not ahead > 0,
                 waits=bool(waits),
-                starts=self._schedule.in_first_window,
+                starts=self.schedule.in_first_window,
                 silent=windows.oldest is None or not windows.oldest.heartbeats,
                 behind=self._is_behind(schedule),
                 flows=state.verdict in {Verdict.NOT_CATCHING_UP, Verdict.KEEPING_UP}
@@ -580,14 +569,15 @@ class ProgressFold:
                 and not source.late
                 and bool(waits)
                 and (left is None or left > width),
-                settles=self._settles(now),
-                committed=self._settling.committed_any,
             )
         )
+        return self._unless_settling(found, now)
 
-    def _settles(self, now: float) -> bool:
-        """True if the run or its plan has just begun."""
-        return bool(self._schedule.windows) and self._settling.settles(now)
+    def _unless_settling(self, verdict: Verdict, now: float) -> Verdict:
+        """The verdict; `settling` if it needs a longer look, and the run or its plan has just begun."""
+        early = verdict in EARLY or (verdict is Verdict.KEEPING_UP and not self._settling.committed_any)
+        settles = bool(self.schedule.windows) and self._settling.settles(now)
+        return Verdict.SETTLING if early and settles else verdict
 
     def _is_behind(self, schedule: BacklogState) -> bool:
         """True if the windows are too far behind their schedule."""

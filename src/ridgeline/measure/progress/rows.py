@@ -85,11 +85,6 @@ def states_of(figures: WindowProgress) -> dict[int, str]:
     return {node.id: name for node, name in zip(nodes, names, strict=True)}
 
 
-def container_estimates(figures: WindowProgress) -> list[EstimateAnswer]:
-    """The seconds left of each container, in order."""
-    return to_json(figures.by_container)
-
-
 def works_of(figures: WindowProgress) -> list[bool]:
     """Of each container, in order, whether an operator of it is not done."""
     rows = figures.shape.containers[figures.states != DONE]

@@ -55,7 +55,7 @@ class Verdict(StrEnum):
 BEHIND = frozenset({Verdict.CATCHING_UP, Verdict.NOT_CATCHING_UP, Verdict.FALLING_BEHIND, Verdict.STUCK})
 """The verdicts of an application that has a backlog."""
 _MOVING = frozenset({Verdict.FALLING_BEHIND, Verdict.CATCHING_UP})
-_EARLY = frozenset({Verdict.CATCHING_UP, Verdict.NOT_CATCHING_UP, Verdict.FALLING_BEHIND, Verdict.UNKNOWN})
+EARLY = frozenset({Verdict.CATCHING_UP, Verdict.NOT_CATCHING_UP, Verdict.FALLING_BEHIND, Verdict.UNKNOWN})
 """What needs to see the application work for a while."""
 
 
@@ -155,7 +155,6 @@ class Situation:
     runs, and `silent`: it has sent no heartbeat. `behind`: windows are too far behind their schedule.
     `flows`: what is left is in windows in flight, as many as usual, that begin in time. `old`: the samples
     are, and windows are late. `unseen`: the window before was late, and what this one holds is not seen.
-    `settles`: the run or its plan has just begun, and `committed`: a window was.
     """
 
     samples: Verdict
@@ -172,8 +171,6 @@ class Situation:
     flows: bool = False
     old: bool = False
     unseen: bool = False
-    settles: bool = False
-    committed: bool = True
 
     @property
     def late(self) -> Verdict:
@@ -232,10 +229,8 @@ def by_samples(evidence: Evidence) -> Verdict:
 
 
 def in_application(situation: Situation) -> Verdict:
-    """The verdict on a source; `settling` instead of any that needs to see it work for a while."""
-    found = _first(APPLICATION, situation)
-    early = found in _EARLY or (found is Verdict.KEEPING_UP and not situation.committed)
-    return Verdict.SETTLING if early and situation.settles else found
+    """The verdict on a source, once the application works for a while."""
+    return _first(APPLICATION, situation)
 
 
 def _first(rules: tuple[Rule, ...], known: Evidence | Situation) -> Verdict:

@@ -36,7 +36,7 @@ class WindowInFlight:
     `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: what they did, once
     they are done. `heartbeats`: the times of the last ones, by container. `processes`: the container that
     each process works for. `finished`: containers that have ended their part. `figures`: the progress once it
-    is committed and does not change any more. `at_last`: the reports of operators from then on.
+    is committed and does not change any more.
     """
 
     id: int
@@ -53,7 +53,6 @@ class WindowInFlight:
     processes: dict[tuple[str, int], int] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
     figures: WindowProgress | None = None
-    at_last: dict[int, RunningOperator] | None = None
 
     @property
     def running(self) -> bool:
@@ -63,18 +62,13 @@ class WindowInFlight:
     @property
     def operators(self) -> dict[int, RunningOperator]:
         """The last reports of operators, at last that they are done."""
-        if self.at_last is not None:
-            return self.at_last
-        found = self.reported | ({} if self.ended is None else _done(self.ended))
-        if not self.running:  # nothing is reported of it any more
-            self.at_last = found
-        return found
+        return self.reported | ({} if self.ended is None else _done(self.ended))
 
     def clear(self) -> None:
         """A new attempt begins, or a new plan: reports of the one before do not count."""
         self.ended = self.first_heartbeat_at = None
         self.last_heartbeat_at = -math.inf
-        self.figures = self.at_last = None
+        self.figures = None
         for reports in (self.reported, self.heartbeats, self.processes, self.finished):
             reports.clear()
 
@@ -133,9 +127,6 @@ class WindowsInFlight:
         self.committed_at: float | None = None
         self.committed_id: int | None = None
         """The last window that is committed, or was when the run began."""
-        self.first: WindowPlanned | None = None
-        """The run's first window."""
-        self._newest: WindowPlanned | None = None
         self._events: defaultdict[int, list[RunEvent]] = defaultdict(list)
         """What is folded of each window once it is committed."""
         self.last_late = self.last_had_heartbeats = False
@@ -173,21 +164,8 @@ class WindowsInFlight:
         """The events of a window, its commit the last."""
         return [*self._events.get(event.window_id, ()), event]
 
-    def over(self, now: float, width: float, forgiven: float) -> tuple[int, int] | None:
-        """The last window that is over by the schedule, and the one before the run's first.
-
-        A window is over when the next one is due. `width`: of a window, seconds; without one there is no
-        schedule: None. `forgiven`: lateness, in seconds, that the trigger has forgiven itself.
-        """
-        first, last = self.first, self._newest
-        if first is None or last is None or width <= 0:
-            return None
-        over = last.window_id + math.floor((now - last.due + forgiven) / width) - 1
-        return over, first.window_id - 1
-
     def planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired."""
-        self.first, self._newest = self.first or event, event
         if not self.attempted:  # the run begins here, or all before is committed or void
             self.committed_id = event.window_id - 1 if event.window_id else None
             self._events.clear()
@@ -267,8 +245,9 @@ class WindowSchedule:
         """Windows that have begun."""
         self._window_seconds = window_seconds
         self._source = SourceBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
-        self._due: tuple[int, float] | None = None
-        """The last window that was due, and when."""
+        self.first: WindowPlanned | None = None
+        """The run's first window."""
+        self._newest: WindowPlanned | None = None
         self._last: tuple[float, float] | None = None
         """When the last window began, and how late."""
         self._begun: float | None = None
@@ -276,16 +255,15 @@ class WindowSchedule:
 
     def planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample."""
-        self.windows += self._due is None or self._due[0] != event.window_id
+        before = self._newest
+        self.windows += before is None or before.window_id != event.window_id
         late = max(0.0, event.at - event.due)
-        if late <= self._window_seconds or self._due is None:
+        if late <= self._window_seconds or before is None:
             self.forgiven_seconds = 0.0
         else:  # a driver that is too late lets its schedule slip
-            number, due = self._due
-            self.forgiven_seconds += max(
-                0.0, event.due - due - (event.window_id - number) * self._window_seconds
-            )
-        self._due = (event.window_id, event.due)
+            usual = (event.window_id - before.window_id) * self._window_seconds
+            self.forgiven_seconds += max(0.0, event.due - before.due - usual)
+        self.first, self._newest = self.first or event, event
         self.add(event.at, late + self.forgiven_seconds)
 
     def add(self, at: float, late_seconds: float) -> None:
@@ -305,9 +283,21 @@ class WindowSchedule:
 
     def late_seconds(self, now: float) -> float:
         """How late the next window is: it should have begun a width after the last one."""
-        if self._due is None:
+        if self._newest is None:
             return 0.0
-        return max(0.0, now - self._due[1] - self._window_seconds) + self.forgiven_seconds
+        return max(0.0, now - self._newest.due - self._window_seconds) + self.forgiven_seconds
+
+    def over(self, now: float, width: float) -> tuple[int, int] | None:
+        """The last window that is over by the schedule, and the one before the run's first.
+
+        A window is over when the next one is due. `width`: of a window, seconds; without one there is no
+        schedule: None.
+        """
+        first, last = self.first, self._newest
+        if first is None or last is None or width <= 0:
+            return None
+        over = last.window_id + math.floor((now - last.due + self.forgiven_seconds) / width) - 1
+        return over, first.window_id - 1
 
     def state(self, now: float, late_seconds: float, *, first_window: bool = False) -> BacklogState:
         """The lateness as a backlog in seconds at `now`, at which the next window is so late.
