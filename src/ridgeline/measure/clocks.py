@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from ridgeline.measure.events import WindowReported
 
 STEEPEST_SLOPE = 1e-2
 """The greatest drift that is believed: 10 ms per second.
@@ -37,13 +37,12 @@ Delays would look like drift, and no clock drifts far in that time.
 """
 _FARTHEST_SECONDS = 1e11  # 3,000 years: no clock, but a broken message
 
-if TYPE_CHECKING:
-    from ridgeline.measure.events import WindowReported
-
 Point = tuple[float, float]
-Times = npt.NDArray[np.float64]
-NO_CORRECTION = (0.0, 0.0, 0.0, 0.0, 0.0)
+_NO_CORRECTION = (0.0, 0.0, 0.0, 0.0, 0.0)
 """`Line.values` of a clock that is STRAM's, or of which nothing is known."""
+_OF_CONTAINERS = ("began", "restored", "ran", "written", "sent", "ready")
+_OF_OPERATORS = ("began", "ended", "state_written")
+"""The columns of reports that are times of the host's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +121,6 @@ class ClockOffsets:
         line = self._line(host)
         return 0.0 if line is None else line.value(at)
 
-    def corrected(self, hosts: Sequence[str], host: npt.NDArray[np.int64], times: Times) -> Times:
-        """Times on STRAM's clock; 0 (not known) stays. `host`: of each, the place of its host."""
-        lines = [NO_CORRECTION if (line := self._line(one)) is None else line.values for one in hosts]
-        return on_our_clock(times, np.array(lines)[host].T)
-
     def _line(self, host: str) -> Line | None:
         """The line of a host's points; None without points."""
         line = self._lines.get(host)
@@ -145,10 +139,23 @@ class ClockOffsets:
         }
 
 
-def on_our_clock(times: Times, lines: Times) -> Times:
-    """Times of hosts on STRAM's clock; 0 (not known) stays. `lines`: `Line.values` of each time's host."""
-    at, offset, slope, first, last = lines
-    return np.where(times == 0.0, times, times + offset + slope * (np.clip(times, first, last) - at))
+def on_our_clock(event: WindowReported, lines: Mapping[str, Line]) -> WindowReported:
+    """The reports of a window with all times on STRAM's clock; 0 (not known) stays.
+
+    `lines`: by host; where one is missing it is STRAM's own. Each time is corrected by the offset at that
+    time, since clocks drift within long windows.
+    """
+    if lines.keys().isdisjoint(event.hosts):
+        return event
+    of_hosts = np.array([lines[host].values if host in lines else _NO_CORRECTION for host in event.hosts])
+    tables = event.containers.copy(), event.operators.copy()
+    for table, names in zip(tables, (_OF_CONTAINERS, _OF_OPERATORS), strict=True):
+        at, offset, slope, first, last = of_hosts[table["host"]].T
+        times = np.array([table[name] for name in names])
+        found = times + offset + slope * (np.clip(times, first, last) - at)
+        for name, own in zip(names, np.where(times == 0.0, times, found), strict=True):
+            table[name] = own
+    return replace(event, containers=tables[0], operators=tables[1])
 
 
 def _line_below(points: list[Point]) -> Line:

@@ -46,7 +46,7 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.changes import ChangeFold, DecisionFold
-from ridgeline.measure.clocks import ClockOffsets, Line
+from ridgeline.measure.clocks import ClockOffsets, Line, on_our_clock
 from ridgeline.measure.deciding.period import bottleneck_answer
 from ridgeline.measure.events import (
     AgeSample,
@@ -321,7 +321,8 @@ class Measurement:
         times = assemble(self.topology, events)
         reported = times.reported
         self._clocks.add_reports(reported)
-        self._statuses.window(reported, self._clocks)
+        times = replace(times, reported=on_our_clock(reported, self._clocks.lines()))
+        self._statuses.window(times.reported)
         if reported.dropped:
             self.marks.add(reported)
         for one in events:
@@ -337,7 +338,6 @@ class Measurement:
         self._progress.window_committed(event)
         self._run_totals.window_committed(event)
         over, _ = self._due(event.published) or (0, 0)
-        times = replace(times, clocks=self._clocks.lines())
         self._waiting.append(_Waiting(times, max(0, over - event.window_id), []))
         if self._run.measures:
             self._ages.window(reported, event)

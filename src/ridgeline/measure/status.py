@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     OPERATORS,
     ContainerHeartbeat,
@@ -113,54 +112,32 @@ def _mean(values: Collection[int], windows: int) -> float | None:
     return sum(values) / windows if windows else None
 
 
-_CONTAINER = [
-    ("last_seen", np.float64),
-    ("last_window", np.int64),
-    ("bytes_out", np.int64),
-    ("has_heartbeat", np.bool_),
-    ("process", np.int64),
-]
-
-
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class ContainerStatus:
-    """One container; `row`: its row of the table of `Statuses`. `usage`: of its process, by a heartbeat."""
+    """One container.
+
+    `host`, `pid`: of the process where it runs, since `started`. `last_seen`: when its last heartbeat or
+    report came. `last_window`: the last one that it has completed; None before its first. `bytes_out`: what
+    it has sent to others since it is there. `has_heartbeat`: one came in the running attempt. `usage`: of its
+    process, by a heartbeat.
+    """
 
     id: int
-    stage: int
-    row: np.void
     host: str | None = None
     pid: int | None = None
     started: float | None = None
+    last_seen: float | None = None
+    last_window: int | None = None
+    bytes_out: int = 0
+    has_heartbeat: bool = False
     stack: str = ""
     usage: ProcessUsage | None = None
 
-    @property
-    def last_seen(self) -> float | None:
-        """When its last heartbeat or report came."""
-        seen = float(self.row["last_seen"])
-        return None if np.isnan(seen) else seen
-
-    @property
-    def last_window(self) -> int | None:
-        """The last window that it has completed; None before its first."""
-        window = int(self.row["last_window"])
-        return None if window == _NEVER else window
-
-    @property
-    def bytes_out(self) -> int:
-        """What it has sent to others since it is there."""
-        return int(self.row["bytes_out"])
-
-    @property
-    def has_heartbeat(self) -> bool:
-        """Whether one came in the running attempt."""
-        return bool(self.row["has_heartbeat"])
-
-    def runs_in(self, process: int, at: float, host: str, pid: int) -> None:
-        """It has given a sign of life, from a process where it was not before: that is a new start."""
-        self.row["process"] = process
-        self.host, self.pid, self.started, self.usage = host, pid, at, None
+    def seen(self, at: float, host: str, pid: int) -> None:
+        """It has given a sign of life; from a process where it was not before, that is a new start."""
+        self.last_seen = at
+        if (self.host, self.pid) != (host, pid):
+            self.host, self.pid, self.started, self.usage = host, pid, at, None
 
 
 class Statuses:
@@ -174,13 +151,10 @@ class Statuses:
         columns: list[tuple[str, Any]] = [(name, OPERATORS[name]) for name in (*self._kept, *self._summed)]
         states = ("written", np.float64), ("writing", np.float64)
         self._rows = np.zeros(0, [("window", np.int64), *states, *columns])
-        self._container_rows = np.zeros(0, _CONTAINER)
         self.operators: dict[int, OperatorStatus] = {}
         self.containers: dict[int, ContainerStatus] = {}
         self.failed_containers = 0
         self._topology = Topology((), ())
-        self._processes: dict[tuple[str | None, int | None], int] = {}
-        """A number for each process that has had containers."""
         self._known: dict[Series, OperatorStatus] = {}
         """Those of `operators`, and of operators that other plans had."""
         self._last: deque[WindowReported] = deque(maxlen=AVERAGE_WINDOWS + 1)
@@ -207,19 +181,8 @@ class Statuses:
                     row[name] = known.row[name]
             known.node, known.row = node, row
             self._known[node.series] = self.operators[node.id] = known
-        self._follow_containers(topology)
-
-    def _follow_containers(self, topology: Topology) -> None:
-        before, self.containers = self.containers, {}
-        self._container_rows = np.zeros(len(topology.containers), _CONTAINER)
-        self._container_rows["last_seen"] = np.nan
-        self._container_rows["last_window"] = self._container_rows["process"] = _NEVER
-        for place, container in enumerate(topology.containers):
-            row = self._container_rows[place]
-            status = before.get(container) or ContainerStatus(container, 0, row)
-            self._container_rows[place] = status.row
-            status.row, status.stage = row, topology.stage_of[container]
-            self.containers[container] = status
+        before = self.containers
+        self.containers = {one: before.get(one) or ContainerStatus(one) for one in topology.containers}
 
     @property
     def lately(self) -> Lately:
@@ -236,37 +199,26 @@ class Statuses:
 
     def _of_process(self, host: str, pid: int) -> list[ContainerStatus]:
         """The containers of a process."""
-        process, containers = self._processes.get((host, pid)), list(self.containers.values())
-        if process is None:
-            return []
-        return [containers[row] for row in np.flatnonzero(self._container_rows["process"] == process)]
+        return [one for one in self.containers.values() if (one.host, one.pid) == (host, pid)]
 
     def process_lost(self, host: str, pid: int) -> None:
         """A process is gone: its containers have none until another one reports."""
         for container in self._of_process(host, pid):
-            container.host = container.pid = container.started = None
-            container.row["process"], container.row["has_heartbeat"] = _NEVER, False
-            container.stack, container.usage = "", None
+            container.host = container.pid = container.started = container.usage = None
+            container.has_heartbeat, container.stack = False, ""
 
     def attempt(self) -> None:
         """An attempt at a window begins: reports of an earlier one no longer count."""
-        self._container_rows["has_heartbeat"] = False
         for container in self.containers.values():
-            container.stack = ""
+            container.has_heartbeat, container.stack = False, ""
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container has sent a heartbeat."""
         container = self.containers.get(event.container)
         if container is not None:
-            process = self._process(event.host, event.pid)
-            if container.row["process"] != process:
-                container.runs_in(process, event.at, event.host, event.pid)
-            container.row["last_seen"], container.row["has_heartbeat"] = event.at, True
+            container.seen(event.at, event.host, event.pid)
+            container.has_heartbeat = True
             container.stack = event.stack or container.stack
-
-    def _process(self, host: str, pid: int) -> int:
-        """The number of a process."""
-        return self._processes.setdefault((host, pid), len(self._processes))
 
     def process_usage(self, event: ContainerHeartbeat) -> None:
         """A process has said what it uses; it may run several containers, or none now."""
@@ -274,9 +226,14 @@ class Statuses:
             for container in self._of_process(event.host, event.pid):
                 container.usage = event.usage
 
-    def window(self, event: WindowReported, clocks: ClockOffsets) -> None:
-        """A window of this plan is committed, by which `clocks` are known."""
-        self._containers_ran(event)
+    def window(self, event: WindowReported) -> None:
+        """A window of this plan is committed; times are on STRAM's clock."""
+        names = ("container", "host", "pid", "received", "bytes_out")
+        for number, host, pid, received, sent in event.containers[[*names]].tolist():
+            container = self.containers[number]
+            container.seen(max(received, container.last_seen or 0.0), event.hosts[host], pid)
+            container.last_window, container.has_heartbeat = event.window_id, False
+            container.bytes_out += sent
         own, places = event.operators, self._topology.ids.places(event.operators["operator"])
         self._rows["window"][places] = event.window_id
         for name in self._kept:
@@ -285,8 +242,7 @@ class Statuses:
             self._rows[name][places] += own[name]
         wrote = own["state_written"] > 0
         if wrote.any():
-            written = clocks.corrected(event.hosts, own["host"][wrote], own["state_written"][wrote])
-            self._rows["written"][places[wrote]] = written
+            self._rows["written"][places[wrote]] = own["state_written"][wrote]
             self._rows["writing"][places[wrote]] = (own["state_seconds"] + own["write_seconds"])[wrote]
         self._last.append(event)
         self._lately = None
@@ -297,21 +253,6 @@ class Statuses:
         for operator, reading in event.watermarks.items():
             self.operators[operator].watermark = reading
             self.operators[operator].counts["recordsAhead"] += reading.ahead
-
-    def _containers_ran(self, event: WindowReported) -> None:
-        """Note the containers of a committed window, and those that ran in another process than before."""
-        own, rows = event.containers, self._container_rows
-        places = self._topology.ids_of_containers.places(own["container"])
-        numbers = zip(own["host"].tolist(), own["pid"].tolist(), strict=True)
-        processes = np.array([self._process(event.hosts[host], pid) for host, pid in numbers], np.int64)
-        seen = np.fmax(own["received"], rows["last_seen"][places])
-        for row in np.flatnonzero(rows["process"][places] != processes).tolist():
-            container = self.containers[int(own["container"][row])]
-            host, pid = event.hosts[own["host"][row]], int(own["pid"][row])
-            container.runs_in(int(processes[row]), float(seen[row]), host, pid)
-        rows["last_seen"][places], rows["last_window"][places] = seen, event.window_id
-        rows["bytes_out"][places] += own["bytes_out"]
-        rows["has_heartbeat"][places] = False
 
     def retried(self, event: WindowRetried) -> None:
         """An attempt did not count."""

@@ -342,7 +342,7 @@ def container_answer(container: ContainerStatus, topology: Topology, moment: Mom
     operators, usage = topology.containers[container.id], container.usage
     return {
         "id": container.id,
-        "stage": container.stage,
+        "stage": topology.stage_of[container.id],
         "host": container.host,
         "pid": container.pid,
         "jvmName": f"{container.pid}@{container.host}" if container.pid is not None else None,

@@ -68,29 +68,26 @@ class _Walk:
 
 
 def blame_chains(windows: Windows, paths: Places) -> list[tuple[BlameStep, ...]]:
-    """The blame chains of windows in time order. `paths`: as `slot_paths`.
+    """The blame chains of windows in time order, from Ridgeline's turn on. `paths`: as `slot_paths`.
 
-    The steps of a window add up to its `latency_seconds`, but for the error of floats.
+    The steps of a window, with those of `since_trigger`, add up to its `latency_seconds`, but for the error
+    of floats.
     """
     commits = [one.commit for one in windows.times]
     read = [
         (one.began, one.planned, one.launched, one.returned, one.staged, one.committed) for one in commits
     ]
     began, planned, launched, returned, staged, committed = np.reshape(read, (-1, 6)).T
-    triggered = np.minimum([one.triggered for one in windows.times], committed)
     walk = _Walk(committed)
-    walk.floors = triggered
+    walk.floors = began
     walk.back_to(staged, "commit")
     walk.back_to(returned, "stage")
-    walk.floors = np.minimum(np.maximum(launched, triggered), walk.positions)
+    walk.floors = np.minimum(np.maximum(launched, began), walk.positions)
     _Containers(windows, walk).walk(paths, launched)
-    walk.floors = triggered
+    walk.floors = began
     walk.back_to(planned, "planning")
     walk.back_to(began, "retries")
-    found: list[list[BlameStep]] = [
-        [BlameStep(what, "", seconds) for what, seconds in spark_phases(times, own).items()]
-        for times, own in zip(windows.times, (walk.positions - triggered).tolist(), strict=True)
-    ]
+    found: list[list[tuple[str, str, float]]] = [[] for _ in commits]
     titles = [*(node.title for node in windows.topology.operators), ""]
     steps = walk.steps[::-1]
     if steps:
@@ -99,8 +96,14 @@ def blame_chains(windows: Windows, paths: Places) -> list[tuple[BlameStep, ...]]
         for step, row, operator, seconds in zip(
             at.tolist(), rows.tolist(), operators[at, rows].tolist(), taken[at, rows].tolist(), strict=True
         ):
-            found[row].append(BlameStep(steps[step][0], titles[operator], seconds))
+            found[row].append((steps[step][0], titles[operator], seconds))
     return [_merged(own) for own in found]
+
+
+def since_trigger(times: WindowTimes, chain: tuple[BlameStep, ...]) -> tuple[BlameStep, ...]:
+    """A blame chain with the steps from Spark's trigger to Ridgeline's turn before it."""
+    before = spark_phases(times, times.commit.began - times.triggered)
+    return _merged([*((what, "", seconds) for what, seconds in before.items()), *chain]) if before else chain
 
 
 class _Containers:
@@ -216,20 +219,18 @@ def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
     return {**named, "trigger": seconds}
 
 
-def _merged(steps: Iterable[BlameStep]) -> tuple[BlameStep, ...]:
+def _merged(steps: Iterable[tuple[str, str, float]]) -> tuple[BlameStep, ...]:
     """Merge equal neighbours, and steps that are too short into the one before.
 
     At the begin they go into the one after.
     """
-    merged: list[BlameStep] = []
-    for step in steps:
-        last = merged[-1] if merged else None
-        if last is None:
-            merged.append(step)
-        elif step.seconds < SMALLEST_STEP or step[:2] == last[:2]:
-            merged[-1] = BlameStep(last.what, last.operator, last.seconds + step.seconds)
-        elif last.seconds < SMALLEST_STEP:
-            merged[-1] = BlameStep(step.what, step.operator, step.seconds + last.seconds)
+    merged: list[tuple[str, str, float]] = []
+    for what, operator, seconds in steps:
+        last = merged[-1] if merged else ("", "", 0.0)
+        if merged and (seconds < SMALLEST_STEP or (what, operator) == last[:2]):
+            merged[-1] = (*last[:2], last[2] + seconds)
+        elif merged and last[2] < SMALLEST_STEP:
+            merged[-1] = what, operator, seconds + last[2]
         else:
-            merged.append(step)
-    return tuple(step for step in merged if step.seconds)
+            merged.append((what, operator, seconds))
+    return tuple(BlameStep(*step) for step in merged if step[2])

@@ -27,7 +27,7 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.history.fold import Aged, HistoryFold
-from ridgeline.measure.latency.blame import BlameStep, blame_chains
+from ridgeline.measure.latency.blame import BlameStep, blame_chains, since_trigger
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
     Held,
@@ -36,7 +36,7 @@ from ridgeline.measure.latency.critical_path import (
     slack_of_figures,
     slot_paths,
 )
-from ridgeline.measure.latency.operator_latency import ROWS, SHOWN, Latencies, latencies, own_seconds
+from ridgeline.measure.latency.operator_latency import ROWS, SHOWN, latencies, own_seconds
 from ridgeline.measure.latency.since_start import (
     LatencyTotal,
     LatencyTotals,
@@ -51,14 +51,11 @@ SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
 
 
-_KEPT = 4  # windows whose events stay until Spark's own account of them has come
-
-
-@dataclass
+@dataclass(frozen=True)
 class KeptWindow:
     """One window as it is kept. `figures`: as in `Latencies`; `tuples`: entered, and left.
 
-    `times`: those of the driver.
+    `times`: those of the driver. `chain`: its blame from Ridgeline's turn on.
     """
 
     times: WindowTimes
@@ -67,8 +64,13 @@ class KeptWindow:
     figures: Figures
     estimated: npt.NDArray[np.bool_]
     path: CriticalPath
-    blame: tuple[BlameStep, ...]
+    chain: tuple[BlameStep, ...]
     held: tuple[Held, ...]
+
+    @property
+    def blame(self) -> tuple[BlameStep, ...]:
+        """The causes of its time, from its trigger on."""
+        return since_trigger(self.times, self.chain)
 
     @property
     def path_titles(self) -> list[str]:
@@ -139,8 +141,6 @@ class LatencyFold:
         self._history_windows = history
         self._width = 0.0
         self._records: dict[int, KeptWindow] = {}
-        self._with_events: dict[int, tuple[Topology, WindowTimes, int]] = {}
-        """The last windows, with their plan, their events, and how far they were behind."""
         self.history = HistoryFold()
         """Metrics over periods, and of the last hours."""
         self._totals = LatencyTotals()
@@ -171,45 +171,14 @@ class LatencyFold:
 
         `ages`: those that came after each of the windows.
         """
-        topology = windows.topology
-        records, found = self._folded(windows, behind)
+        topology, slots = windows.topology, slot_paths(windows)
+        found = latencies(windows, window_seconds=self._width, behind=behind, lag=self._history_windows)
         self.clamps += int(found.clamped.sum())
         self._totals.add(found.figures[:, SHOWN])
         self._physical.add(found.figures[:, 0])
         self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
-        self._mean = None
-        for times, late, record in zip(windows.times, behind, records, strict=True):
-            last, number = next(reversed(self._records.values()), None), times.commit.window_id
-            if last is not None:
-                self._window_totals.add(last.times.latency_seconds, last.blame)
-            self._records[number], self._with_events[number] = record, (topology, times, late)
-        self.history.add(zip(records, windows.counts, ages, strict=True), self._width)
-        for kept, most in ((self._records, self._history_windows), (self._with_events, _KEPT)):
-            for number in list(kept)[: max(0, len(kept) - most)]:
-                del kept[number]
-
-    def add_trigger(self, event: SparkTrigger) -> bool:
-        """Fold a window again: Spark's report of it comes after its commit. False for an unknown window.
-
-        It is replaced and not counted again.
-        """
-        number = event.window_id
-        if number not in self._with_events or number not in self._records:
-            return False
-        topology, times, behind = self._with_events[number]
-        times = replace(times, trigger=event)
-        self._with_events[number] = topology, times, behind
-        [self._records[number]], _ = self._folded(Windows(topology, [times]), [behind])
-        self._mean = None
-        return True
-
-    def _folded(self, windows: Windows, behind: Sequence[int]) -> tuple[list[KeptWindow], Latencies]:
-        """What is kept of windows, and their latencies."""
-        topology = windows.topology
-        found = latencies(windows, window_seconds=self._width, behind=behind, lag=self._history_windows)
-        slots = slot_paths(windows)
         columns = zip(
-            (replace(times, reported=NOTHING, clocks={}) for times in windows.times),
+            (replace(times, reported=NOTHING) for times in windows.times),
             repeat(topology),
             windows.tuples(),
             found.figures,
@@ -218,7 +187,27 @@ class LatencyFold:
             blame_chains(windows, slots),
             held_results(windows, slots),
         )
-        return [KeptWindow(*one) for one in columns], found
+        records = [KeptWindow(*one) for one in columns]
+        for record in records:
+            last = self._find(None)
+            if last is not None:
+                self._window_totals.add(last.times.latency_seconds, last.blame)
+            self._records[record.times.commit.window_id] = record
+        self.history.add(zip(records, windows.counts, ages, strict=True), self._width)
+        for number in list(self._records)[: max(0, len(self._records) - self._history_windows)]:
+            del self._records[number]
+
+    def add_trigger(self, event: SparkTrigger) -> bool:
+        """Note Spark's report of a window, which comes after its commit. False for an unknown window.
+
+        It is not counted again.
+        """
+        record = self._records.get(event.window_id)
+        if record is None:
+            return False
+        times = replace(record.times, trigger=event)
+        self._records[event.window_id] = replace(record, times=times)
+        return True
 
     # Answers out --------------------------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.clocks import NO_CORRECTION, Line, on_our_clock
+from ridgeline.measure.clocks import Line, on_our_clock
 from ridgeline.measure.events import (
     RunEvent,
     SparkTrigger,
@@ -27,23 +27,19 @@ NOTHING = WindowReported.of(0.0, -1, (), ())
 
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
-    """One committed window. `reported`: of its plan's operators, times as their hosts' clocks were.
-
-    `commit`: the driver's times. `clocks`: the lines of these clocks by host; where one is missing it is
-    STRAM's own.
-    """
+    """One committed window. `reported`: of its plan's operators. `commit`: the driver's times."""
 
     commit: WindowCommitted
     due: float
     reported: WindowReported
     trigger: SparkTrigger | None = None
     plan_version: int = 0
-    clocks: Mapping[str, Line] = field(default_factory=dict)
 
     @property
     def triggered(self) -> float:
         """When the window's time begins: Spark's trigger if Spark drives, else Ridgeline's own."""
-        return self.commit.began if self.trigger is None else self.trigger.triggered
+        began = self.commit.began
+        return began if self.trigger is None else min(self.trigger.triggered, began)
 
     @property
     def latency_seconds(self) -> float:
@@ -59,7 +55,7 @@ class WindowTimes:
 def assemble(
     topology: Topology, events: Iterable[RunEvent], clocks: Mapping[str, Line] | None = None
 ) -> WindowTimes:
-    """The events of one window. `clocks`: as in `WindowTimes`.
+    """The events of one window. `clocks`: as in `on_our_clock`.
 
     Events of other windows, and of other plans than `topology`, are left out. Raises
     ValueError without a `WindowCommitted`.
@@ -78,7 +74,7 @@ def assemble(
             due, version = event.due, event.plan_version
         elif isinstance(event, SparkTrigger) and event.window_id == committed.window_id:
             trigger = event
-    return WindowTimes(committed, due, reported, trigger, version, clocks or {})
+    return WindowTimes(committed, due, on_our_clock(reported, clocks or {}), trigger, version)
 
 
 class Count:
@@ -88,49 +84,37 @@ class Count:
     COUNT = 6
 
 
-_OF_HOSTS = ("began", "ended")
 _OF_OPERATORS = (
-    *_OF_HOSTS,
-    *("compute_seconds", "cpu_seconds", "estimated"),
+    *("began", "ended", "compute_seconds", "cpu_seconds", "estimated"),
     *("tuples_in", "tuples_out", "errors", "late", "state_bytes"),
 )
-"""What is read of operators: times of their hosts, then durations, then those of `Count`."""
+"""What is read of operators: times, then those of `Count`."""
 _OF_CONTAINERS = ("ready", "began", "restored", "ran", "written", "sent")
 
 
 class Windows:
     """Windows of one plan as arrays: by window, then by operator or container, all on STRAM's clock.
 
-    NaN is what is not known: it has not reported. Each time is corrected by its host's offset at that time,
-    since clocks drift within long windows. Of operators: `began`, `ended`, `compute`, `cpu` and `estimated`
-    (1: yes); `counts` has the rows of `Count` before the operators, 0 where nothing is known. Of containers:
-    `came`, `turned` (its turn began), `restored`, `ran`, `written` and `sent` (its messages were).
+    NaN is what is not known: it has not reported. Of operators: `began`, `ended`, `compute`, `cpu` and
+    `estimated` (1: yes); `counts` has the rows of `Count` before the operators, 0 where nothing is known.
+    Of containers: `came`, `turned` (its turn began), `restored`, `ran`, `written` and `sent` (messages).
     """
 
     def __init__(self, topology: Topology, times: Sequence[WindowTimes]) -> None:
         self.topology, self.times = topology, times
         reported = [one.reported for one in times]
-        self._lines = _Lines(times)
         operators = _Rows([one.operators for one in reported], topology.ids, "operator")
-        found = self._columns(operators, _OF_OPERATORS, _OF_HOSTS)
+        found = operators.columns(_OF_OPERATORS, len(times))
         self.began, self.ended, self.compute, self.cpu, self.estimated = found[:5]
         reports = ~np.isnan(self.ended)
         self.counts = np.nan_to_num([*found[5:], reports]).swapaxes(0, 1)
         self._containers = _Rows(
             [one.containers for one in reported], topology.ids_of_containers, "container"
         )
-        found = self._columns(self._containers, _OF_CONTAINERS, _OF_CONTAINERS)
+        found = self._containers.columns(_OF_CONTAINERS, len(times))
         ready, self.turned, self.restored, self.ran, self.written, sent = found
         self.came = np.where(ready == 0.0, self.turned, ready)
         self.sent = np.maximum(self.written, sent)
-
-    def _columns(self, rows: _Rows, names: Sequence[str], of_hosts: Sequence[str]) -> Figures:
-        """Columns of reports, of which the first are times `of_hosts`: by column, window and place."""
-        found = np.full((len(names), len(self), rows.size), np.nan)
-        read = np.array([rows.table[name] for name in names], np.float64)
-        read[: len(of_hosts)] = self._lines.corrected(read[: len(of_hosts)], rows)
-        found[:, rows.window, rows.place] = read
-        return found
 
     def __len__(self) -> int:
         return len(self.times)
@@ -158,9 +142,8 @@ class Windows:
         numbers, rows = dict[str, int](), self._containers
         tasks = [numbers.setdefault(task, len(numbers)) for one in self.times for task in one.reported.tasks]
         found = np.full(self.came.shape, -1, np.intp)
-        found[rows.window, rows.place] = np.array(tasks, np.intp)[
-            _offsets([one.reported.tasks for one in self.times])[rows.window] + rows.table["task"]
-        ]
+        first = np.cumsum([0, *(len(one.reported.tasks) for one in self.times[:-1])])
+        found[rows.window, rows.place] = np.array(tasks, np.intp)[first[rows.window] + rows.table["task"]]
         return found
 
     def tuples(self) -> list[tuple[int, int]]:
@@ -184,32 +167,11 @@ class _Rows:
         self.place = ids.places(self.table[name])
         self.size = len(ids)
 
-
-class _Lines:
-    """The lines of the clocks of all hosts, as they were known at the end of each window."""
-
-    def __init__(self, times: Sequence[WindowTimes]) -> None:
-        self._known = any(one.clocks for one in times)
-        hosts = [one.reported.hosts for one in times]
-        self._offsets = _offsets(hosts)
-        self._lines = np.array(
-            [
-                NO_CORRECTION if (line := one.clocks.get(host)) is None else line.values
-                for one, own in zip(times, hosts, strict=True)
-                for host in own
-            ]
-        )
-
-    def corrected(self, times: Figures, rows: _Rows) -> Figures:
-        """Times that the hosts of rows read on STRAM's clock."""
-        if not self._known or not len(rows.table):
-            return times
-        return on_our_clock(times, self._lines[self._offsets[rows.window] + rows.table["host"]].T)
-
-
-def _offsets(several: Sequence[Sequence[str]]) -> Places:
-    """Where the texts of each window begin, all of them in one sequence."""
-    return np.cumsum([0, *map(len, several[:-1])])
+    def columns(self, names: Sequence[str], windows: int) -> Figures:
+        """Some of them: by column, window and place."""
+        found = np.full((len(names), windows, self.size), np.nan)
+        found[:, self.window, self.place] = [self.table[name] for name in names]
+        return found
 
 
 def chains(first: Places, following: Places) -> Places:

@@ -18,7 +18,7 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.latency.blame import blame_chains, spark_phases
+from ridgeline.measure.latency.blame import blame_chains, since_trigger, spark_phases
 from ridgeline.measure.latency.critical_path import critical_paths, slot_paths
 from ridgeline.measure.latency.operator_latency import Latencies, latencies
 from ridgeline.measure.latency.window import Windows, WindowTimes, assemble
@@ -108,7 +108,7 @@ def _blame(windows: Windows) -> Attributes:
     """The causes that the window waited for: seconds by cause."""
     found: dict[str, float] = {}
     [chain] = blame_chains(windows, slot_paths(windows))
-    for step in chain:
+    for step in since_trigger(windows.times[0], chain):
         name = f"ridgeline.blame.{step.what}_seconds"
         found[name] = found.get(name, 0.0) + step.seconds
     return found
