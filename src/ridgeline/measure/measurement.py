@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -172,31 +172,31 @@ class Measurement:
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
-        self._handlers: Mapping[type, Callable[[Any], None]] = {
-            ApplicationPlanned: self._plan,
-            ApplicationEnded: self._end,
-            ApplicationChanged: self.changes.add,
-            PolicyDecided: self._decided,
-            PromiseChanged: self.counts.promises.add,
-            WindowPlanned: self._plan_window,
-            WindowStarted: self._start,
-            WindowRetried: self._retry,
-            WindowCommitted: self._commit,
-            **dict.fromkeys((WindowReported, OperatorMetrics), self._windows.keep),
-            SourceProgress: self._source,
-            SourceTaken: self._progress.source_taken,
-            SourceAsked: self._progress.source_asked,
-            SparkTrigger: self._trigger,
-            ContainerHeartbeat: self._heartbeat,
-            MessagesRefused: self.counts.refuse,
-            OutputPublished: self._publish_output,
-            OutputAsked: self.counts.outputs.asked,
-            **dict.fromkeys(SLOT_COUNTS, self.counts.slot),
-            SlotLost: self._slot_lost,
-            SlotsSized: self.counts.size,
-            StoreSilent: self._progress.store,
-            StateCompacted: self.counts.compact,
-            StateWarning: self.counts.warn,
+        self._handlers: Mapping[type, Sequence[Callable[[Any], None]]] = {
+            ApplicationPlanned: (self._plan,),
+            ApplicationEnded: (self._end,),
+            ApplicationChanged: (self.changes.add,),
+            PolicyDecided: (self.decisions.add, self.counts.promises.decided),
+            PromiseChanged: (self.counts.promises.add,),
+            WindowPlanned: (self._plan_window,),
+            WindowStarted: (self._start,),
+            WindowRetried: (self._retry, self._statuses.retried),
+            WindowCommitted: (self._commit,),
+            **dict.fromkeys((WindowReported, OperatorMetrics), (self._windows.keep,)),
+            SourceProgress: (self._source,),
+            SourceTaken: (self._progress.source_taken,),
+            SourceAsked: (self._progress.source_asked,),
+            SparkTrigger: (self._trigger,),
+            ContainerHeartbeat: (self._heartbeat,),
+            MessagesRefused: (self.counts.refuse,),
+            OutputPublished: (self._ages.published, self.counts.outputs.published),
+            OutputAsked: (self.counts.outputs.asked,),
+            **dict.fromkeys(SLOT_COUNTS, (self.counts.slot,)),
+            SlotLost: (self.counts.slot, self._statuses.process_lost),
+            SlotsSized: (self.counts.size,),
+            StoreSilent: (self._progress.store,),
+            StateCompacted: (self.counts.compact,),
+            StateWarning: (self.counts.warn,),
         }
 
     @property
@@ -240,7 +240,8 @@ class Measurement:
         """Take an event in. Windows of another plan are left out."""
         self.at = max(self.at, event.at)
         kind = type(event)
-        self._handlers[kind](event)
+        for handler in self._handlers[kind]:
+            handler(event)
         if kind in MARKED:
             self.marks.add(event)
 
@@ -265,10 +266,6 @@ class Measurement:
             for fold in (self._statuses, self._ages, self._progress, self.own_metrics):
                 fold.settle()
 
-    def _decided(self, event: PolicyDecided) -> None:
-        self.decisions.add(event)
-        self.counts.promises.decided(event)
-
     def _end(self, event: ApplicationEnded) -> None:
         self._run.ended = event
         self._progress.ended(event)
@@ -288,7 +285,6 @@ class Measurement:
 
     def _retry(self, event: WindowRetried) -> None:
         self._run_totals.retries += not event.final
-        self._statuses.retried(event)
 
     def _source(self, event: SourceProgress) -> None:
         committed = self._windows.committed_id
@@ -296,14 +292,6 @@ class Measurement:
             self._progress.source(event)
         else:
             self._windows.keep(event)
-
-    def _publish_output(self, event: OutputPublished) -> None:
-        self._ages.published(event)
-        self.counts.outputs.published(event)
-
-    def _slot_lost(self, event: SlotLost) -> None:
-        self.counts.slot(event)
-        self._statuses.process_lost(event.host, event.pid)
 
     def _heartbeat(self, event: ContainerHeartbeat) -> None:
         self.counts.heartbeat(event)
@@ -614,10 +602,8 @@ class Measurement:
         return self._operator(status, moment)
 
     def _operator(self, status: OperatorStatus, moment: Moment) -> OperatorAnswer:
-        return operator_answer(self._seen(status, moment))
-
-    def _seen(self, status: OperatorStatus, moment: Moment) -> OperatorMoment:
-        return OperatorMoment(status, self._statuses.containers[status.node.container], moment)
+        container = self._statuses.containers[status.node.container]
+        return operator_answer(OperatorMoment(status, container, moment))
 
     def containers(self, now: float) -> list[ContainerAnswer]:
         """All containers."""

@@ -18,6 +18,7 @@ from ridgeline.measure.events import (
     WindowReported,
     WindowRetried,
 )
+from ridgeline.measure.slot_events import SlotLost
 from ridgeline.measure.topology import OperatorNode, Series, Topology, surplus
 
 AVERAGE_WINDOWS = 10
@@ -201,9 +202,9 @@ class Statuses:
         """The containers of a process."""
         return [one for one in self.containers.values() if (one.host, one.pid) == (host, pid)]
 
-    def process_lost(self, host: str, pid: int) -> None:
+    def process_lost(self, event: SlotLost) -> None:
         """A process is gone: its containers have none until another one reports."""
-        for container in self._of_process(host, pid):
+        for container in self._of_process(event.host, event.pid):
             container.host = container.pid = container.started = container.usage = None
             container.has_heartbeat, container.stack = False, ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
@@ -44,8 +44,6 @@ class RunTotals:
         """Seconds of windows, without the first one, which waits for workers to start."""
         self._rows: dict[str, OperatorTotalsAnswer] = {}
         self._error_tuples: deque[ErrorTupleAnswer] = deque(maxlen=_ERRORS_KEPT)
-        self._dropped: set[tuple[str, int]] = set()
-        """Windows that operators have dropped, until their rows count them: label and window."""
         self._drops: deque[str] = deque(maxlen=_DROPS_KEPT)
         self._topology = Topology((), ())
         self._inputs: set[int] = set()
@@ -84,9 +82,9 @@ class RunTotals:
             self._error_tuples += [
                 {"operator": title, "windowId": event.window_id, "text": text} for text in texts
             ]
-        for operator, why in event.dropped.items():
-            self._drops.append(why)
-            self._dropped.add((self._title_of[operator], event.window_id))
+        self._drops += event.dropped.values()
+        for title in {self._title_of[operator] for operator in event.dropped}:
+            self._rows[title]["windowsDropped"] += 1
         for operator in event.operators["operator"][event.operators["finished"]].tolist():
             if operator in self._work:
                 self._work[operator] = (self._work[operator][0], 0.0)
@@ -119,7 +117,6 @@ class RunTotals:
         tuples_in, tuples_out, errors, late, *_ = labels.sums(windows.counts.sum(axis=0))
         seconds = labels.reduced(np.maximum, np.nan_to_num(windows.compute)).sum(axis=0)
         estimated = labels.reduced(np.maximum, np.nan_to_num(windows.estimated)).sum(axis=0)
-        dropped, self._dropped = Counter(title for title, _ in self._dropped), set[tuple[str, int]]()
         for place, title in enumerate(labels.names):
             row = self._rows[title]
             row["windows"] += len(windows)
@@ -128,7 +125,6 @@ class RunTotals:
             row["seconds"] += float(seconds[place])
             row["estimated"] = row["estimated"] or bool(estimated[place])
             row["errors"] += int(errors[place])
-            row["windowsDropped"] += dropped[title]
             row["lateRecords"] += int(late[place])
 
     # Answers out --------------------------------------------------------------------------------------------

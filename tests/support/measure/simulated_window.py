@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
-from ridgeline.measure.latency.blame import blame_chains
+from ridgeline.measure.latency.blame import blame_chains, since_trigger
 from ridgeline.measure.latency.critical_path import held_results, slot_paths
 from ridgeline.measure.latency.operator_latency import latencies
 from ridgeline.measure.latency.window import NOTHING, Windows, WindowTimes
@@ -87,7 +87,7 @@ def taken_apart(times):
     """A window with the reports that its event is of."""
     containers = {one.container: one for one in container_windows([times.reported])}
     operators = {one.operator: one for one in operator_windows([times.reported])}
-    known = times.commit, times.due, NOTHING, times.trigger, times.plan_version, times.clocks
+    known = times.commit, times.due, NOTHING, times.trigger, times.plan_version
     return SimulatedTimes(*known, containers, operators)
 
 
@@ -142,7 +142,7 @@ def run(  # every argument is a duration of the model
     due = began if due is None else due
     driver = (began, planned, launched, returned, staged, committed, published)
     commit = WindowCommitted(published, window_id, 1, *driver)
-    return SimulatedTimes(commit, due, NOTHING, trigger, 0, {}, containers, operators)
+    return SimulatedTimes(commit, due, NOTHING, trigger, 0, containers, operators)
 
 
 def operator_latencies(topology, times, **known):
@@ -174,7 +174,7 @@ def of_window(topology, times, find):
 
 
 def blame_chain(topology, times):
-    return of_window(topology, times, blame_chains)
+    return since_trigger(times, of_window(topology, times, blame_chains))
 
 
 def held(topology, times):
@@ -269,4 +269,4 @@ def wild_windows(draw, *, slots=False):
     if draw(st.booleans()):
         driver.sort()
     commit = WindowCommitted(driver[-1], 0, 1, *driver[1:])
-    return topology, SimulatedTimes(commit, driver[0], NOTHING, None, 0, {}, containers, operators)
+    return topology, SimulatedTimes(commit, driver[0], NOTHING, None, 0, containers, operators)

@@ -102,7 +102,8 @@ def blame_chains(windows: Windows, paths: Places) -> list[tuple[BlameStep, ...]]
 
 def since_trigger(times: WindowTimes, chain: tuple[BlameStep, ...]) -> tuple[BlameStep, ...]:
     """A blame chain with the steps from Spark's trigger to Ridgeline's turn before it."""
-    before = spark_phases(times, times.commit.began - times.triggered)
+    turn = min(times.commit.began, times.commit.committed)  # a clock that was set in between
+    before = spark_phases(times, max(0.0, turn - times.triggered))
     return _merged([*((what, "", seconds) for what, seconds in before.items()), *chain]) if before else chain
 
 
