@@ -7,7 +7,6 @@ from ridgeline import ValidationError
 from ridgeline.operators import SimpleMovingAverage
 from support.depth import deeper
 from support.operators.one_operator import collect, values
-from support.testing.shares import share
 
 
 class Price(NamedTuple):
@@ -51,13 +50,6 @@ def close(got, expected):
 
 
 @pytest.mark.guide("002", "Sliding Application Window")
-@pytest.mark.parametrize(("size", "partitions"), share(2, [1, 3, 100], [1, 2, 3]))
-def test_average_over_the_last_windows(partitions, size):
-    operator = SimpleMovingAverage(window_size=size)
-    got = values(collect(operator, {"data": (Price, WINDOWS)}, "average", partitions=partitions))
-    close(got, [averages(WINDOWS[max(0, i - size + 1) : i + 1]) for i in range(len(WINDOWS))])
-
-
 @pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
 def test_application_windows_slide_as_a_whole(partitions):
     operator = SimpleMovingAverage(schema=Average, window_size=2)

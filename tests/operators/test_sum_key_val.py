@@ -1,4 +1,4 @@
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -6,9 +6,7 @@ import pytest
 
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import SumKeyVal
-from support.depth import deeper
 from support.operators.one_operator import collect, values
-from support.testing.shares import share
 
 
 class Volume(NamedTuple):
@@ -23,71 +21,6 @@ class Delay(NamedTuple):
 
 
 RANDOM = np.random.default_rng(1)
-WINDOWS = [
-    [
-        Volume(f"s{k}", int(v))
-        for k, v in zip(RANDOM.integers(0, 9, n), RANDOM.integers(-(10**15), 10**15, n), strict=True)
-    ]
-    for n in (40, 0, 17, 3, 25, 60, 1)
-]
-GROUPS = [WINDOWS[0:3], WINDOWS[3:6], WINDOWS[6:7]]  # application windows of three
-
-
-def added(windows):
-    total = Counter()
-    for window in windows:
-        for key, value in window:
-            total[key] += value
-    return total
-
-
-@pytest.mark.guide("004", "Aggregations")
-@pytest.mark.parametrize(("partitioner", "partitions"), share(2, [None, RoundRobinPartitioner()], [1, 2, 3]))
-def test_sums_of_each_application_window(partitions, partitioner):
-    got = values(
-        collect(
-            SumKeyVal(), {"data": (Volume, WINDOWS)}, "sum", partitions=partitions, partitioner=partitioner
-        )
-    )
-    assert got == [sorted(added([window]).items()) for window in WINDOWS]
-    got = values(
-        collect(
-            SumKeyVal(),
-            {"data": (Volume, WINDOWS)},
-            "sum",
-            partitions=partitions,
-            partitioner=partitioner,
-            application_window_count=3,
-        )
-    )
-    expected = [[] for _ in WINDOWS]
-    expected[2], expected[5], expected[6] = (sorted(added(group).items()) for group in GROUPS)
-    assert got == expected
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
-def test_cumulative_sums_of_the_keys_that_came(partitions):
-    got = values(
-        collect(SumKeyVal(cumulative=True), {"data": (Volume, WINDOWS)}, "sum", partitions=partitions)
-    )
-    for number, window in enumerate(WINDOWS):
-        totals = added(WINDOWS[: number + 1])
-        assert got[number] == sorted((key, totals[key]) for key in {key for key, _ in window})
-
-
-@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=deeper), 3])
-def test_cumulative_sums_that_restart(partitions):
-    got = values(
-        collect(
-            SumKeyVal(cumulative=True, restart_every=3),
-            {"data": (Volume, WINDOWS)},
-            "sum",
-            partitions=partitions,
-        )
-    )
-    for number, window in enumerate(WINDOWS):
-        totals = added(WINDOWS[number - number % 3 : number + 1])
-        assert got[number] == sorted((key, totals[key]) for key in {key for key, _ in window})
 
 
 def test_cumulative_sums_refuse_round_robin():
@@ -98,13 +31,14 @@ def test_cumulative_sums_refuse_round_robin():
     ):
         collect(
             SumKeyVal(cumulative=True),
-            {"data": (Volume, WINDOWS)},
+            {"data": (Volume, [[Volume(f"s{number % 7}", 1) for number in range(40)]])},
             "sum",
             partitions=3,
             partitioner=RoundRobinPartitioner(),
         )
 
 
+@pytest.mark.guide("004", "Aggregations")
 @pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
 def test_several_values_are_summed_column_by_column(partitioner):
     windows = [[Delay("AA", 1, 2.5), Delay("UA", 1, 1.0), Delay("AA", 1, None)], [Delay("UA", 2, -1.0)]]

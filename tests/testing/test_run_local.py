@@ -171,24 +171,6 @@ def test_an_option_that_does_not_exist_is_refused():
         run_local(Application("empty"), from_windows=3)
 
 
-@pytest.mark.guide("002", "At Most Once")
-def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
-    app = balances(
-        [(1, 1), END_WINDOW, (1, 5), (1, -5), END_WINDOW, (1, 2)],
-        processing_mode="AT_MOST_ONCE",
-        partitions=1,
-    )
-    run = run_local(app, attributes={"sink.processing_mode": "AT_MOST_ONCE"})
-    assert run.retries == []
-    assert run.collected("sink") == [Balance(1, 1), Balance(1, 3)]
-    [dropped] = [event for event in operator_windows(run.events) if event.dropped]
-    assert dropped.window_id == 1
-    assert dropped.dropped.startswith(
-        "operator `balances` (partition 0) of application `test` failed in window 1"
-    )
-    assert dropped.dropped.endswith("the tuple was Payment(account=1, cents=-5)")
-
-
 @pytest.mark.guide("004", "Error Port")
 def test_errors_are_counted_and_kept():
     items = [(1, 0), (2, 0), (3, 1), END_WINDOW, (4, 0)]

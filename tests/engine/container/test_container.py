@@ -242,6 +242,7 @@ def test_a_container_fills_in_the_events_themselves():
 # At most once -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guide("002", "At Most Once")
 @pytest.mark.guide("004", "At-Most-Once")
 @pytest.mark.parametrize("dies", [False, True])
 def test_at_most_once_drops_the_window_and_nothing_else(dies):

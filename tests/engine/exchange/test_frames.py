@@ -135,37 +135,6 @@ class Trade(NamedTuple):
     tags: list[str]
 
 
-COLOUR = pa.dictionary(pa.int8(), pa.string())
-NESTED = pa.schema([("colours", pa.list_(COLOUR)), ("best", pa.struct([("colour", COLOUR)]))])
-SCHEMAS = {
-    "named tuple": (
-        Schema(Trade),
-        [
-            Trade("IBM", 1.5, datetime(2026, 1, 1, tzinfo=UTC), ["a"]),
-            Trade("", None, datetime(1, 1, 1, tzinfo=UTC), []),
-        ],
-    ),
-    "object": (Schema(object), [{"a": 1}, None, {1, 2}]),
-    "dictionary": (
-        Schema(pa.schema([("colour", COLOUR), ("n", pa.int64())])),
-        [{"colour": "red", "n": 1}, {"colour": None, "n": 2}],
-    ),
-    "nested dictionary": (
-        Schema(NESTED),
-        [{"colours": ["red", "blue", "red"], "best": {"colour": "red"}}, {"colours": None, "best": None}],
-    ),
-}
-
-
-@pytest.mark.parametrize(("schema", "rows"), SCHEMAS.values(), ids=SCHEMAS)
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_tuples_cross_a_border_unchanged(schema, rows, count):
-    sent = Tuples.of_batch(schema, schema.encode(rows[:count]))
-    got = block.decode(schema, block.encode(sent))
-    assert got.rows == rows[:count]
-    assert got.batch.equals(sent.batch)
-
-
 def test_a_slice_is_sent_without_what_it_was_cut_from():
     schema = Schema(pa.schema([("text", pa.string())]))
     batch = schema.encode([{"text": str(n) * 1_000} for n in range(100)])
@@ -192,7 +161,11 @@ def test_a_large_message_is_divided_and_its_order_kept():
     assert list(Message(3, []).divided()) == [Message(3, [])]
 
 
-SCHEMA, TRADES = SCHEMAS["named tuple"]
+SCHEMA = Schema(Trade)
+TRADES = [
+    Trade("IBM", 1.5, datetime(2026, 1, 1, tzinfo=UTC), ["a"]),
+    Trade("", None, datetime(1, 1, 1, tzinfo=UTC), []),
+]
 TWO = np.array([7, NO_TIME])
 
 

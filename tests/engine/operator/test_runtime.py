@@ -110,26 +110,6 @@ def test_the_report_counts():
     assert report.source is None
 
 
-def test_nothing_may_be_emitted_outside_of_a_window():
-    class Eager(Tracing):
-        def setup(self, context: OperatorContext) -> None:
-            self.out.emit(1)
-
-    with pytest.raises(
-        OperatorError, match="in `setup`: RidgelineError: `out` cannot emit outside of a window"
-    ):
-        runtime(Eager()).start()
-
-    class Late(Tracing):
-        def committed(self, window_id: int) -> None:
-            self.out.emit(1)
-
-    with pytest.raises(
-        OperatorError, match="in `committed`: RidgelineError: `out` cannot emit outside of a window"
-    ):
-        runtime(Late()).committed(0)
-
-
 def test_setup_that_failed_is_tried_again():
     class Flaky(Tracing):
         tries = 0

@@ -63,11 +63,11 @@ class Totals(Operator):
         self.output.emit(order)
 
 
-def shop(window="100ms", partitions=2) -> Application:
+def shop(window="100ms", partitions=2, orders=Orders, totals=Totals) -> Application:
     app = Application("shop", window=window)
-    orders = app.add_operator("orders", Orders())
+    orders = app.add_operator("orders", orders())
     parse = app.add_operator("parse", Parse(), partitions=partitions)
-    totals = app.add_operator("totals", Totals())
+    totals = app.add_operator("totals", totals())
     ledger = app.add_operator("ledger", CollectorSink(Order))
     audit = app.add_operator("audit", NullSink())
     app.add_stream("orders", orders.output, parse.input)

@@ -3,15 +3,13 @@
 import time
 from contextlib import contextmanager
 
-from ridgeline import Application
 from ridgeline.api.clock import SystemClock
 from ridgeline.plan.edits import SetProperty
 from ridgeline.service.origin import origin_of
 from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.sla import window_latency
 from ridgeline.stram.changes import EditPlan
-from ridgeline.testing import CollectorSink, NullSink
-from support.page.shop import Order, Orders, Parse, Totals
+from support.page.shop import Orders, Totals, shop
 from support.service.living import living
 from support.waiting import PATIENCE_SECONDS
 
@@ -39,25 +37,12 @@ class Once(Totals):
             raise ConnectionResetError("the ledger's connection was reset")
 
 
-def troubled_shop() -> Application:
-    app = Application("shop", window="100ms")
-    orders = app.add_operator("orders", Backlog())
-    parse = app.add_operator("parse", Parse(), partitions=2)
-    totals = app.add_operator("totals", Once())
-    ledger = app.add_operator("ledger", CollectorSink(Order))
-    audit = app.add_operator("audit", NullSink())
-    app.add_stream("orders", orders.output, parse.input)
-    app.add_stream("parsed", parse.output, totals.input, audit.input)
-    app.add_stream("totals", totals.output, ledger.input)
-    app.promise(window_latency(p99="1ms"))
-    return app
-
-
 @contextmanager
 def troubled():
     """It runs; 30 windows after the start ann makes its parser slower. `slowed`: that change."""
     Once.failed = False
-    app = troubled_shop()
+    app = shop(orders=Backlog, totals=Once)
+    app.promise(window_latency(p99="1ms"))
     with living(app) as found:
         found.web.state.origin = origin_of(app, found.planner, {"parse.pause": 0.0002}, {})
         promises = PromiseThread(
