@@ -153,16 +153,16 @@ KEEP = "1h"
 """How long the queue of a decoupled stream keeps rows that were read, by default."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class AddedOperator:
     """One call of `add_operator`, as it was made."""
 
     name: str
     operator: Operator
-    attributes: OperatorAttributes
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     listeners: tuple[StatsListener, ...] = ()
     """Who listens to its figures."""
-    remedies: Mapping[str, str] = field(default_factory=dict)
+    remedies: dict[str, str] = field(default_factory=dict)
     """Remedies of its faults: by property, and by "output" that of an output port that nothing reads."""
     migrations: tuple[Migration, ...] = ()
     """What `add_migrations` was given for it."""
@@ -196,13 +196,13 @@ class AddedRegion:
     attributes: ApplicationAttributes
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class AddedModule:
     """One call of `add_module`, as it was made. `position`: how many operators were added before it."""
 
     name: str
-    module: Module
-    attributes: OperatorAttributes
+    module: Module = field(repr=False)
+    attributes: Mapping[str, Any]
     position: int
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, Generic, dataclass_transform
 
 from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.errors import StructureError, listed, shorten
-from ridgeline.api.operator import Operator, no_attribute, operator_type, set_properties
+from ridgeline.api.operator import Component, Operator, no_attribute, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, OutputPort, Port
 
@@ -75,7 +75,7 @@ class OutputProxy(_Proxy, Generic[T]):
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(Field,))
-class Module:
+class Module(Component):
     """An operator that is made of operators: `app.add_module("clean", CleanQuotes(limit=500.0))`.
 
     Ports are declared as an operator's. They are proxies: `populate` connects them to ports of operators
@@ -115,17 +115,6 @@ class Module:
         [Quote(symbol='B', price=5.0)]
     """
 
-    if TYPE_CHECKING:
-
-        def _takes(self, value: Any, /) -> Self: ...
-
-    def __init__(self, *values: Any, **properties: Any) -> None:
-        set_properties(self, values, properties)
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        """Finish a new module: called once, when its properties are set and not yet checked."""
-
     def populate(self, app: Application) -> None:
         """Add operators, modules and streams to `app`, and connect the module's ports to ports of theirs.
 
@@ -133,10 +122,6 @@ class Module:
         module's own. `app` has the window of the application. An exception is a fault of the module.
         """
         raise NotImplementedError(f"`{type(self).__name__}` must override `populate`")
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Faults of properties in combination: (property, value, rule) each, as of `Operator`."""
-        return []
 
     if not TYPE_CHECKING:  # checkers know ports, states and properties by their declarations
 
@@ -149,13 +134,6 @@ class Module:
                     vars(self)[name] = proxy
                     return proxy
             raise AttributeError(name) if name.startswith("__") else no_attribute(self, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Properties and what `__init__` made, without the ports: a copy has its own."""
-        return {name: value for name, value in vars(self).items() if not name.startswith(OWN)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
 
 def check_end(role: str, end: object, *, entry: bool) -> None:

@@ -105,29 +105,6 @@ def operator_type(cls: type) -> OperatorType:
     return known
 
 
-def set_properties(instance: Any, values: Sequence[Any], properties: Mapping[str, Any]) -> None:
-    """Set the properties of a new operator or module, given by position and by name, and their defaults.
-
-    Raises TypeError for values by position that do not fit.
-    """
-    given = properties
-    declared = operator_type(type(instance))
-    if values:
-        given = named_properties(type(instance).__name__, declared.positional, values, properties)
-    own = vars(instance)
-    own["_given"] = dict(given)
-    own["_schemas"] = {}
-    for name, default in declared.properties.items():
-        if name == "context":
-            continue
-        value = default
-        if isinstance(default, FieldInfo):
-            value = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
-        value = given.get(name, value)
-        if value is not REQUIRED:
-            own[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
-
-
 def no_attribute(instance: Any, name: str) -> AttributeError:
     """The error for an attribute that an operator or a module does not have."""
     kind, declared = type(instance).__name__, operator_type(type(instance))
@@ -212,8 +189,66 @@ def _stored_names(cls: type) -> frozenset[str]:
     return names
 
 
+class Component:
+    """What an application is made of, an operator or a module: it has ports, and properties."""
+
+    if TYPE_CHECKING:
+
+        def _takes(self, value: Any, /) -> Self: ...
+
+    def __init__(self, *values: Any, **properties: Any) -> None:
+        """Set the properties, given by position and by name, and the defaults of others.
+
+        Raises TypeError for values by position that do not fit.
+        """
+        declared, own = operator_type(type(self)), vars(self)
+        given = properties
+        if values:
+            given = named_properties(type(self).__name__, declared.positional, values, properties)
+        own["_given"] = dict(given)
+        own["_schemas"] = {}
+        for name, default in declared.properties.items():
+            if name == "context":
+                continue
+            value = default
+            if isinstance(default, FieldInfo):
+                value = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
+            value = given.get(name, value)
+            if value is not REQUIRED:
+                own[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Finish a new instance: called once, when its properties are set and not yet checked.
+
+        A property without a default that was not given is missing. A class that declares an `__init__` of its
+        own need not call this.
+        """
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Faults of properties in combination: (property, value, rule) each.
+
+        Such as `("timestamp", "at", "must be one of `values`")`. Called when the application is validated, on
+        a copy with validated properties, and only if each property is valid by itself. No I/O; raises
+        nothing.
+        """
+        return []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
+        hidden = {"_forgotten", "context", "__orig_class__"}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in hidden and not name.startswith(OWN)
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+
 @dataclass_transform(eq_default=False, field_specifiers=(Field,))
-class Operator:
+class Operator(Component):
     """One step of an application: ports, properties, declared state, callbacks.
 
     Life cycle, all in one thread: `setup(context)`, [`activate()`], (`begin_window(id)`, the ports' `process`
@@ -289,21 +324,6 @@ class Operator:
 
     context: OperatorContext
 
-    if TYPE_CHECKING:
-
-        def _takes(self, value: Any, /) -> Self: ...
-
-    def __init__(self, *values: Any, **properties: Any) -> None:
-        set_properties(self, values, properties)
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        """Finish a new operator: called once, when its properties are set and not yet checked.
-
-        A property without a default that was not given is missing. An operator that declares an `__init__` of
-        its own need not call this.
-        """
-
     # What authors override ----------------------------------------------------------------------------------
 
     def setup(self, context: OperatorContext) -> None:
@@ -363,15 +383,6 @@ class Operator:
     def publisher(self) -> Publisher | None:
         """The driver's half of an output operator (see `Publisher`); None for all other operators."""
         return None
-
-    def property_faults(self) -> list[tuple[str, object, str]]:
-        """Faults of properties in combination: (property, value, rule) each.
-
-        Such as `("timestamp", "at", "must be one of `values`")`. Called when the application is validated, on
-        a copy with validated properties, and only if each property is valid by itself. No I/O; raises
-        nothing.
-        """
-        return []
 
     def settle_properties(self) -> None:
         """Resolve properties that depend on the driver, such as paths relative to its working directory.
@@ -467,18 +478,6 @@ class Operator:
             if name == "context":
                 raise AttributeError(f"`{kind}` has no context before it runs; use it from `setup` on")
             raise no_attribute(self, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
-        hidden = {"_forgotten", "context", "__orig_class__"}
-        return {
-            name: value
-            for name, value in self.__dict__.items()
-            if name not in hidden and not name.startswith(OWN)
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -23,7 +23,7 @@ from ridgeline.api.times import Processing, Times, check_timestamp, joined_times
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
-    from ridgeline.api.ports import InputPort, OutputPort
+    from ridgeline.api.ports import OutputPort
 
 T = TypeVar("T", default=Any)
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)
@@ -31,21 +31,10 @@ Rows: TypeAlias = "Sequence[int] | npt.NDArray[Any] | pa.Array[Any]"
 """Rows of a batch: a mask or positions."""
 
 
-class InputPoint(Generic[T_contra]):
-    """An input port of one operator instance, `check.payments`: a sink for `add_stream`.
+class _Point:
+    """A port of one operator instance. `port_schema`, for the engine: the schema that the plan resolved."""
 
-    It is contravariant in its element type: a port of `object` may read a stream of payments.
-    `port_schema`, for the engine: the schema that the plan resolved.
-
-    Example:
-        >>> from ridgeline import InputPort, Operator
-        >>> class Check(Operator):
-        ...     payments = InputPort(object)
-        >>> Check().payments.name, Check().payments.schema.describe()
-        ('payments', 'object')
-    """
-
-    def __init__(self, operator: Operator, port: InputPort[T_contra]) -> None:
+    def __init__(self, operator: Operator, port: Any) -> None:
         self.operator = operator
         self.port = port
         self.name = port.name
@@ -57,7 +46,21 @@ class InputPoint(Generic[T_contra]):
         return self.port_schema or self.port.schema_of(self.operator) or self.port.schema
 
 
-class OutputPoint(Generic[T]):
+class InputPoint(_Point, Generic[T_contra]):
+    """An input port of one operator instance, `check.payments`: a sink for `add_stream`.
+
+    It is contravariant in its element type: a port of `object` may read a stream of payments.
+
+    Example:
+        >>> from ridgeline import InputPort, Operator
+        >>> class Check(Operator):
+        ...     payments = InputPort(object)
+        >>> Check().payments.name, Check().payments.schema.describe()
+        ('payments', 'object')
+    """
+
+
+class OutputPoint(_Point, Generic[T]):
     """An output port of one operator instance, `check.valid`: a source for `add_stream`.
 
     The operator emits tuples on it, by `emit` and `emit_batch`.
@@ -82,18 +85,15 @@ class OutputPoint(Generic[T]):
         [{'number': 1}, {'number': 2}, {'number': 3}]
 
     For the engine: `connected`: a stream reads it. `timed`: the times of its tuples are needed.
-    `port_schema`: the schema that the plan resolved. `time_column`: the column with the tuples' times.
+    `time_column`: the column with the tuples' times.
     `thread`: the thread that runs the operator. `stray`: the text of the error that refused an emission by
     another thread.
     """
 
     def __init__(self, operator: Operator, port: OutputPort[T]) -> None:
-        self.operator = operator
-        self.port = port
-        self.name = port.name
+        super().__init__(operator, port)
         self.connected = True
         self.timed = False
-        self.port_schema: Schema | None = None
         self.time_column: str | None = None
         self.thread = get_ident()
         self.stray: str | None = None
@@ -117,11 +117,6 @@ class OutputPoint(Generic[T]):
         self._inherited: list[tuple[int, Times]] = []
         self._stamped = array("q")
         self._stamps: list[datetime] = []
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the tuples: the one that the plan resolved, else the declared one."""
-        return self.port_schema or self.port.schema_of(self.operator) or self.port.schema
 
     def emit(self, value: T, timestamp: datetime | None = None) -> None:
         """Send one tuple downstream. Allowed in `begin_window`, `process`, `emit_tuples` and `end_window`.

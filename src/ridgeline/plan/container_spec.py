@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.columns.combined import Combiner
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.partitioner import PartitionKeys
@@ -16,28 +16,23 @@ from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import module_of
-from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalPlan, PhysicalStream, Share
+from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalPlan, PhysicalStream
 
 
 @pickled_by_values
 @dataclass(frozen=True, slots=True)
-class Route:
+class Route(PhysicalStream):
     """A stream from an operator of this container; within the container if `container` is its own id.
 
     `towards`: if keys are shared, the input port of an operator that it leads to, be it through unifiers.
     """
 
-    source: int
-    source_port: str
-    sink: int
-    sink_port: str
-    container: int
-    schema: Schema
-    route: Share
-    codec: Any
-    encoding: Encoding | None = None
+    codec: Any  # there is one wherever tuples are hashed
+    container: int = 0
     towards: str = ""
-    combiner: Combiner | None = None
+
+
+_VALUES = attrgetter(*(one.name for one in fields(PhysicalStream)))
 
 
 class Incoming(NamedTuple):
@@ -133,21 +128,8 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 where = stream.encoding.where if stream.encoding else port
                 kinds[alike] = Incoming(stream.schema, stream.encoding, where)
             incoming[sink][source, len(routes[source])] = kinds[alike]
-        routes[source].append(
-            Route(
-                stream.source,
-                stream.source_port,
-                stream.sink,
-                stream.sink_port,
-                sink,
-                stream.schema,
-                stream.route,
-                stream.codec,
-                stream.encoding,
-                _towards(plan.physical, stream),
-                stream.combiner,
-            )
-        )
+        given = *_VALUES(stream), sink, _towards(plan.physical, stream)
+        routes[source].append(Route(*given))
     watermarks, tails, ends = _watermarks(plan.physical), tails_of(plan.physical), _ends(plan.physical)
     return tuple(
         ContainerSpec(

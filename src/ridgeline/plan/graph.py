@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.application import KEEP, AddedOperator, AddedRegion, AddedStream, Application
+from ridgeline.api.application import KEEP, AddedModule, AddedOperator, AddedRegion, AddedStream, Application
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, OperatorType, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.policy import Policy, Promise, StatsListener
+from ridgeline.api.policy import Policy, Promise
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import PortRef
 
@@ -60,34 +60,16 @@ class _Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Node(_Given):
+class Node(AddedOperator, _Given):
     """An operator. `operator`: the author's instance.
 
     `attributes`, `ports` and `unifiers` are the attributes that are given: of it, and by port of its ports
     and of the unifiers behind these. `properties`: set from outside, in order. Others: as of `AddedOperator`.
     """
 
-    name: str
-    operator: Operator
-    attributes: Values = field(default_factory=dict)
     ports: Mapping[str, Values] = field(default_factory=dict)
     unifiers: Mapping[str, Values] = field(default_factory=dict)
     properties: Values = field(default_factory=dict)
-    listeners: tuple[StatsListener, ...] = ()
-    remedies: Mapping[str, str] = field(default_factory=dict)
-    migrations: tuple[Any, ...] = ()
-
-    @classmethod
-    def of(cls, added: AddedOperator, name: str) -> Node:
-        """What was added, under its full name."""
-        return cls(
-            name,
-            added.operator,
-            dict(added.attributes),
-            listeners=added.listeners,
-            remedies=added.remedies,
-            migrations=added.migrations,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +100,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(_Given):
+class Part(AddedModule, _Given):
     """A module. `ends`: the ports inside that each of its ports leads to; None if it is not expanded.
 
     `module`: the author's instance; once expanded a copy, which `populate` was called on. `attributes`,
@@ -126,12 +108,8 @@ class Part(_Given):
     `schemas`: of the ports that declare one. `failed`: a fault hides what it is made of.
     """
 
-    name: str
-    module: Module = field(repr=False)
-    attributes: Values = field(default_factory=dict)
     ports: Mapping[str, Values] = field(default_factory=dict)
     unifiers: Mapping[str, Values] = field(default_factory=dict)
-    position: int = 0
     ends: Mapping[str, tuple[PortRef, ...]] | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     failed: bool = False
@@ -343,10 +321,11 @@ class Scope:
         found: dict[str, Node | Part] = {}
         for added in app.operators:
             name = f"{self._prefix}{added.name}"
-            found[name] = Node.of(added, name)
+            of_author = added.listeners, added.remedies, added.migrations
+            found[name] = Node(name, added.operator, dict(added.attributes), *of_author)
         for one in app.modules:
             name = f"{self._prefix}{one.name}"
-            found[name] = Part(name, one.module, dict(one.attributes), position=one.position)
+            found[name] = Part(name, one.module, dict(one.attributes), one.position)
         for given in app.attributes_set:
             target = given.target
             if isinstance(target, (Operator, Module)):

@@ -158,7 +158,7 @@ def stream_of(app: Application, source: Source) -> AddedStream | None:
 def advise(app: Application, operator: Operator, **remedies: str) -> None:
     """Let faults of an operator advise this: by property, and of the output port by "output"."""
     added = next(one for one in app.operators if one.operator is operator)
-    added.remedies = {**added.remedies, **remedies}
+    added.remedies.update(remedies)
 
 
 def no_step(name: str, what: str, remedy: str) -> AttributeError:

@@ -45,7 +45,7 @@ def made(keys: list[list[int]], *, batches: bool) -> list[Tuples]:
 
 
 def route(how: PartitionKeys | RoundRobin | None, codec: Any = CODEC) -> Route:
-    return Route(1, "out", 2, "data", 0, SCHEMA, how, codec)
+    return Route("s", 1, "out", 2, "data", SCHEMA, how, codec)
 
 
 def split(parts: list[Tuples], routes: list[Route], start: int = 0) -> list[list[Tuples]]:
@@ -145,7 +145,7 @@ def combining_routes(containers: list[int]) -> list[Route]:
     combiner = Windowed(tumbling("1h"), key="shop", values={"n": aggregate.count()}).combiner(())
     keys = assign_keys(len(containers)) if len(containers) > 1 else [None]
     return [
-        Route(1, "out", number, "input", container, SOLD, own, SHOPS, combiner=combiner)
+        Route("s", 1, "out", number, "input", SOLD, own, SHOPS, None, combiner, container)
         for number, (container, own) in enumerate(zip(containers, keys, strict=True))
     ]
 
@@ -187,7 +187,10 @@ def test_a_sender_rests_where_combining_does_not_pay() -> None:
 
 def test_readers_of_one_key_get_partial_results_or_tuples_as_each_takes_them() -> None:
     part = sold([f"shop {place % 5}" for place in range(6_000)])
-    taking = [Route(1, "out", 9, "input", one, SOLD, own, SHOPS) for one, own in enumerate(assign_keys(2))]
+    taking = [
+        Route("s", 1, "out", 9, "input", SOLD, own, SHOPS, container=one)
+        for one, own in enumerate(assign_keys(2))
+    ]
     for routes in ([*combining_routes([1, 2]), *taking], [*taking, *combining_routes([1, 2])]):
         splitter, counters = Splitter(routes), KeyCounters(6)
         splitter.begin(0, {0})
@@ -211,7 +214,11 @@ NUMBERS = Schema(Number)
 def splitter(operators):
     """One of several operators on one stream, each with the keys of its partitions."""
     routes = [
-        Route(1, "output", 10 * number + place, "data", 2, NUMBERS, keys, CODEC, None, f"op{number}.data")
+        Route(
+            *("s", 1, "output", 10 * number + place, "data", NUMBERS, keys, CODEC),
+            container=2,
+            towards=f"op{number}.data",
+        )
         for number, parts in enumerate(operators)
         for place, keys in enumerate(parts)
     ]

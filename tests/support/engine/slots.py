@@ -53,7 +53,11 @@ def specs_of(stages: Sequence[int], sends: Mapping[tuple[int, int], bool]) -> di
             number,
             stage,
             (),
-            tuple(Route(0, "out", 0, "in", other, no, no, no) for one, other in pairs if one == number),
+            tuple(
+                Route("s", 0, "out", 0, "in", no, no, no, container=other)
+                for one, other in pairs
+                if one == number
+            ),
             frozenset(one for one, other in pairs if other == number),
             {},
         )
