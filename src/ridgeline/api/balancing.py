@@ -77,9 +77,7 @@ class BalancedPartitioner(Partitioner):
             for one in sharers.get(cell, ()):
                 shared[one].add(cell)
         return [
-            Partition({port: PartitionKeys(mask, frozenset(own)) for port in keyed})
-            if not some
-            else Partition({port: PartitionKeys(mask, frozenset(own), frozenset(some)) for port in keyed})
+            Partition({port: PartitionKeys(mask, frozenset(own), frozenset(some)) for port in keyed})
             for own, some in zip(cells, shared, strict=True)
         ]
 

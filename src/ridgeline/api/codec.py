@@ -18,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import Buffer
 
+from ridgeline.api.columns.casting import filled
 from ridgeline.api.columns.holding import plain_key
 from ridgeline.api.columns.nulls import NAN
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.struct_types import EPOCH
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, described, shorten
 
@@ -96,7 +98,7 @@ def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911  one return per kind 
         return _mix_one(zlib.crc32(value))
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        whole = aware - datetime(1970, 1, 1, tzinfo=UTC)
+        whole = aware - EPOCH
         return _mix_one(((whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds) & _MASK64)
     if isinstance(value, date):
         return _mix_one((value.toordinal() - 719_163) & _MASK64)
@@ -144,30 +146,22 @@ def hash_column(column: pa.Array) -> Hashes:
         hashes: Hashes = table[encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
         return hashes
     if pa.types.is_floating(kind):
-        hashes = mix(_float_bits(_filled(column.cast(pa.float64()), 0.0)))
+        hashes = mix(_float_bits(filled(column.cast(pa.float64()), 0.0)))
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         wide = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
-        hashes = mix(_filled(column.cast(wide), 0).view(np.uint64))
+        hashes = mix(filled(column.cast(wide), 0).view(np.uint64))
     elif pa.types.is_timestamp(kind):
         whole = column.cast(
             pa.timestamp("us", kind.tz), safe=False
         )  # what is finer than a microsecond does not count
-        hashes = mix(_filled(whole.cast(pa.int64()), 0).view(np.uint64))
+        hashes = mix(filled(whole.cast(pa.int64()), 0).view(np.uint64))
     elif pa.types.is_date32(kind):
-        hashes = mix(_filled(column.cast(pa.int32()).cast(pa.int64()), 0).view(np.uint64))
+        hashes = mix(filled(column.cast(pa.int32()).cast(pa.int64()), 0).view(np.uint64))
     else:
         return np.fromiter(map(stable_hash, column.to_pylist()), np.uint64, len(column))
     if column.null_count:
         hashes = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), np.uint64(0), hashes)
     return hashes
-
-
-def _filled(column: pa.Array, value: float) -> npt.NDArray[Any]:
-    """The values of a column, `value` in the place of null."""
-    found: npt.NDArray[Any] = (column.fill_null(value) if column.null_count else column).to_numpy(
-        zero_copy_only=False
-    )
-    return found
 
 
 def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:

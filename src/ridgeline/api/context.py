@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock
+from ridgeline.api.columns.struct_types import EPOCH
 from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import EARLIEST, NO_TIME, Mark, Microseconds, Times
 
 if TYPE_CHECKING:
     from ridgeline.api.columns.tuples import Tuples
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Lent(NamedTuple):
@@ -184,7 +182,7 @@ class OperatorContext:
         back, and is the same in an attempt that is made again. About the year 1000 before any record has
         come, about the year 9000 once all inputs have finished. In UTC.
         """
-        return _EPOCH + timedelta(microseconds=self.engine.watermark)
+        return EPOCH + timedelta(microseconds=self.engine.watermark)
 
     @property
     def watermark_microseconds(self) -> int:
@@ -197,7 +195,7 @@ class OperatorContext:
 
         It is the same in all partitions, and in an attempt that is made again. It never goes back.
         """
-        return _EPOCH + timedelta(microseconds=self.engine.window_time)
+        return EPOCH + timedelta(microseconds=self.engine.window_time)
 
     @property
     def window_time_microseconds(self) -> int:

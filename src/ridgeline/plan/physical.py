@@ -29,14 +29,14 @@ class PhysicalOperator:
     name: str
     partition: int
     partitions: int
-    unifier: bool
-    port: str | None
     operator: Operator
     attributes: Mapping[str, Any]
     inputs: Mapping[str, Schema]
     outputs: Mapping[str, Schema]
-    keys: Mapping[str, PartitionKeys]
-    round_robin: frozenset[str]
+    unifier: bool = False
+    port: str | None = None
+    keys: Mapping[str, PartitionKeys] = field(default_factory=dict)
+    round_robin: frozenset[str] = frozenset()
     ports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The attributes of its ports; none of a unifier's."""
     slides: int = 0

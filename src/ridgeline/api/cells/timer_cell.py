@@ -18,11 +18,11 @@ import typing_extensions
 from ridgeline.api.cells.cell import MISSING, Change, Kind
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.columns.nulls import one
+from ridgeline.api.columns.struct_types import EPOCH
 from ridgeline.api.errors import StateError, shorten
 
 K = typing_extensions.TypeVar("K", default=Any)
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NUMBERS_A_WINDOW = 1 << 24
 _SPARE_ENTRIES = 1_000
@@ -174,7 +174,7 @@ class KeyTimers(Generic[K]):
             )
         if when.tzinfo is None:
             when = when.replace(tzinfo=UTC)
-        self._cell.put(key, (when - _EPOCH) // _MICROSECOND)
+        self._cell.put(key, (when - EPOCH) // _MICROSECOND)
 
     def delete(self, key: K) -> None:
         """Remove the timer of a key; nothing is done if it has none."""
@@ -183,7 +183,7 @@ class KeyTimers(Generic[K]):
     def get(self, key: K) -> datetime | None:
         """The time of a key's timer, in UTC; None if it has none."""
         held = self._cell.get(key)
-        return None if held is None else _EPOCH + timedelta(microseconds=held[0])
+        return None if held is None else EPOCH + timedelta(microseconds=held[0])
 
     def __contains__(self, key: object) -> bool:
         return key in self._cell

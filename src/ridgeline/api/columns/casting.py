@@ -132,7 +132,7 @@ def narrow_floats(array: pa.Array, kind: pa.DataType) -> pa.Array:
     made = array.cast(kind)
     if kind not in _ROUNDING:
         return made
-    given, found = _floats(array), _floats(made)
+    given, found = filled(array, 0.0), filled(made.cast(pa.float64()), 0.0)
     with np.errstate(all="ignore"):
         rounded = (np.abs(found - given) <= _ROUNDING[kind] * np.abs(given)) & (np.trunc(given) != given)
     wrong = ~(rounded | (found == given) | np.isnan(given))
@@ -281,12 +281,10 @@ _CASTS: dict[str, Callable[[Any, Any], pa.Array]] = {
 """The families for whose types Arrow's own cast could change a value."""
 
 
-def _floats(array: pa.Array) -> npt.NDArray[np.float64]:
-    """The values of floats of any width, 0 in the place of null."""
-    array = array if array.type == pa.float64() else array.cast(pa.float64())
-    found: npt.NDArray[np.float64] = (array.fill_null(0.0) if array.null_count else array).to_numpy(
-        zero_copy_only=False
-    )
+def filled(array: pa.Array, value: float) -> npt.NDArray[Any]:
+    """The values of numbers, `value` in the place of null."""
+    whole = array.fill_null(value) if array.null_count else array
+    found: npt.NDArray[Any] = whole.to_numpy(zero_copy_only=False)
     return found
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ridgeline.api.columns.casting import to_python
 from ridgeline.api.columns.holding import held
 from ridgeline.api.columns.nulls import NAN, check_nulls, is_optional, nan_places
-from ridgeline.api.columns.struct_types import TIMESTAMP, without_none
+from ridgeline.api.columns.struct_types import EPOCH, TIMESTAMP, without_none
 from ridgeline.api.columns.value_arrays import maker
 
 _EXACT: dict[pa.DataType, type] = {
@@ -28,8 +28,7 @@ _EXACT: dict[pa.DataType, type] = {
     TIMESTAMP: datetime,
 }
 """Arrow types that return Python values unchanged, if these are of exactly this type."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCHS: dict[object, object] = {TIMESTAMP: _EPOCH, pa.date32(): date(1970, 1, 1)}
+_EPOCHS: dict[object, object] = {TIMESTAMP: EPOCH, pa.date32(): date(1970, 1, 1)}
 _PASSED = pa.duration("us")
 _BEYOND = "in UTC it is not between the years 1 and 9999"
 _DAY = 86_400_000_000
@@ -101,7 +100,7 @@ class Column:
         if not isinstance(settled, list):
             return settled
         if self.exact is datetime:
-            return pa.array([value - _EPOCH for value in settled], _PASSED).view(
+            return pa.array([value - EPOCH for value in settled], _PASSED).view(
                 self.type
             )  # three times as fast as times themselves
         return self._numbers(settled, np.float64) if self.exact is float else pa.array(settled, self.type)

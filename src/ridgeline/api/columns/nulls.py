@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api.columns.casting import parts
+from ridgeline.api.columns.casting import filled, parts
 from ridgeline.api.columns.struct_types import without_none
 
 if TYPE_CHECKING:
@@ -139,9 +139,7 @@ def odd_tuple(values: Collection[Any]) -> object:
 
 def nan_places(array: pa.Array) -> npt.NDArray[np.int64]:
     """The positions of NaN in an array of floats."""
-    if array.null_count:
-        array = array.fill_null(0.0)
-    return np.flatnonzero(np.isnan(array.to_numpy(zero_copy_only=False)))
+    return np.flatnonzero(np.isnan(filled(array, 0.0)))
 
 
 def _may_be_nan(values: Iterable[Any], kinds: set[type]) -> bool:

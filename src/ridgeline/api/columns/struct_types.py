@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import Field
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -15,6 +16,7 @@ import typing_extensions
 
 from ridgeline.api.errors import SchemaError, shorten
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """The Arrow type of a `datetime` column: microseconds, UTC. A naive datetime is taken as UTC."""
 

@@ -27,7 +27,7 @@ from ridgeline.api.columns.casting import (
     narrow_floats,
 )
 from ridgeline.api.columns.restoring import further_attributes
-from ridgeline.api.columns.struct_types import is_named_tuple, is_struct, struct_fields
+from ridgeline.api.columns.struct_types import EPOCH, is_named_tuple, is_struct, struct_fields
 
 Make = Callable[[Sequence[Any]], pa.Array]
 """Makes an array of values. Raises TypeError, ValueError, OverflowError, or what Arrow raises."""
@@ -38,7 +38,6 @@ _INTEGERS: frozenset[type] = frozenset(
 _FLOATS: frozenset[type] = frozenset((float, int, bool, _NONE, np.float64))
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NUMPY_NANOSECONDS = {"W": 7 * 86_400 * 10**9, "D": 86_400 * 10**9, "h": 3_600 * 10**9, "m": 60 * 10**9}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MISSING = frozenset(("NaTType", "NAType"))
 """The classes of what pandas has in the place of None."""
 _INSIDE: frozenset[type] = frozenset((str, int, bytes, date, _NONE))
@@ -175,7 +174,7 @@ def _instant(value: Any, unit: str) -> int:
     if isinstance(value, np.datetime64):
         return _units(_of_numpy(value), unit, value)
     if isinstance(value, datetime):
-        passed = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
+        passed = (value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH
         return _units(_nanoseconds(passed), unit, value)
     if isinstance(value, date):
         raise TypeError("a date is no datetime; give it a time of day")

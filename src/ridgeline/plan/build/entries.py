@@ -14,24 +14,20 @@ from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.support.properties import property_types
 
 
-class NoEntryError(FaultError):
-    """There is no such entry."""
-
-
 def with_entry(operator: Operator, operator_name: str, path: str, value: object) -> tuple[str, Any]:
     """Return the property that `path` begins with, and its value with the entry added or replaced.
 
     The rest of the path is a key of a dictionary, dots included, or names fields of models. The operator is
-    not changed. Raises NoEntryError.
+    not changed. Raises FaultError.
     """
     kind = type(operator).__name__
     name, dot, key = path.partition(".")
     known = set(operator_type(type(operator)).properties) - {"context"}
     if name not in known:
-        raise NoEntryError(f"`{kind}` has no property `{name}`", did_you_mean(name, known))
+        raise FaultError(f"`{kind}` has no property `{name}`", did_you_mean(name, known))
     if not dot or not key:
         remedy = f"write `-D {operator_name}.{name}.key=value`"
-        raise NoEntryError(f"`{path}` of `{kind}` names no entry", remedy)
+        raise FaultError(f"`{path}` of `{kind}` names no entry", remedy)
     try:
         annotation = property_types(type(operator))[name]
     except NameError:  # a fault of its own, see `check_properties`
@@ -40,13 +36,13 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: object)
         return name, _with(annotation, vars(operator).get(name), key, value, f"property `{name}` of `{kind}`")
     except TypeError as error:
         remedy = f"give it as a whole, `-D {operator_name}.{name}=...`"
-        raise NoEntryError(f"property `{name}` of `{kind}` has no entries", remedy) from error
+        raise FaultError(f"property `{name}` of `{kind}` has no entries", remedy) from error
 
 
 def _with(annotation: object, current: Any, key: str, value: object, where: str) -> dict[str, Any]:
     """Return a dictionary, or a model's fields, with the entry added or replaced.
 
-    Raises NoEntryError; TypeError for a value that has no entries.
+    Raises FaultError; TypeError for a value that has no entries.
     """
     if isinstance(current, Mapping):
         return {**current, key: value}
@@ -59,7 +55,7 @@ def _with(annotation: object, current: Any, key: str, value: object, where: str)
     field, dot, rest = key.partition(".")
     fields = model.model_fields
     if field not in fields and model.model_config.get("extra") != "allow":
-        raise NoEntryError(f"{where} has no field `{field}`", did_you_mean(field, fields))
+        raise FaultError(f"{where} has no field `{field}`", did_you_mean(field, fields))
     values = dict(current) if current is not None else {}
     inner = f"{where.replace('` of', f'.{field}` of', 1)}"
     values[field] = _with(fields[field].annotation, values.get(field), rest, value, inner) if dot else value

@@ -230,8 +230,6 @@ class _Builder:
             attributes=attributes,
             inputs={entry: port_schema(unifier, entry) or schema},
             outputs={leaving: port_schema(unifier, leaving) or schema},
-            keys={},
-            round_robin=frozenset(),
             slides=owner.attributes["application_window_count"] // slide if whole else 0,
             slider=slider,
         )
@@ -245,8 +243,6 @@ class _Builder:
             name=operator.name,
             partition=partition,
             partitions=count,
-            unifier=False,
-            port=None,
             operator=operator.operator,
             attributes=operator.attributes,
             inputs=operator.inputs,

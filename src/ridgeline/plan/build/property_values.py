@@ -48,7 +48,7 @@ def decoded(operator: Operator, owner: str, path: str, value: object) -> tuple[s
     """The property that `path` names, or an entry of it (`options.key`), and its value with what is given.
 
     A text from the command line is decoded as JSON if only that suits the property, else it stays as it is.
-    `owner`: the name of the operator, for errors. Raises NoEntryError.
+    `owner`: the name of the operator, for errors. Raises FaultError.
     """
 
     def with_given(given: object) -> tuple[str, object]:

@@ -10,7 +10,7 @@ from ridgeline.api.errors import Faults, listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
-from ridgeline.plan.build.partitioning import PartitioningError, define_partitions
+from ridgeline.plan.build.partitioning import define_partitions
 from ridgeline.plan.draft import Draft, DraftOperator
 
 
@@ -28,12 +28,11 @@ def divide_operators(draft: Draft, faults: Faults) -> None:
             continue
         operator.attributes["partitions"] = count
         fixed = bool(followed) or "partitions" in operator.given
-        try:
+        with faults.noting(operator.name):
             operator.divided = define_partitions(
                 operator.operator, operator.attributes, count, connected, followed, fixed=fixed
             )
-        except PartitioningError as error:
-            faults.add(operator.name, error.what, error.remedy)
+        if not operator.divided:
             continue
         operator.partitions = operator.attributes["partitions"] = len(operator.divided)
         if _is_refused(faults, operator, "its partitioner"):
