@@ -1,12 +1,11 @@
 """A run without `--checkpoint` leaves a folder only where there is something to go on with."""
 
 import tempfile
-from pathlib import Path
 
 import pytest
 
 from ridgeline import CheckpointError
-from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
+from ridgeline.engine.driver.checkpoint.folder import temporary_checkpoint
 from support.paths import SUPPORT
 
 TINY = SUPPORT / "cli" / "tiny.py"
@@ -57,18 +56,3 @@ def test_a_full_disk_is_reported(temporary, monkeypatch):
     monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(CheckpointError, match="temporary folder: No space left on device; free some space"):
         temporary_checkpoint("tiny")
-
-
-def test_what_a_killed_removal_left_goes_with_the_next_run(temporary, tmp_path):
-    over, needed = (Path(temporary_checkpoint("tiny")) for _ in range(2))
-    (over / "over").touch()
-    (over / "state").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "temporary" / "ridgeline-checkpoint-tiny-link").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere" / "over").touch()
-    third = Path(temporary_checkpoint("tiny"))
-    assert {path.name for path in temporary() if not path.is_symlink()} == {needed.name, third.name}
-    assert (tmp_path / "elsewhere" / "over").exists()
-    remove_temporary(str(third))
-    remove_temporary(str(third))
-    assert not third.exists()

@@ -8,7 +8,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -204,20 +204,17 @@ class TlsStream(Stream):
 
     def send(self, pieces: Iterable[memoryview]) -> int:
         """At most 1 MiB."""
-        sent = 0
-        for record in _records(pieces, _MOST_BYTES):
+        sent, data = 0, _joined(pieces)
+        while sent < data.nbytes:
             try:
                 with self._lock:
                     self._check()
-                    count = self._socket.send(record)
+                    sent += self._socket.send(data[sent : sent + _RECORD_BYTES])
             except ssl.SSLError as error:
                 waits = _waits(error)
                 if sent and isinstance(waits, BlockingIOError):
                     break
                 raise waits from error
-            sent += count
-            if count < record.nbytes:
-                break
         return sent
 
     def finish(self) -> None:
@@ -249,24 +246,13 @@ def _waits(error: ssl.SSLError) -> OSError:
     return BlockingIOError() if wants else error
 
 
-def _records(pieces: Iterable[memoryview], most_bytes: int) -> Iterator[memoryview]:
-    """The bytes of the pieces, up to so many, as much at once as goes into one record."""
+def _joined(pieces: Iterable[memoryview]) -> memoryview:
+    """What is sent next: a large piece as it is, small ones together, since each call makes a record."""
     joined = bytearray()
     for piece in pieces:
-        for begin in range(0, piece.nbytes, _RECORD_BYTES):
-            part = piece[begin : begin + _RECORD_BYTES]
-            if len(joined) + part.nbytes > _RECORD_BYTES:
-                yield memoryview(joined)
-                most_bytes -= len(joined)
-                joined = bytearray()
-                if most_bytes <= 0:
-                    return
-            if not joined and part.nbytes == _RECORD_BYTES:
-                yield part
-                most_bytes -= part.nbytes
-                if most_bytes <= 0:
-                    return
-            else:
-                joined += part
-    if joined:
-        yield memoryview(joined)
+        if not joined and piece.nbytes >= _RECORD_BYTES:
+            return piece[:_MOST_BYTES]
+        joined += piece[: _MOST_BYTES - len(joined)]
+        if len(joined) == _MOST_BYTES:
+            break
+    return memoryview(joined)

@@ -512,3 +512,12 @@ def explain(uri: str, error: OSError) -> str:
         what, remedy = f"{type(error).__name__}: {error}", "fix it"
     again = "run again with the same `--checkpoint`; it goes on from the last committed window"
     return f"checkpoint folder `{mask_text(uri)}`: {what}; {remedy} and {again}"
+
+
+@contextlib.contextmanager
+def explained(uri: str) -> Iterator[None]:
+    """Raise CheckpointError in place of the operating system's errors in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(explain(uri, error)) from error

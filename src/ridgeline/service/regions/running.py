@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -17,7 +18,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
-from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
+from ridgeline.engine.driver.checkpoint.folder import temporary_checkpoint
 from ridgeline.engine.driver.operator_log import OperatorLog
 from ridgeline.engine.driver.run.launch import claim_by, hadoop_storage, slot_shares, start_spark
 from ridgeline.engine.driver.run.options import Options, Outcome
@@ -110,7 +111,7 @@ class RegionsRun:
             nothing = all(one.outcome is None or one.outcome.last_window < 0 for one in self._regions)
             failed = any(one.error is not None for one in self._regions)
             if self.options.checkpoint is None and (ended or (nothing and not failed)):
-                remove_temporary(self._root)
+                shutil.rmtree(self._root, ignore_errors=True)
 
     def _prepare(self, host: Host) -> None:
         """Plan the regions, with Spark where there is none, and claim their checkpoints and cores."""

@@ -16,7 +16,6 @@ import contextlib
 import itertools
 import os
 import re
-import shutil
 import socket
 import tempfile
 import threading
@@ -24,8 +23,6 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
 
 from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
@@ -33,8 +30,7 @@ from ridgeline.engine.driver.checkpoint import journal
 from ridgeline.engine.driver.checkpoint.journal import Committed, Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.run_description import identify
-from ridgeline.engine.files.folder_lock import FolderLock
-from ridgeline.engine.files.storage import DriverStorage, LocalStorage, Storage, explain
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage, Storage, explained
 from ridgeline.engine.process import shipped_files
 from ridgeline.engine.state import state_files
 
@@ -240,32 +236,30 @@ class Checkpoint:
     def __init__(self, storage: DriverStorage, application: str, *, beside: bool = False) -> None:
         """`beside`: files that are not needed any more are removed in a thread."""
         self.storage = storage
-        self._lock: FolderLock | None = None
-        self._journal: Journal | None = None
-        self._retention: Retention | None = None
-        try:
-            with _explained(storage.uri):
-                storage.prepare(_FOLDERS)
-                if isinstance(storage, LocalStorage):
-                    self._lock = storage.lock()
-                self.run_id = identify(storage, application)
-                self._take_over()
-                self._retention = Retention(storage, self.epoch, self._written, beside=beside)
-        except BaseException:
-            self.close()
-            raise
+        with contextlib.ExitStack() as held, explained(storage.uri):
+            storage.prepare(_FOLDERS)
+            self._lock = storage.lock() if isinstance(storage, LocalStorage) else None
+            if self._lock is not None:
+                held.callback(self._lock.release)
+            self.run_id = identify(storage, application)
+            self._take_over(held)
+            self._retention = Retention(storage, self.epoch, self._journal, beside=beside)
+            held.callback(self._retention.close)
+            self._held = held.pop_all()
 
-    def _take_over(self) -> None:
+    def _take_over(self, held: contextlib.ExitStack) -> None:
         """Own the folder, read the journal, and seal it: what drivers before write from then on is void."""
         # Before the journal: drivers seal it before containers write their first state file.
         states = [name for name in self.storage.names(state_files.FOLDER) if state_files.is_state(name)]
         self.epoch = self._take_epoch(0)
         while True:
             self._journal = Journal(self.storage, self.run_id, appends=self._lock is not None)
+            held.callback(self._journal.close)
             self.check_owner()  # after reading: a driver that is fenced off must not seal
             if self._journal.epoch >= self.epoch:  # the files of epochs were lost
                 self.epoch = self._take_epoch(self._journal.epoch)
-            self._refuse_lost_windows(states)
+            if fault := lost_windows(self.storage, self._journal, states):
+                raise CheckpointError(fault)
             if self._journal.seal(self.epoch):
                 return
 
@@ -299,26 +293,11 @@ class Checkpoint:
     def _greatest_epoch(self) -> int:
         return max((int(name) for name in self.storage.names(_EPOCHS) if _EPOCH.fullmatch(name)), default=0)
 
-    def _refuse_lost_windows(self, states: list[str]) -> None:
-        """Raise CheckpointError if the journal continues after where it ends now."""
-        if fault := lost_windows(self.storage, self._written, states):
-            raise CheckpointError(fault)
-
-    @property
-    def _kept(self) -> Retention:
-        assert self._retention is not None  # noqa: S101  made at the start
-        return self._retention
-
-    @property
-    def _written(self) -> Journal:
-        assert self._journal is not None  # noqa: S101  made at the start
-        return self._journal
-
     # Windows ------------------------------------------------------------------------------------------------
 
     def last(self) -> Manifest | None:
         """The last committed window, None before the first."""
-        return self._written.last
+        return self._journal.last
 
     @property
     def committed(self) -> int:
@@ -328,7 +307,7 @@ class Checkpoint:
 
     def kept(self) -> Iterator[Manifest]:
         """The windows that are kept and can be read, newest first. Raises OSError."""
-        return (window.manifest for window in self._kept.windows())
+        return (window.manifest for window in self._retention.windows())
 
     def commit(self, manifest: Manifest, changes: Mapping[str, bytes] = _NO_CHANGES) -> Mapping[str, str]:
         """Commit a window: write its record and sync it, once.
@@ -339,17 +318,17 @@ class Checkpoint:
         Raises FencedError if another driver owns the folder now or has committed the window, CheckpointError
         if it cannot be written.
         """
-        with _explained(self.storage.uri):
-            last = self._written.last
+        with explained(self.storage.uri):
+            last = self._journal.last
             if last is not None and last.window_id >= manifest.window_id:
                 raise self._committed_by_another(manifest.window_id)
-            written = self._written.append(manifest, changes)
+            written = self._journal.append(manifest, changes)
             self.check_owner()  # after the record is there: a driver that takes over then has read it
             if written is None:
                 raise self._committed_by_another(manifest.window_id)
         window, names = written
-        self._written.note()
-        self._kept.committed(window)
+        self._journal.note()
+        self._retention.committed(window)
         return names
 
     def _committed_by_another(self, window_id: int) -> FencedError:
@@ -392,70 +371,35 @@ class Checkpoint:
 
     def expect(self, stem: str) -> None:
         """Keep state files whose names begin with `stem` until a window names one, or `give_up`."""
-        self._kept.expect(stem)
+        self._retention.expect(stem)
 
     def give_up(self, stem: str) -> None:
         """No window will name these files: let the next purge remove them."""
-        self._kept.give_up(stem)
+        self._retention.give_up(stem)
 
     def purge(self, windows_kept: int) -> None:
         """After a commit: remove what is not needed any more, see `Retention.purge`."""
-        self._kept.purge(windows_kept)
+        self._retention.purge(windows_kept)
 
     def close(self) -> None:
         """Release the folder."""
-        if self._retention is not None:
-            self._retention.close()
-        if self._journal is not None:
-            self._journal.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._held.close()
 
 
 def _epoch_name(epoch: int) -> str:
     return f"{_EPOCHS}/{epoch:08d}"
 
 
-@contextlib.contextmanager
-def _explained(uri: str) -> Iterator[None]:
-    """Raise CheckpointError in place of the operating system's errors."""
-    try:
-        yield
-    except OSError as error:
-        raise CheckpointError(explain(uri, error)) from error
-
-
 # Temporary folders, for runs without `--checkpoint` ---------------------------------------------------------
 
 PREFIX = "ridgeline-checkpoint-"
-_OVER = "over"
-"""A file that marks a folder as not needed any more, should a driver be killed while it removes it."""
 
 
 def temporary_checkpoint(application: str) -> str:
-    """Make a folder, and remove this user's folders that are not needed any more.
-
-    Raises CheckpointError if none can be made.
-    """
+    """Make a folder. Raises CheckpointError if none can be made."""
     try:
-        return _fresh(application)
+        return tempfile.mkdtemp(prefix=f"{PREFIX}{application}-")
     except OSError as error:
         remedy = "free some space, let TMPDIR name another folder, or give `--checkpoint`"
         what = "no folder for the run's state can be made in the temporary folder"
         raise CheckpointError(f"{what}: {error.strerror or error}; {remedy}") from error
-
-
-def _fresh(application: str) -> str:
-    for mark in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_OVER}"):
-        with suppress(OSError):
-            if mark.parent.lstat().st_uid == os.getuid():
-                shutil.rmtree(mark.parent, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{PREFIX}{application}-")
-
-
-def remove_temporary(folder: str) -> None:
-    """Remove a folder that is not needed any more. A file that cannot be removed stays."""
-    with suppress(OSError):
-        Path(folder, _OVER).touch()
-    shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from ridgeline.api.errors import CheckpointError, Fault, StateError, ValidationE
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.files.storage import DriverStorage, Storage, TrialStorage, explain
+from ridgeline.engine.files.storage import DriverStorage, Storage, TrialStorage, explained
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.converting import convert
 from ridgeline.engine.state.moving import MoveSource, move
@@ -287,19 +287,17 @@ def moved(
         return convert(files, key, version, operator, conversion, partial(stem, operator), made)
 
     try:
-        for key, target in found.stays.items():
-            if key in last.states and by_base.get(_base(key)):
-                states[target] = converted(key, plan.physical.operator(target))
-                changed.add(target)
-        for one in found.moves:
-            targets = [plan.physical.operator(target) for target in one.targets]
-            sources = [MoveSource(key, converted(key, targets[0])) for key in one.sources]
-            versions = move(files, sources, targets, stem, one.before)
-            states.update(versions)
-            changed.update(one.targets)
-    except OSError as error:
-        give_up(checkpoint, stems)
-        raise CheckpointError(explain(checkpoint.storage.uri, error)) from error
+        with explained(checkpoint.storage.uri):
+            for key, target in found.stays.items():
+                if key in last.states and by_base.get(_base(key)):
+                    states[target] = converted(key, plan.physical.operator(target))
+                    changed.add(target)
+            for one in found.moves:
+                targets = [plan.physical.operator(target) for target in one.targets]
+                sources = [MoveSource(key, converted(key, targets[0])) for key in one.sources]
+                versions = move(files, sources, targets, stem, one.before)
+                states.update(versions)
+                changed.update(one.targets)
     except BaseException:
         give_up(checkpoint, stems)
         raise

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from ridgeline.api.errors import CheckpointError, StateError
+from ridgeline.api.errors import StateError
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
-from ridgeline.engine.files.storage import explain
+from ridgeline.engine.files.storage import explained
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.integrity import FileCheck, equals
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -30,10 +30,9 @@ class StateRepair:
         Returns the repairs, and what the files hold with them. Raises StateError naming a broken file that
         nothing can replace, CheckpointError if the folder cannot be read.
         """
-        try:
+        repairs, sizes = [], {}
+        with explained(self._storage.uri):
             check = self._check(thoroughly=False)
-            repairs = []
-            sizes = {}
             for operator, version in states.items():
                 if fault := check.fault(version):
                     repair = self._find_repair(operator, version, check, fault)
@@ -42,8 +41,6 @@ class StateRepair:
                     repairs.append(repair)
                     version = (*repair.names, *version[len(repair.replaced) :])  # noqa: PLW2901  as repaired
                 sizes[operator] = self._size(operator, version, check)
-        except OSError as error:
-            raise CheckpointError(explain(self._storage.uri, error)) from error
         return repairs, sizes
 
     def repair(self, states: Mapping[int, StateVersion]) -> list[Repaired]:

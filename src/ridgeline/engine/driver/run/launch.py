@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from ridgeline.api.support.files import is_local, local_path, use_s3
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
 from ridgeline.engine.driver.checkpoint.fault_dumps import write_fault_dump
-from ridgeline.engine.driver.checkpoint.folder import Checkpoint, remove_temporary, temporary_checkpoint
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint, temporary_checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
 from ridgeline.engine.driver.checkpoint.rewinding import rewound
@@ -194,7 +195,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
                 and not dumped
                 and (run is None or run.master.committed < 0 or (orderly and run.master.ended))
             ):
-                remove_temporary(uri)
+                shutil.rmtree(uri, ignore_errors=True)
 
 
 def _dump_fault(run: ApplicationRun | None, error: Exception, clock: Clock) -> bool:

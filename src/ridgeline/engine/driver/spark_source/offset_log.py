@@ -24,7 +24,7 @@ from ridgeline.api.support.files import resolve
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.sealed import checksum, seal, unseal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets
-from ridgeline.engine.files.storage import DriverStorage, explain
+from ridgeline.engine.files.storage import DriverStorage, explained
 
 FOLDER = "spark"
 _COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -57,7 +57,7 @@ class SparkLog:
 
         Raises CheckpointError where rows would be skipped or read twice.
         """
-        with self._explained():
+        with explained(self._storage.uri):
             self._refuse_state()
             planned, done = self._newest("offsets"), self._newest("commits")
             known = self._comparable(last) if last else None
@@ -72,14 +72,14 @@ class SparkLog:
             self._last = known
             self._put_files(known)
             self._drop_planned(known)
-            self._put_entries(known, done)
+            self._put_entries(known)
 
     def check_back(self, known: SourceOffsets, what: str) -> None:
         """Before a rewind: check that sources can begin again where a window with these offsets ended.
 
         `what`: the rewind, for the error. Raises CheckpointError if they cannot.
         """
-        with self._explained():
+        with explained(self._storage.uri):
             for name, wanted in known.files.items():
                 data = self._read(f"sources/{name}")
                 if (data is None or checksum(name, data) != wanted) and name not in known.texts:
@@ -108,7 +108,7 @@ class SparkLog:
 
         Raises CheckpointError if its log does not say.
         """
-        with self._explained():
+        with explained(self._storage.uri):
             entry, metadata = self._text(f"offsets/{batch}"), self._text("metadata")
             if entry is None or metadata is None:
                 what = "metadata" if metadata is None else f"offsets/{batch}"
@@ -157,19 +157,14 @@ class SparkLog:
                 )
             self._put(f"sources/{name}", known.texts[name])
 
-    def _put_entries(self, known: SourceOffsets, done: int) -> None:
-        """Have the last micro-batch in `offsets` as the commit says, and in `commits`: it is done.
-
-        `done`: the newest one in `commits`.
-        """
+    def _put_entries(self, known: SourceOffsets) -> None:
+        """Have the last micro-batch in `offsets` as the commit says, and in `commits`: it is done."""
         batch = known.batch
         self._put(f"offsets/{batch}", known.entry)
-        if batch and (done < batch or not _is_entry(self._text(f"offsets/{batch - 1}"), known.entry)):
-            # Spark wants to know where the last one began, and reads nothing of it once that is done. After a
-            # rewind what is there is of a later window.
+        if batch:
+            # Spark wants to know where the last one began, and reads nothing of it once that is done.
             self._put(f"offsets/{batch - 1}", known.entry)
-        if not _is_commit(self._text(f"commits/{batch}")):
-            self._put(f"commits/{batch}", _COMMIT)
+        self._put(f"commits/{batch}", _COMMIT)
 
     def _refuse_state(self) -> None:
         """Raise CheckpointError if Spark keeps a state of a `transform`, which no commit would hold."""
@@ -308,13 +303,6 @@ class SparkLog:
     def _where(self, name: str = "") -> str:
         return f"{self._storage.uri}/{FOLDER}/{name}".rstrip("/")
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CheckpointError(explain(self._storage.uri, error)) from error
-
 
 def _lines(entry: str) -> list[str]:
     """The sources' offsets in an entry of the log."""
@@ -341,17 +329,6 @@ def _number_of(name: str) -> int:
     return int(name.removesuffix(".compact"))
 
 
-def _is_entry(text: str | None, other: str) -> bool:
-    """Whether a text has the form of an entry of `offsets`, with as many sources as another one."""
-    lines = (text or "").split("\n")
-    return (
-        len(lines) == len(other.split("\n"))
-        and lines[0] == other.split("\n", maxsplit=1)[0]
-        and isinstance(_json(lines[1]), dict)
-        and all(line == NO_OFFSET or _json(line) is not None for line in lines[_HEAD_LINES:])
-    )
-
-
 def _is_begin(data: bytes) -> bool:
     """Whether this is the offset at which a source began, and no list of files."""
     try:
@@ -362,11 +339,6 @@ def _is_begin(data: bytes) -> bool:
     return (
         version.startswith("v") and offset is not None and not (isinstance(offset, dict) and "path" in offset)
     )
-
-
-def _is_commit(text: str | None) -> bool:
-    version, _, body = (text or "").partition("\n")
-    return version.startswith("v") and isinstance(_json(body), dict)
 
 
 def _json(text: str) -> object:

@@ -6,6 +6,7 @@ Each step may be broken off and repeated: files are removed one by one, and none
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ import pyarrow.fs
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.driver.checkpoint.folder import PREFIX, remove_temporary
+from ridgeline.engine.driver.checkpoint.folder import PREFIX
 from ridgeline.engine.driver.checkpoint.journal import Committed
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
@@ -188,6 +189,6 @@ def remove_temporary_folders(folders: Sequence[Temporary]) -> int:
     for one in folders:
         with ExitStack() as locks:
             if _unused(Path(one.path), locks):
-                remove_temporary(one.path)
+                shutil.rmtree(one.path, ignore_errors=True)
                 freed += one.size_bytes
     return freed
