@@ -220,10 +220,10 @@ class LeftOut(TurnPart):
         """Write the letters; returns what was wrong with each."""
         port, now, found = next(iter(self._declared), ""), self.instance.context.clock.wall(), []
         for record, error in records:
-            shown, text = (printable(mask_text(one)[:_TUPLE_LIMIT]) for one in (record, error))
+            shown, text = (mask_text(one)[:_TUPLE_LIMIT] for one in (record, error))
             if self._letters is not None:
                 self._letters.emit(_letter(self.instance, port, shown, Wrong(text, "", now)))
-            found.append(f"{shorten(shown)}: {text}")
+            found.append(printable(f"{shorten(shown)}: {text}"))
         return found
 
     def report(self, turn: Turn, emitted: Emitted) -> None:

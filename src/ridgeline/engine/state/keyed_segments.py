@@ -8,6 +8,7 @@ segments are merged into the new one on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import Places, Values, encode, kind_of, numbers, zero
 from ridgeline.engine.state.keyed_hash import Keys, UnstableKeyError
-from ridgeline.engine.state.keyed_segment import NOT_FOUND, TOMBSTONE, Segment, Wanted
+from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment, Wanted
 from ridgeline.engine.state.segment_compaction import Entries, Merge, Source
 
 __all__ = ["SEGMENT_KEYS", "Part", "Segment", "Segments", "SegmentsChange", "Write", "compact"]
@@ -62,16 +63,21 @@ class SegmentsChange(NamedTuple):
 
 
 class Segments(KeyedBase):
-    """The segments of one cell, oldest first, as one mapping: what `KeyedCell.attach` takes."""
+    """The segments of one cell as one mapping: what `KeyedCell.attach` takes.
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        self.segments = tuple(segments)
-        self._newest_first = self.segments[::-1]
+    They come in parts, of each the oldest first. As a rule there is one; a cell that was moved here has one
+    for each cell that it was divided from. No key is in two parts.
+    """
+
+    def __init__(self, *parts: Sequence[Segment]) -> None:
+        self._parts = parts
+        self.segments = tuple(chain.from_iterable(parts))
+        self.whole = len(parts) == 1 and all(segment.own is None for segment in self.segments)
+        """False if other cells have a part of what is in the segments."""
         self._live: int | None = None
-        self._lookups = [(segment.place_of, segment.value_column.one) for segment in self._newest_first]
-
-    whole = True
-    """False if other cells have a part of what is in the segments."""
+        self._lookups = [
+            [(segment.place_of, segment.value_column.one) for segment in part[::-1]] for part in parts
+        ]
 
     @property
     def of_whole_numbers(self) -> bool:
@@ -80,21 +86,23 @@ class Segments(KeyedBase):
 
     def __len__(self) -> int:
         if self._live is None:
-            self._live = self._count()
+            self._live = (
+                self.segments[-1].live if self.whole else sum(int(one.sum()) for one in self.visible())
+            )
         return self._live
-
-    def _count(self) -> int:
-        return self.segments[-1].live
 
     def __contains__(self, key: object) -> bool:
         try:
             hashed = keyed_hash.hash_one(key)
         except UnstableKeyError:
             return False
-        for place_of, _ in self._lookups:
-            place = place_of(hashed, key)
-            if place != NOT_FOUND:
-                return place != TOMBSTONE
+        for lookups in self._lookups:
+            for place_of, _ in lookups:
+                place = place_of(hashed, key)
+                if place >= 0:
+                    return True
+                if place == TOMBSTONE:
+                    break
         return False
 
     def find(self, key: object, default: object) -> object:
@@ -103,10 +111,13 @@ class Segments(KeyedBase):
             hashed = keyed_hash.hash_one(key)
         except UnstableKeyError:
             return default
-        for place_of, value_at in self._lookups:
-            place = place_of(hashed, key)
-            if place != NOT_FOUND:
-                return default if place == TOMBSTONE else value_at(place)
+        for lookups in self._lookups:
+            for place_of, value_at in lookups:
+                place = place_of(hashed, key)
+                if place >= 0:
+                    return value_at(place)
+                if place == TOMBSTONE:
+                    break
         return default
 
     def has_many(self, keys: Keys) -> Mask:
@@ -127,18 +138,20 @@ class Segments(KeyedBase):
 
     def _entries(self, keys: Keys) -> Iterator[tuple[Segment, Places, Places]]:
         """Where keys are: (segment, which of the keys, the places of their entries)."""
-        return self.entries_of(Wanted(keys), np.arange(len(keys)))
+        return self.entries_of(Wanted(keys))
 
-    def entries_of(self, wanted: Wanted, rest: Places) -> Iterator[tuple[Segment, Places, Places]]:
+    def entries_of(self, wanted: Wanted) -> Iterator[tuple[Segment, Places, Places]]:
         """Where those of some keys (by number) are that exist, as (segment, which, places of the entries)."""
-        for segment in self._newest_first:
-            places = segment.places_of(wanted, rest)
-            found = places >= 0
-            here = found.copy()
-            here[found] = segment.there[places[found]]
-            if here.any():
-                yield segment, rest[here], places[here]
-            rest = rest[~found]
+        for part in self._parts:
+            rest = np.arange(len(wanted.hashes))
+            for segment in part[::-1]:
+                places = segment.places_of(wanted, rest)
+                found = places >= 0
+                here = found.copy()
+                here[found] = segment.there[places[found]]
+                if here.any():
+                    yield segment, rest[here], places[here]
+                rest = rest[~found]
 
     def __iter__(self) -> Iterator[Any]:
         for segment, places in self._chunks():
@@ -158,19 +171,24 @@ class Segments(KeyedBase):
                 yield segment, places[start : start + _CHUNK]
 
     def visible(self) -> list[Mask]:
-        """Of each segment, the entries of keys that exist and that no newer segment has."""
-        visible = [segment.there.copy() for segment in self.segments]
-        for number, segment in enumerate(self.segments):
-            for start in range(0, segment.keys if number else 0, _CHUNK):
-                stop = min(start + _CHUNK, segment.keys)
-                wanted = Wanted(
-                    segment.key_column.part(start, stop, segment.key_column.kind), segment.hashes[start:stop]
-                )
-                every = np.arange(len(wanted.hashes))
-                for older, seen in zip(self.segments[:number], visible, strict=False):
-                    places = older.places_of(wanted, every)
-                    seen[places[places >= 0]] = False
-        return visible
+        """Of each segment, the entries of keys that exist, are its own, and that no newer segment has."""
+        return [seen for part in self._parts for seen in _visible(part)]
+
+
+def _visible(segments: Sequence[Segment]) -> list[Mask]:
+    """The same of one part."""
+    visible = [segment.there.copy() for segment in segments]
+    for number, segment in enumerate(segments):
+        for start in range(0, segment.keys if number else 0, _CHUNK):
+            stop = min(start + _CHUNK, segment.keys)
+            wanted = Wanted(
+                segment.key_column.part(start, stop, segment.key_column.kind), segment.hashes[start:stop]
+            )
+            every = np.arange(len(wanted.hashes))
+            for older, seen in zip(segments[:number], visible, strict=False):
+                places = older.places_of(wanted, every)
+                seen[places[places >= 0]] = False
+    return visible
 
 
 def _merged(parts: Sequence[tuple[Places, Values]], size: int) -> Values:
@@ -246,7 +264,7 @@ def _rows(table: NumberTable, segments: Segments | None) -> tuple[Entries, int]:
     hashes, keys = hashes[sorted_], table.keys[sorted_]
     known = 0
     if segments:
-        for _, which, _ in segments.entries_of(Wanted(keys, hashes), np.arange(len(table))):
+        for _, which, _ in segments.entries_of(Wanted(keys, hashes)):
             known += len(which)
     columns = numbers(keys), numbers(table.values[sorted_])
     size = 9 * len(table) + sum(column.size_bytes for column in columns)

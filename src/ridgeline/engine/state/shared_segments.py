@@ -7,7 +7,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,8 @@ from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.codec import Hashes, hash_column, mix, stable_hash
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
-from ridgeline.engine.state.keyed_columns import FixedLeaf, Leaf, Places, VaryingLeaf
-from ridgeline.engine.state.keyed_hash import Keys
-from ridgeline.engine.state.keyed_segment import Segment, Wanted
-from ridgeline.engine.state.keyed_segments import Segments
+from ridgeline.engine.state.keyed_columns import FixedLeaf, Leaf, VaryingLeaf
+from ridgeline.engine.state.keyed_segment import Segment
 
 _INVERSE = np.uint64(pow(keyed_hash.SPREAD, -1, 1 << 64))
 
@@ -111,56 +109,12 @@ def belong(hashes: Hashes, keys: PartitionKeys) -> Mask:
 # Segments ---------------------------------------------------------------------------------------------------
 
 
-class _Own(Segment):
+class OwnSegment(Segment):
     """A segment of which one cell has the entries with some keys; the others seem removed."""
 
-    def __init__(self, segment: Segment, keys: PartitionKeys | None) -> None:
+    def __init__(self, segment: Segment, keys: PartitionKeys) -> None:
         vars(self).update(vars(segment))
         self._segment = segment  # which is open as long as this is
-        if keys is not None:
-            self.own = belong(routed_segment(segment), keys)
-            self.there = segment.there & self.own
-            self._there_view = self.there.data
-
-
-class _Part(Segments):
-    """The parts of another cell's segments that a cell has, oldest first."""
-
-    def _count(self) -> int:
-        return sum(int(np.count_nonzero(seen)) for seen in self.visible())
-
-
-class SharedSegments(Segments):
-    """The parts that a cell has of the segments of others, as one mapping. No key is in two of them."""
-
-    whole = False
-
-    def __init__(self, parts: Sequence[tuple[Sequence[Segment], PartitionKeys | None]]) -> None:
-        self._parts = [_Part([_Own(segment, keys) for segment in segments]) for segments, keys in parts]
-        super().__init__([segment for part in self._parts for segment in part.segments])
-
-    def _count(self) -> int:
-        return sum(map(len, self._parts))
-
-    def __contains__(self, key: object) -> bool:
-        return any(key in part for part in self._parts)
-
-    def find(self, key: object, default: object) -> object:
-        """The value of a key, a new object if it can change in place; `default` if there is none."""
-        for part in self._parts:
-            value = part.find(key, _NOTHING)
-            if value is not _NOTHING:
-                return value
-        return default
-
-    def _entries(self, keys: Keys) -> Iterator[tuple[Segment, Places, Places]]:
-        wanted, every = Wanted(keys), np.arange(len(keys))
-        for part in self._parts:
-            yield from part.entries_of(wanted, every)
-
-    def visible(self) -> list[Mask]:
-        """Of each segment, the entries of keys that exist, are its own, and that no newer segment has."""
-        return [seen for part in self._parts for seen in part.visible()]
-
-
-_NOTHING = object()
+        self.own = belong(routed_segment(segment), keys)
+        self.there = segment.there & self.own
+        self._there_view = self.there.data

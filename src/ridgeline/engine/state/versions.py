@@ -7,9 +7,9 @@ from typing import Any
 
 from ridgeline.api.cells.cell import StateCell
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.keyed_segments import Segment, Segments, SegmentsChange
+from ridgeline.engine.state.keyed_segments import Part, Segment, Segments, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.shared_segments import SharedSegments
+from ridgeline.engine.state.shared_segments import OwnSegment
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
@@ -77,12 +77,13 @@ def _missing(wanted: StateVersion, held: StateVersion | None) -> StateVersion | 
 
 def attach(cell: Any, change: SegmentsChange, segments: Mapping[str, Segment]) -> None:
     """Fill an empty cell with what a snapshot says that it has of some segments, by name."""
-    if change.parts:
-        base: Segments = SharedSegments(
-            [([segments[name] for name in part.names], part.keys) for part in change.parts]
+    parts = change.parts or (Part(change.names, None),)
+    base = Segments(
+        *(
+            [segments[name] if keys is None else OwnSegment(segments[name], keys) for name in names]
+            for names, keys in parts
         )
-    else:
-        base = Segments([segments[name] for name in change.names])
+    )
     cell.attach(base, change.application_window, change.changed, change.values, change.removed)
 
 

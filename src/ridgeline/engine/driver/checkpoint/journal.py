@@ -301,7 +301,7 @@ class Journal:
             names[name] = state_files.slice_name(name, place.segment, offset, len(data))
             offset += len(data)
         before = self._picture or {"states": {}}
-        change = difference(before, manifest.picture())
+        change = difference(before, manifest.picture()) or {}
         added = _named(change, names)
         picture = patched(before, change)
         # Where files cannot be appended to each record is a file, and a picture in each would be too much.

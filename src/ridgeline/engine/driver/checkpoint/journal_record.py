@@ -192,18 +192,31 @@ def _corrupt(where: str, place: Place, found: str) -> CheckpointError:
 # [...]}` with the parts that are needed.
 
 _LISTS = (list, tuple)
-_NOTHING = object()
 
 
-def difference(old: Any, new: Any) -> dict[str, Any]:
-    """The difference that turns `old` into `new`. Values that are the same object are not looked into."""
+def difference(old: Any, new: Any) -> dict[str, Any] | None:
+    """The difference that turns `old` into `new`; None if they are the same JSON: 1, 1.0 and true are not.
+
+    Values that are the same object are not looked into.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
-        return _of_objects(old, new)
+        pairs = ((key, old[key], value) for key, value in new.items() if key in old)
+        changes = ((key, difference(was, is_)) for key, was, is_ in pairs if was is not is_)
+        parts = {
+            "set": {key: value for key, value in new.items() if key not in old},
+            "change": {key: change for key, change in changes if change is not None},
+            "drop": sorted(old.keys() - new.keys()),
+        }
+        return {name: part for name, part in parts.items() if part} or None
     if isinstance(old, _LISTS) and isinstance(new, _LISTS):
         first = common(old, new)
+        if first == len(old) == len(new):
+            return None
         last = min(common(old[::-1], new[::-1]), min(len(old), len(new)) - first)
         return {"keep": [first, last], "put": new[first : len(new) - last]}
-    return {"is": new}
+    alike = type(old) is type(new) or (isinstance(old, str) and isinstance(new, str))
+    equal = repr(old) == repr(new) if isinstance(old, float) else old == new  # NaN is NaN, -0.0 is not 0.0
+    return None if alike and equal else {"is": new}
 
 
 def patched(old: Any, change: Mapping[str, Any]) -> Any:
@@ -227,43 +240,9 @@ def patched(old: Any, change: Mapping[str, Any]) -> Any:
     return result
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: 1, 1.0 and true are not."""
-    if one is other:
-        return True
-    if isinstance(one, str):
-        return isinstance(other, str) and one == other
-    if isinstance(one, dict):
-        return (
-            isinstance(other, dict)
-            and one.keys() == other.keys()
-            and all(same(value, other[key]) for key, value in one.items())
-        )
-    if isinstance(one, _LISTS):
-        return isinstance(other, _LISTS) and len(one) == len(other) and common(one, other) == len(one)
-    if isinstance(one, float):
-        return isinstance(other, float) and repr(one) == repr(other)  # NaN is NaN, -0.0 is not 0.0
-    return type(one) is type(other) and bool(one == other)
-
-
-def _of_objects(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The difference of two objects, without the parts that are empty."""
-    parts: dict[str, Any] = {}
-    others = [(key, value) for key, value in new.items() if old.get(key, _NOTHING) is not value]
-    if put := {key: value for key, value in others if key not in old}:
-        parts["set"] = put
-    if changed := {
-        key: difference(old[key], value) for key, value in others if key in old and not same(old[key], value)
-    }:
-        parts["change"] = changed
-    if gone := old.keys() - new.keys():
-        parts["drop"] = sorted(gone)
-    return parts
-
-
 def common(one: Sequence[Any], other: Sequence[Any]) -> int:
     """How many items two lists have in common from their beginning. Same objects cost next to nothing."""
     for number in compress(count(), map(is_not, one, other)):
-        if not same(one[number], other[number]):
+        if difference(one[number], other[number]) is not None:
             return number
     return min(len(one), len(other))

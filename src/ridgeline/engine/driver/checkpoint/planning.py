@@ -12,7 +12,7 @@ from ridgeline.api.errors import CheckpointError, Fault, ValidationError, listed
 from ridgeline.api.support.files import is_local
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.journal import Journal
-from ridgeline.engine.driver.checkpoint.journal_record import same
+from ridgeline.engine.driver.checkpoint.journal_record import difference
 from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.run_description import described
@@ -131,7 +131,7 @@ class Planner:
             edits = tuple(map(edit_of, last.edits))
         if self._resume.get("reset_changes"):
             found, edits = _before(edits, found), ()
-        known = same(found.picture(), self._found.picture()) and edits == self._edits
+        known = difference(found.picture(), self._found.picture()) is None and edits == self._edits
         if self._plan is None or self.kept.made or not known:  # the checkpoint has what was committed of it
             self._plan = self._planned(found, edits)
             self._found, self._edits = found, edits
@@ -279,7 +279,7 @@ class Planner:
         """True for what no checkpoint keeps: secrets, and what has no JSON form."""
         assert self._plan is not None  # noqa: S101  made just before
         try:
-            is_json = same(json.loads(json.dumps(value)), value)
+            is_json = difference(json.loads(json.dumps(value)), value) is None
         except (TypeError, ValueError, RecursionError):
             is_json = False
         return not is_json or holds_secret(logical or self._plan.logical, name, value)
