@@ -7,12 +7,11 @@ declared now is made of them, with fields matched by name. The new file has no t
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.cells.cell import Change, StateCell
@@ -20,18 +19,18 @@ from ridgeline.api.columns.arrow_stream import from_ipc, to_ipc
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import KeyedCell, ListCell, ValueCell
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.api.support.pickling import Reader, dumps
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
-from ridgeline.engine.state.keyed_columns import NOTHING, EntryColumn, VaryingLeaf, encode, kind_of, zero
-from ridgeline.engine.state.keyed_hash import hash_many
+from ridgeline.engine.state.keyed_columns import EntryColumn, VaryingLeaf
 from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.records import Function, Maker, record_class
-from ridgeline.engine.state.segment_compaction import Entries, Merge
 from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.shared_segments import belong, routed
 from ridgeline.engine.state.versions import attach
 from ridgeline.plan.change.state_schemas import LIVE_REMEDY, Conversion
 from ridgeline.plan.change.state_shapes import defaults_of, value_type
@@ -94,8 +93,6 @@ class _Converter:
         self._keys = Maker(classes, self._with_pickles, keys=True)
         self._state = ""
         """The state that is converted now, by its name before."""
-        self._segments: dict[str, Segment] = {}
-        """The new segments, by the names of those that they come from."""
 
     def convert(self, version: StateVersion, classes: set[type]) -> StateVersion:
         cells = cells_of(self._operator)
@@ -124,11 +121,7 @@ class _Converter:
             value, key = self._value_function(new), self._key_function(new)
             if isinstance(change, SegmentsChange):
                 assert isinstance(cell, KeyedCell)  # noqa: S101  no other has segments
-                attach(
-                    cell,
-                    self._with_new_segments(change, new, key, value),
-                    {state_files.last_part(segment.name): segment for segment in self._segments.values()},
-                )
+                self._apply_segments(cell, change, new, key, value)
             elif isinstance(cell, KeyedCell):
                 full, window, values, keys = change
                 values = {key(one): value(held) for one, held in values.items()}
@@ -175,65 +168,50 @@ class _Converter:
 
     # Segments -----------------------------------------------------------------------------------------------
 
-    def _with_new_segments(
-        self, change: SegmentsChange, state: str, key: Function, value: Function
-    ) -> SegmentsChange:
-        """What a state file says of segments, of converted ones."""
-
-        def new(names: Sequence[str]) -> tuple[str, ...]:
-            segments = (self._new_segment(name, state, key, value) for name in names)
-            return tuple(state_files.last_part(segment.name) for segment in segments)
-
-        parts = tuple(Part(new(part.names), part.keys) for part in change.parts)
-        values = change.values
-        if values is not None:
-            values = {key(one): value(held) for one, held in values.items()}
+    def _apply_segments(
+        self, cell: KeyedCell[Any, Any], change: SegmentsChange, state: str, key: Function, value: Function
+    ) -> None:
+        """Attach a cell to the segments if none of their entries changes, else hold all of these in it."""
+        segments = {name: self._files.open(name) for name in change.names}
+        kinds = {column.kind for one in segments.values() for column in (one.key_column, one.value_column)}
         changed, removed = (list(map(key, keys)) for keys in (change.changed, change.removed))
-        return SegmentsChange(change.application_window, new(change.names), changed, parts, values, removed)
+        values = {key(one): value(held) for one, held in (change.values or {}).items()}
+        is_other = self._is_other(state) or state in self._conversion.rekeyed
+        if not is_other and not (self._conversion.classes and "p" in kinds):
+            attach(cell, change._replace(changed=changed, values=values, removed=removed), segments)
+            return
+        pairs: dict[Any, Any] = {}
+        for names, own in change.parts or (Part(change.names, None),):
+            for name in names:
+                self._update(pairs, segments[name], own, key, value)
+        for one in removed:
+            pairs.pop(one, None)
+        cell.apply((True, change.application_window, pairs | values, changed))
 
-    def _new_segment(self, name: str, state: str, key: Function, value: Function) -> Segment:
-        """The segment with converted keys and values; it has its entries where they were."""
-        found = self._segments.get(name)
-        if found is None:
-            found = old = self._files.open(name)
-            keys, values = old.key_column, old.value_column
-            has_classes = bool(self._conversion.classes)
-            if keys.kind == "p" and (has_classes or state in self._conversion.rekeyed):
-                keys = self._made_column(keys, old.there, key, is_keys=True)
-            elif state in self._conversion.rekeyed:
-                for one in keys.many(np.arange(len(old.there))).tolist():
-                    key(one)  # one of another type is refused, so they stay as they are
-            if self._is_other(state) or (has_classes and values.kind == "p"):
-                values = self._made_column(values, old.there, value)
-            if keys is not old.key_column or values is not old.value_column:
-                entries = Entries(old.hashes, old.there, keys, values, old.size_bytes)
-                if keys is not old.key_column:
-                    entries = _sorted(entries)
-                title = f"{self._stem()}segment0"
-                merge = Merge([entries], oldest=False)
-                where = f"{state_files.FOLDER}/{title}"
-                self._files.storage.write_parts(where, merge.file(title, old.live))
-                found = self._files.open(title)
-            self._segments[name] = found
-        return found
+    def _update(
+        self,
+        pairs: dict[Any, Any],
+        segment: Segment,
+        own: PartitionKeys | None,
+        key: Function,
+        value: Function,
+    ) -> None:
+        """Apply the entries of a segment to those of older ones; `own`: which belong to the cell."""
+        keys = list(map(key, self._read(segment.key_column, segment.keys)))
+        values = self._read(segment.value_column, segment.keys)
+        mine = np.ones(len(keys), np.bool_) if own is None else belong(routed(keys), own)
+        for place in np.flatnonzero(mine).tolist():
+            if segment.there[place]:
+                pairs[keys[place]] = value(values[place])
+            else:
+                pairs.pop(keys[place], None)
 
-    def _made_column(
-        self, column: EntryColumn, there: npt.NDArray[np.bool_], made: Function, *, is_keys: bool = False
-    ) -> EntryColumn:
-        """A column with what a function makes of each; keys that were removed have no values."""
-        values: Iterable[Any]
+    def _read(self, column: EntryColumn, count: int) -> Sequence[Any]:
+        """The keys or values of a segment; those of classes that have changed as records."""
         if column.kind == "p" and isinstance(leaf := column.leaves[0], VaryingLeaf):
-            values = map(self._reader.loads, leaf.array.to_pylist())
-        else:
-            values = column.many(np.arange(len(there))).tolist()
-        live = [True] * len(there) if is_keys else there.tolist()
-        found = [made(value) for value, is_live in zip(values, live, strict=True) if is_live]
-        kind = "p" if is_keys else kind_of(found)
-        if kind == NOTHING:
-            return column  # it says of all its keys that they were removed
-        after = iter(found)
-        nothing = zero(kind)
-        return encode([next(after) if is_live else nothing for is_live in live], kind)
+            return list(map(self._reader.loads, leaf.array.to_pylist()))
+        found: Sequence[Any] = column.many(np.arange(count)).tolist()
+        return found
 
     # Tuples that are kept -----------------------------------------------------------------------------------
 
@@ -267,12 +245,3 @@ class _Converter:
     def _stream(self, data: bytes | None, batch: Callable[[pa.RecordBatch], pa.RecordBatch]) -> bytes | None:
         """The tuples of a delay's tail, as an Arrow IPC stream: its batches are not pickled."""
         return to_ipc(list(map(batch, from_ipc(data)))) if data else data
-
-
-def _sorted(entries: Entries) -> Entries:
-    """Entries with other keys: in the order of their hashes."""
-    keys = entries.key_column.many(np.arange(len(entries.hashes))).tolist()
-    hashes = hash_many(keys)
-    places = np.argsort(hashes, kind="stable")
-    columns = entries.key_column.gathered(places), entries.value_column.gathered(places)
-    return Entries(hashes[places], entries.there[places], *columns, entries.size_bytes)

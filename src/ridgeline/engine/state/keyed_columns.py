@@ -7,7 +7,6 @@ a leaf lies in the file as one array, or as offsets and bytes.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from operator import eq
 from typing import Any
@@ -70,32 +69,11 @@ def common_kind(kinds: Iterable[str]) -> str:
     return (several.pop() if several else NOTHING) if len(several) < 2 else "p"  # noqa: PLR2004  one or none
 
 
-class Leaf(ABC):
-    """An immutable array of one code. `size_bytes`: what it holds."""
+class FixedLeaf:
+    """An immutable array of numbers, each as wide as the other.
 
-    size_bytes: int
-    one: Any
-    """A function of a place: the value there."""
-
-    @abstractmethod
-    def many(self, places: Places) -> Values:
-        """The values at some places, as numbers or objects."""
-
-    @abstractmethod
-    def gather(self, others: Sequence[Any], places: Places) -> Any:
-        """The leaf of the entries at `places` in `others`, concatenated; all leaves have this leaf's code."""
-
-    @abstractmethod
-    def part(self, start: int, stop: int) -> Any:
-        """What stands from `start` to `stop`."""
-
-    @abstractmethod
-    def same(self, places: Places, other: Any, others: Places) -> npt.NDArray[np.bool_]:
-        """Whether entries at some places equal entries at places of another leaf of this code."""
-
-
-class FixedLeaf(Leaf):
-    """Numbers, each as wide as the other."""
+    `size_bytes`: what it holds. `one`: a function of a place, the value there.
+    """
 
     def __init__(self, array: Values) -> None:
         self.array = array
@@ -106,21 +84,21 @@ class FixedLeaf(Leaf):
         """The numbers at some places."""
         return self.array[places]
 
-    def gather(self, others: Sequence[FixedLeaf], places: Places) -> FixedLeaf:
-        """Numpy's."""
+    def gather(self, others: Sequence[Any], places: Places) -> FixedLeaf:
+        """The leaf of the entries at `places` in `others`, concatenated; all leaves have this leaf's code."""
         return FixedLeaf(np.concatenate([other.array for other in others])[places])
 
     def part(self, start: int, stop: int) -> FixedLeaf:
         """A view."""
         return FixedLeaf(self.array[start:stop])
 
-    def same(self, places: Places, other: FixedLeaf, others: Places) -> npt.NDArray[np.bool_]:
+    def same(self, places: Places, other: Any, others: Places) -> npt.NDArray[np.bool_]:
         """Vectorised."""
         return self.array[places] == other.array[others]
 
 
-class VaryingLeaf(Leaf):
-    """Strings, bytes or pickles: an Arrow array of them."""
+class VaryingLeaf:
+    """The same of strings, bytes or pickles: an Arrow array of them."""
 
     def __init__(self, code: str, array: pa.Array) -> None:
         self.code = code
@@ -146,7 +124,7 @@ class VaryingLeaf(Leaf):
         values = self.array.take(pa.array(places)).to_pylist()
         return np.fromiter(map(loads, values) if self.code == "p" else values, object, len(values))
 
-    def gather(self, others: Sequence[VaryingLeaf], places: Places) -> VaryingLeaf:
+    def gather(self, others: Sequence[Any], places: Places) -> VaryingLeaf:
         """Arrow's `take`."""
         return VaryingLeaf(
             self.code, pa.concat_arrays([other.array for other in others]).take(pa.array(places))
@@ -156,7 +134,7 @@ class VaryingLeaf(Leaf):
         """A view."""
         return VaryingLeaf(self.code, self.array.slice(start, stop - start))
 
-    def same(self, places: Places, other: VaryingLeaf, others: Places) -> npt.NDArray[np.bool_]:
+    def same(self, places: Places, other: Any, others: Places) -> npt.NDArray[np.bool_]:
         """By their bytes; pickles with other bytes may still be equal."""
         found = pc.equal(self.array.take(pa.array(places)), other.array.take(pa.array(others)))
         equal = np.array(found.to_numpy(zero_copy_only=False))
@@ -175,6 +153,10 @@ class VaryingLeaf(Leaf):
     def raw(self) -> memoryview:
         """The bytes of all, one after the other."""
         return self._data[self._bounds[0] : self._bounds[-1]]
+
+
+Leaf = FixedLeaf | VaryingLeaf
+"""An array of one code. Methods that take others take those of the same code."""
 
 
 class EntryColumn:

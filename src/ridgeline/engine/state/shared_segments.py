@@ -16,7 +16,7 @@ from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.codec import Hashes, hash_column, mix, stable_hash
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
-from ridgeline.engine.state.keyed_columns import FixedLeaf, Leaf, VaryingLeaf
+from ridgeline.engine.state.keyed_columns import Leaf, VaryingLeaf
 from ridgeline.engine.state.keyed_segment import Segment
 
 _INVERSE = np.uint64(pow(keyed_hash.SPREAD, -1, 1 << 64))
@@ -55,14 +55,10 @@ def routed_segment(segment: Segment) -> Hashes:
 
 
 def _routed_leaf(leaf: Leaf) -> Hashes:
-    if isinstance(leaf, FixedLeaf):
-        found = hash_column(pa.array(leaf.array))
-    elif isinstance(leaf, VaryingLeaf) and leaf.code != "p":
-        found = hash_column(leaf.array)
-    else:
-        assert isinstance(leaf, VaryingLeaf)  # noqa: S101  the only other leaf
+    if isinstance(leaf, VaryingLeaf) and leaf.code == "p":
         keys = leaf.many(np.arange(len(leaf.array))).tolist()
-        found = np.fromiter(map(stable_hash, keys), np.uint64, len(keys))
+        return np.fromiter(map(stable_hash, keys), np.uint64, len(keys))
+    found = hash_column(leaf.array if isinstance(leaf, VaryingLeaf) else pa.array(leaf.array))
     return found.astype(np.uint64, copy=False)
 
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import MappingProxyType
 
-from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
+from ridgeline.api.errors import CheckpointError, FencedError, RidgelineError
 from ridgeline.engine.driver.checkpoint import journal
 from ridgeline.engine.driver.checkpoint.journal import Committed, Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
@@ -347,22 +347,13 @@ class Checkpoint:
                 f"checkpoint folder `{self.storage.uri}` {why}; this one stops, nothing is lost"
             )
 
-    def cause_of(self, error: OperatorError) -> RidgelineError:
-        """Why a run ends: another driver owns the folder and removes files of this one, or the error."""
-        fenced = self.taken_over(error)
-        if fenced is None:
-            return error
-        fenced.__cause__ = error
-        return fenced
-
     def taken_over(self, error: Exception) -> FencedError | None:
         """The cause of an error if another driver owns the folder, and so removes files of this one."""
-        if isinstance(error, FencedError):
-            return None
         try:
             self.check_owner()
         except FencedError as fenced:
-            return fenced
+            fenced.__cause__ = error
+            return None if isinstance(error, FencedError) else fenced
         except Exception:  # noqa: BLE001  it cannot be read any more; the error counts
             return None
         return None

@@ -370,7 +370,8 @@ class ApplicationRun:
         """Raise OperatorError if the run is to end, and a container has waited for a store for too long."""
         for event in events:
             if isinstance(event, AttemptFailed) and is_of_store(event.failure) and self.outputs.ending:
-                raise self.checkpoint.cause_of(OperatorError(event.failure))
+                error = OperatorError(event.failure)
+                raise self.checkpoint.taken_over(error) or error
 
     def commit_held(self) -> bool:
         """Commit the windows that are held; True if there are any. To be called where no further one begins.
@@ -396,7 +397,7 @@ class ApplicationRun:
         try:
             return self.executor.poll(seconds)
         except OperatorError as error:
-            raise self.checkpoint.cause_of(error)  # noqa: B904  it may be this one
+            raise self.checkpoint.taken_over(error) or error  # noqa: B904  it may be this one
 
     # What users ask for -------------------------------------------------------------------------------------
 
@@ -506,7 +507,8 @@ class ApplicationRun:
                 return (*self.compactions.finished(), WindowPublished(window_id, seconds))
             case GiveUp(failure):
                 if self._trial is None:
-                    raise self.checkpoint.cause_of(OperatorError(failure))
+                    error = OperatorError(failure)
+                    raise self.checkpoint.taken_over(error) or error
                 self._take_back(self._trial, failure)
                 return ()
             case _:
