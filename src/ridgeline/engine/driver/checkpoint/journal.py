@@ -80,30 +80,6 @@ def create_sync_marker(storage: DriverStorage, window_id: int) -> None:
     storage.delete(f"{MARKERS}/{name}" for name in before)
 
 
-class MarkerFile:
-    """The note of the driver that runs. As long as it cannot be written there is none."""
-
-    def __init__(self, storage: LocalStorage, run_id: str) -> None:
-        self._storage = storage
-        self._run_id = run_id
-        self._file: AppendedFile | None = None
-
-    def note(self, marker: SyncMarker) -> None:
-        """Overwrite the note; takes some microseconds."""
-        text = f"{marker.segment:08d} {marker.end:012d} {marker.window_id:012d}".encode()
-        with contextlib.suppress(OSError):
-            if self._file is None:
-                self._storage.create(_MARKER, b"")
-                self._file = self._storage.appended(_MARKER)
-            self._file.write(b"%b %08x\n" % (text, _checksum(self._run_id, text)), 0)
-
-    def close(self) -> None:
-        """Close it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
 def _checksum(run_id: str, text: bytes) -> int:
     return zlib.crc32(text, zlib.crc32(run_id.encode()))
 
@@ -156,7 +132,8 @@ class Journal:
         self._run_id = run_id
         self._local = storage if appends and isinstance(storage, LocalStorage) else None
         self._file: AppendedFile | None = None
-        self._note: MarkerFile | None = None
+        self._note: AppendedFile | None = None
+        """The note beside it. As long as it cannot be written there is none."""
         self._first_bytes = 0
         self._records = 0
         self._picture: dict[str, Any] | None = None
@@ -323,11 +300,15 @@ class Journal:
         return Committed(self.last, self._base, added), names
 
     def note(self) -> None:
-        """Note beside the journal how far it goes: the last record counts."""
-        if self._local is not None and self._place is not None and self.last is not None:
+        """Note beside the journal how far it goes: the last record counts. Takes some microseconds."""
+        if self._local is None or self._place is None or self.last is None:
+            return
+        text = f"{self._place.segment:08d} {self._place.offset:012d} {self.last.window_id:012d}".encode()
+        with contextlib.suppress(OSError):
             if self._note is None:
-                self._note = MarkerFile(self._local, self._run_id)
-            self._note.note(SyncMarker(self._place.segment, self._place.offset, self.last.window_id))
+                self._local.create(_MARKER, b"")
+                self._note = self._local.appended(_MARKER)
+            self._note.write(b"%b %08x\n" % (text, _checksum(self._run_id, text)), 0)
 
     def _is_full(self) -> bool:
         return self._place is not None and self._place.offset >= max(

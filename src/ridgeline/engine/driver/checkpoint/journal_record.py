@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
 from operator import is_not
-from typing import Any
+from typing import Any, NamedTuple
 
 from ridgeline.api.errors import CheckpointError
 
@@ -90,11 +90,12 @@ def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) 
     while place.offset < len(data):
         record = _decode(run_id, place, view)
         if record is None:
+            head = _head(run_id, place, view)
+            if head is not None and head.format != str(FORMAT):
+                remedy = f"this version reads {FORMAT}; run it with the version that wrote it"
+                raise CheckpointError(f"`{where}` has format {head.format} at byte {place.offset}; {remedy}")
             if _is_torn(run_id, place, view):
                 break
-            if other := _other_format(run_id, place, view):
-                remedy = f"this version reads {FORMAT}; run it with the version that wrote it"
-                raise CheckpointError(f"`{where}` has format {other} at byte {place.offset}; {remedy}")
             raise _corrupt(where, place, "a record is damaged, or a copy from another place")
         yield record
         place = record.end
@@ -104,38 +105,36 @@ def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) 
 
 def _decode(run_id: str, place: Place, view: memoryview) -> JournalRecord | None:
     """The record at a place, None if there is no whole one."""
-    sizes = _sizes(run_id, place, view)
-    if sizes is None:
+    head = _head(run_id, place, view)
+    if head is None or head.format != str(FORMAT):
         return None
-    head, whole, data_bytes, text_bytes = sizes
     begin = data_offset(place)
-    middle, end = begin + data_bytes, begin + data_bytes + text_bytes
+    middle, end = begin + head.data_bytes, begin + head.data_bytes + head.text_bytes
     data, text = view[begin:middle], view[middle:end]
-    if end > len(view) or _content_checksum(head, place, data, text) != whole:
+    if end > len(view) or _content_checksum(head.checksum, place, data, text) != head.whole:
         return None
-    return JournalRecord(json.loads(bytes(text)), Place(place.segment, end, whole))
+    return JournalRecord(json.loads(bytes(text)), Place(place.segment, end, head.whole))
 
 
-def _sizes(run_id: str, place: Place, view: memoryview) -> tuple[int, int, int, int] | None:
-    """Both checksums and both sizes of the head at a place, None if it is no head of this format."""
+class _Head(NamedTuple):
+    """A head: the number of its format, both sizes and both checksums."""
+
+    format: str
+    data_bytes: int
+    text_bytes: int
+    checksum: int
+    whole: int
+
+
+def _head(run_id: str, place: Place, view: memoryview) -> _Head | None:
+    """The head at a place, None if there is none. Those of other formats keep their checksum."""
     if place.offset + _HEAD.size > len(view):
         return None
-    magic, data_bytes, text_bytes, head, whole = _HEAD.unpack_from(view, place.offset)
+    magic, data_bytes, text_bytes, checksum, whole = _HEAD.unpack_from(view, place.offset)
     begin = view[place.offset : place.offset + 12]
-    if magic != _MAGIC + str(FORMAT).encode() or _head_checksum(run_id, place, begin) != head:
+    if magic[:3] != _MAGIC or _head_checksum(run_id, place, begin) != checksum:
         return None
-    return head, whole, data_bytes, text_bytes
-
-
-def _other_format(run_id: str, place: Place, view: memoryview) -> str:
-    """The number of another format, if a head of one is at a place: heads keep their checksum."""
-    if place.offset + _HEAD.size > len(view):
-        return ""
-    magic, _, _, head, _ = _HEAD.unpack_from(view, place.offset)
-    begin = view[place.offset : place.offset + 12]
-    number = chr(magic[3])
-    is_head = magic[:3] == _MAGIC and _head_checksum(run_id, place, begin) == head
-    return number if is_head and number != str(FORMAT) else ""
+    return _Head(chr(magic[3]), data_bytes, text_bytes, checksum, whole)
 
 
 def _is_torn(run_id: str, place: Place, view: memoryview) -> bool:
@@ -146,13 +145,13 @@ def _is_torn(run_id: str, place: Place, view: memoryview) -> bool:
     rest = bytes(view[place.offset :])
     found = rest.find(_MAGIC, 1)
     while found >= 0:
-        if _sizes(run_id, Place(place.segment, place.offset + found), view) is not None:
+        if _head(run_id, Place(place.segment, place.offset + found), view) is not None:
             return False
         found = rest.find(_MAGIC, found + 1)
-    sizes = _sizes(run_id, place, view)
+    head = _head(run_id, place, view)
     written = rest.rstrip(b"\0")  # the text of a record ends with a bracket
-    if sizes is not None:
-        length = _HEAD.size + sizes[2] + sizes[3]
+    if head is not None:
+        length = _HEAD.size + head.data_bytes + head.text_bytes
         return len(written) < length or (len(written) == length and _has_unwritten(place.offset, written))
     if len(written) < _HEAD.size:
         magic = _MAGIC + str(FORMAT).encode()
