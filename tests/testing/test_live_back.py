@@ -166,7 +166,7 @@ def test_a_change_that_cannot_be_leaves_all_as_it_was(edits: list[Edit], why: st
     assert sorted(run.collected("sink")) == flat(by_hand())
     last = read_last(storage, "back")
     assert last is not None
-    assert (last.edits, last.properties.values) == ((), {})
+    assert (last.edits, last.properties) == ((), {})
     assert set(last.states) == {"numbers/0/1", "sums/0/2", "sums/1/2"}
 
 
@@ -214,7 +214,7 @@ def test_a_death_at_any_file_operation_leaves_the_change_there_or_not(kind: str,
     last = read_last(storage, "back")
     assert last is not None
     made = last.window_id >= 5
-    assert bool(last.edits or last.properties.values) == made
+    assert bool(last.edits or last.properties) == made
     partitions = {"partitions": 4, "all": 1}.get(kind, 2) if made else 2
     assert {key for key in last.states if key.startswith("sums")} == {
         f"sums/{number}/{partitions}" for number in range(partitions)

@@ -36,7 +36,7 @@ def drive(output, checkpoint, seed):
     app = application(WINDOWS, partitions=2, collector=collector(output), recovery_attempts=9)
     planner = planner_of(app)
     last = last_of(checkpoint) if Path(checkpoint, "run.json").exists() else None
-    done = 0 if last is None else int(last.properties.values.get("numbers.mark", 0))
+    done = 0 if last is None else int(last.properties.get("numbers.mark", [0])[0])
     left = changes(seed, output)[done:]
     runs, asked = [], []
 

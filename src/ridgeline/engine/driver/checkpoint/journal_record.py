@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ridgeline.api.errors import CheckpointError
 
-FORMAT = 6
+FORMAT = 7
 _HEAD = struct.Struct("<4sIIII")
 _MAGIC = b"RLJ"
 _SECTOR = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.errors import CheckpointError, Fault, ValidationError, listed, shorten
@@ -13,7 +13,7 @@ from ridgeline.api.support.files import is_local
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.journal_record import difference
-from ridgeline.engine.driver.checkpoint.manifest import NOTHING_KEPT, KeptProperties, Manifest
+from ridgeline.engine.driver.checkpoint.manifest import Manifest, Properties
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.run_description import described
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
@@ -66,7 +66,7 @@ class Kept:
     the same, without the values of new operators that no checkpoint keeps.
     """
 
-    properties: KeptProperties = NOTHING_KEPT
+    properties: Properties = field(default_factory=dict)
     edits: tuple[Mapping[str, Any], ...] = ()
     made: tuple[Edit, ...] = ()
     noted: tuple[Edit, ...] = ()
@@ -96,7 +96,7 @@ class Planner:
         self._resume = resume or {}
         self._taken_over: int | None = None
         """The window whose states are dropped and renamed."""
-        self._found = NOTHING_KEPT
+        self._found: Properties = {}
         self._edits: tuple[Edit, ...] = ()
         """Those that the checkpoint keeps."""
         self._plan: Plan | None = None
@@ -121,22 +121,20 @@ class Planner:
 
         Raises ValidationError with all faults, CheckpointError if a secret must be given again.
         """
-        found = (
-            NOTHING_KEPT
-            if self._resume.get("reset_properties") or last is None
-            else last.properties.beside(self._given)
-        )
+        found: Properties = {}
+        if last is not None and not self._resume.get("reset_properties"):
+            found = beside(last.properties, self._given)
         edits: tuple[Edit, ...] = ()
         if last is not None:
             edits = tuple(map(edit_of, last.edits))
         if self._resume.get("reset_changes"):
             found, edits = _before(edits, found), ()
-        known = difference(found.picture(), self._found.picture()) is None and edits == self._edits
+        known = difference(found, self._found) is None and edits == self._edits
         if self._plan is None or self.kept.made or not known:  # the checkpoint has what was committed of it
             self._plan = self._planned(found, edits)
             self._found, self._edits = found, edits
             withheld = [name for name, value in self._given.items() if self._is_withheld(name, value)]
-            self.kept = Kept(found.joined(self._given, withheld), self._texts(()))
+            self.kept = Kept(joined(found, self._given, withheld), self._texts(()))
         self._plan = counted_on(self._plan, last)
         return self._plan
 
@@ -168,7 +166,7 @@ class Planner:
         faults = [fault for edit in edits for fault in _not_kept(edit)]
         if faults:
             raise ValidationError(plan.logical.application, faults)
-        return transition(plan, self._make(self._found.values, self._edits, (*self.kept.made, *edits)), edits)
+        return transition(plan, self._make(self.found, self._edits, (*self.kept.made, *edits)), edits)
 
     def keep(self, edits: Sequence[Edit], plan: Plan) -> None:
         """The plan is that with these edits from now on. Give `kept` its value of before to take that back.
@@ -183,12 +181,12 @@ class Planner:
                 case SetProperty(operator, name, value):
                     key = f"{operator}.{name}"
                     secret = [key] if self._is_withheld(key, value, logical) else []
-                    properties = properties.joined({key: value}, secret)
+                    properties = joined(properties, {key: value}, secret)
                 case RemoveOperator(operator) | ReplaceOperator(operator, _):
-                    properties = properties.without(operator)
+                    properties = without(properties, operator)
                 case RenameOperator(operator, new):
-                    properties = properties.without(new).renamed(operator, new)
-            properties = properties.joined(dict.fromkeys(withheld), withheld)
+                    properties = renamed(without(properties, new), operator, new)
+            properties = joined(properties, dict.fromkeys(withheld), withheld)
         made = tuple(shortened((*self.kept.made, *edits)))
         self.kept = Kept(properties, self._texts(noted), made, noted)
 
@@ -215,8 +213,8 @@ class Planner:
     def resume_note(self) -> str:
         """The properties and edits that the checkpoint keeps for the plan, for people; "" for none."""
         lines = []
-        if self._found.values:
-            texts = [f"{name}={_shown(value)}" for name, value in self._found.values.items()]
+        if shown := self.shown:
+            texts = [f"{name}={value}" for name, value in shown.items()]
             lines.append(f"goes on with properties of the run before: {', '.join(texts)} ({RESET})")
         if self._edits:
             texts = list(map(edit_text, self._edits))
@@ -226,35 +224,36 @@ class Planner:
     @property
     def found(self) -> Mapping[str, object]:
         """The properties that the checkpoint keeps and the plan uses, by name."""
-        return self._found.values
+        return _values(self._found)
 
     @property
     def shown(self) -> dict[str, str]:
         """The kept properties that the plan uses, as texts."""
-        return {name: _shown(value) for name, value in self._found.values.items()}
+        return {name: _shown(value) for name, value in self.found.items()}
 
-    def _planned(self, found: KeptProperties, edits: Sequence[Edit]) -> Plan:
+    def _planned(self, found: Properties, edits: Sequence[Edit]) -> Plan:
         """Plan with what is kept. Faults that it causes say so."""
-        missing = [name for name in found.withheld if name not in self._known()]
+        missing = [name for name, value in found.items() if not value and name not in self._known()]
         if missing:
             what = "which the run before was given and the checkpoint does not keep"
             again = " ".join(f"-D {name}=..." for name in missing)
             raise CheckpointError(
                 f"{listed(missing)}: a secret, or no JSON value, {what}; give it anew (`{again}`), or {RESET}"
             )
+        values = _values(found)
         try:
-            return self._make(found.values, edits, ())
+            return self._make(values, edits, ())
         except ValidationError as error:
-            if not (edits or found.values):
+            if not (edits or values):
                 raise
             kept = "the checkpoint keeps it from the run before"
             remedies: dict[Fault, str] = {}
-            if found.values:
+            if values:
                 remedy = f"{kept}: `-D` gives another value, {RESET}"
                 remedies |= dict.fromkeys(self._gone(error, {}, edits), remedy)
             if edits:
                 remedy = f"{kept}: {RESET_CHANGES}"
-                remedies |= dict.fromkeys(self._gone(error, found.values, ()), remedy)
+                remedies |= dict.fromkeys(self._gone(error, values, ()), remedy)
             raise ValidationError(
                 error.application,
                 [
@@ -297,15 +296,65 @@ def _not_kept(edit: Edit) -> Iterator[Fault]:
             yield Fault(where, what, remedy)
 
 
-def _before(edits: Sequence[Edit], kept: KeptProperties) -> KeptProperties:
+def _before(edits: Sequence[Edit], kept: Properties) -> Properties:
     """The kept properties of the operators that an application has without edits, by their names in it."""
     for edit in reversed(edits):
         match edit:
             case AddOperator(name, _) | ReplaceOperator(name, _):
-                kept = kept.without(name)
+                kept = without(kept, name)
             case RenameOperator(name, new):
-                kept = kept.renamed(new, name)
+                kept = renamed(kept, new, name)
     return kept
+
+
+# Kept properties --------------------------------------------------------------------------------------------
+
+
+def _values(kept: Properties) -> dict[str, object]:
+    """The values of those that are kept as a whole."""
+    return {name: value[0] for name, value in kept.items() if value}
+
+
+def beside(kept: Properties, given: Collection[str]) -> Properties:
+    """Those that are not given again. A whole one takes the place of its entries too.
+
+    >>> beside({"in.options.topic": ["a"], "in.count": ["5"], "in.options.password": []}, ["in.options"])
+    {'in.count': ['5']}
+    """
+
+    def stays(name: str) -> bool:
+        parts = name.split(".")
+        return not any(".".join(parts[:length]) in given for length in range(1, len(parts) + 1))
+
+    return {name: value for name, value in kept.items() if stays(name)}
+
+
+def joined(kept: Properties, given: Mapping[str, object], withheld: Collection[str]) -> Properties:
+    """With those that are given again, without the values of those that are `withheld`.
+
+    >>> joined({"sum.limit": ["5"]}, {"sum.limit": "6", "in.token": "x"}, ["in.token"])
+    {'sum.limit': ['6'], 'in.token': []}
+    """
+    added = {name: [] if name in withheld else [value] for name, value in given.items()}
+    return {**beside(kept, given), **added}
+
+
+def without(kept: Properties, operator: str) -> Properties:
+    """Without those of an operator, or of all in a module."""
+    return {name: value for name, value in kept.items() if not name.startswith(f"{operator}.")}
+
+
+def renamed(kept: Properties, old: str, new: str) -> Properties:
+    """With those of an operator under its new name.
+
+    >>> renamed({"sum.limit": ["5"], "sums.limit": ["6"]}, "sum", "total")
+    {'total.limit': ['5'], 'sums.limit': ['6']}
+    """
+    inside = f"{old}."
+    return {
+        f"{new}.{name.removeprefix(inside)}" if name.startswith(inside) else name: value
+        for name, value in kept.items()
+    }
 
 
 def _shown(value: object) -> str:
