@@ -8,7 +8,6 @@ Modules log to a logger of their own name (`ridgeline.observe.watch`), with `ext
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import logging
@@ -20,6 +19,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -81,7 +81,7 @@ class LogSettings:
     @property
     def handler(self) -> logging.Handler:
         """A handler that writes lines of this format there. Raises OSError if the file cannot be written."""
-        handler = _LineHandler(None if self.file is None else _LogFile(self.file))
+        handler = _StandardError() if self.file is None else _LogFile(self.file)
         handler.setFormatter(JsonLines(traced=self.traced) if self.format is LogFormat.JSON else TextLines())
         return handler
 
@@ -159,101 +159,81 @@ class JsonLines(logging.Formatter):
         return json.dumps({**_fields(record), **line}, default=str)
 
 
-class _LogFile:
-    """A file that several processes append whole lines to, and that is begun again once it was renamed.
-
-    A process that finds it full renames it. Not safe for several threads. Raises OSError.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._torn = False
-        self._descriptor = self._open()
-
-    def _open(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
-    def write(self, line: bytes) -> None:
-        """Append a line. Raises OSError if there is no room for all of it."""
-        with contextlib.suppress(OSError):  # if no other file can be made this one is written on
-            self._follow()
-        if self._torn:
-            line = b"\n" + line
-        written = os.write(self._descriptor, line)
-        self._torn = written < len(line) and line[written - 1 : written] != b"\n"
-        if written < len(line):
-            raise OSError(errno.ENOSPC, "the disk is full, and a line was cut off")
-        if os.fstat(self._descriptor).st_size >= FULL_BYTES:
-            self._rotate()
-
-    def _is_there(self) -> bool:
-        """Whether the path leads to this file."""
-        try:
-            return os.path.samefile(self._path, self._descriptor)  # noqa: PTH121  for each line
-        except FileNotFoundError:
-            return False
-
-    def _follow(self) -> None:
-        """Open the file that the path leads to by now, if that is another one."""
-        if not self._is_there():
-            opened = self._open()
-            os.close(self._descriptor)
-            self._descriptor, self._torn = opened, False
-
-    def _rotate(self) -> None:
-        """Rename the file, unless another process does. One that cannot be renamed grows."""
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._is_there():
-                put_away(Path(self._path))
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Close it."""
-        os.close(self._descriptor)
-
-
-class _LineHandler(logging.Handler):
+class _Lines(logging.StreamHandler[Any]):
     """Writes each line at once, so that lines of several processes do not mix.
 
-    A failure is said once, until a line can be written again.
+    A failure is said once, until a line can be written again. Raises nothing: a full disk must not end what
+    is logged.
     """
 
-    def __init__(self, file: _LogFile | None) -> None:
-        super().__init__()
-        self._file = file
-        self._failed = 0
+    _failed = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record. Raises nothing: a full disk must not end what is logged."""
+        """Write the record."""
+        before = self._failed
         try:
-            line = f"{self.format(record)}\n"
-            if self._file is None:
-                stream = sys.stderr.stream if isinstance(sys.stderr, MarkedStream) else sys.stderr
-                stream.write(line)
-                stream.flush()
-            else:
-                self._file.write(line.encode("utf-8", "backslashreplace"))
-        except Exception as error:  # noqa: BLE001  reported here
-            self._failed += 1
-            if self._failed == 1:
-                what = f"{type(error).__name__}: {error}"
-                self._say(f"a log line cannot be written: {what}; further ones are not reported")
-            return
-        if self._failed:
-            self._say(f"log lines can be written again; {self._failed} are missing")
+            super().emit(record)
+        except Exception:  # noqa: BLE001  no file can be made in the place of one that was renamed
+            self.handleError(record)
+        if before and before == self._failed:
+            self._say(f"log lines can be written again; up to {before} are missing")
             self._failed = 0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's own name
+        """Say what has just been raised, the first time."""
+        self._failed += 1
+        if self._failed == 1:
+            error = sys.exc_info()[1]
+            what = f"{type(error).__name__}: {error}"
+            self._say(f"a log line cannot be written: {what}; further ones are not reported")
 
     def _say(self, text: str) -> None:
         with contextlib.suppress(Exception):
             sys.stderr.write(f"{mask_text(text)}\n")
 
+
+class _StandardError(_Lines):
+    """Writes to what is standard error by then, without the marks of operators."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        """The stream."""
+        return sys.stderr.stream if isinstance(sys.stderr, MarkedStream) else sys.stderr
+
+
+class _LogFile(_Lines, WatchedFileHandler):
+    """A file that several processes append whole lines to, and that is begun again once it was renamed.
+
+    A process that finds it full renames it. Raises OSError if it cannot be made.
+    """
+
+    def _open(self) -> Any:
+        return open(self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=_private)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record. Rename a full file, unless another process does; else it grows."""
+        super().emit(record)
+        if self.stream is None:  # it could not be opened again
+            return
+        with contextlib.suppress(OSError):
+            file = self.stream.fileno()
+            if os.fstat(file).st_size >= FULL_BYTES:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samefile(self.baseFilename, file):  # noqa: PTH121  a descriptor
+                    put_away(Path(self.baseFilename))
+                fcntl.flock(file, fcntl.LOCK_UN)
+
     def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        super().close()
+        """Close the file, with what cannot be written any more."""
+        with contextlib.suppress(OSError):
+            super().close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class _Keeping(logging.Handler):
