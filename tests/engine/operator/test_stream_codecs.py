@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ridgeline.api import (
     Application,
@@ -25,11 +23,8 @@ from ridgeline.api import (
     StreamCodec,
     Tuples,
 )
-from ridgeline.engine.exchange import coded
 from ridgeline.plan import find_faults
-from ridgeline.plan.physical import Encoding
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-from support.depth import deep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -176,25 +171,6 @@ def test_a_codec_that_lies_is_an_error_with_operator_port_and_stream(
     assert caught.value.failure.callback == failed
     assert text in caught.value.failure.error
     assert "port `sales` of operator `totals` (stream `summed`)" in caught.value.failure.error
-
-
-SALE = Schema(Sale)
-ENCODING = Encoding(Json(), SALE, "port `sales` of operator `totals` (stream `summed`)")
-
-
-@settings(deadline=None, max_examples=deep(60))
-@given(data=st.data())
-def test_damaged_bytes_are_found(data: Any) -> None:
-    rows = [Sale("tea", number, START) for number in range(4)]
-    sound = bytes(coded.encode(Tuples.of_rows(SALE, rows), ENCODING))
-    assert coded.decode(pa.py_buffer(sound), ENCODING, None).rows == rows
-    position = data.draw(st.integers(0, len(sound) - 1))
-    flipped = sound[:position] + bytes([sound[position] ^ data.draw(st.integers(1, 255))])
-    changed = data.draw(
-        st.sampled_from([flipped + sound[position + 1 :], sound[:position], sound + b"x", b""])
-    )
-    with pytest.raises(coded.DamagedError):
-        coded.decode(pa.py_buffer(changed), ENCODING, None)
 
 
 class OnlyEncode(StreamCodec):

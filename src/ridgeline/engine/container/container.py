@@ -77,7 +77,7 @@ def _opened(
         if encoding is not None:
             return coded.decode(data, encoding, times)
         return block.decode(schema, data, times)
-    except (LostBlockError, coded.DamagedError, pa.ArrowException) as error:
+    except (LostBlockError, pa.ArrowException) as error:
         text = f"a block of container {producer} for {where} is lost or damaged: {error}"
         text = f"{text} in window {window_id}; the window is run again"
         raise _failed(spec, sent.sink, text, window_id) from error

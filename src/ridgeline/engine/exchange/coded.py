@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from itertools import islice
 
 import pyarrow as pa
@@ -15,13 +14,8 @@ from ridgeline.api.times import Times
 from ridgeline.engine.exchange.block import OpenedTimes, opened_times
 from ridgeline.plan.physical import Encoding
 
-_HEADER = struct.Struct("<4sIQ")
-"""A mark, the checksum of what follows, the number of tuples."""
-_MARK = b"RLC1"
-
-
-class DamagedError(RidgelineError):
-    """The received bytes are not those that were sent."""
+_COUNT = struct.Struct("<Q")
+"""Before the bytes: the number of tuples."""
 
 
 class DecodeError(RidgelineError):
@@ -43,19 +37,13 @@ def encode(tuples: Tuples, encoding: Encoding) -> pa.Buffer:
         raise RidgelineError(
             f"{who} made {shorten(data)} of {len(tuples)} tuples, which is no `bytes`; return `bytes`"
         ) from None
-    return pa.py_buffer(_HEADER.pack(_MARK, _checksum(view, len(tuples)), len(tuples)) + view)
+    return pa.py_buffer(_COUNT.pack(len(tuples)) + view)
 
 
 def decode(data: pa.Buffer, encoding: Encoding, times: OpenedTimes) -> Tuples:
-    """The tuples of these bytes.
-
-    Raises DamagedError for bytes that `encode` has not made, DecodeError for what the codec raises or makes.
-    """
+    """The tuples of these bytes. Raises DecodeError for what the codec raises or makes."""
     view = memoryview(data).cast("B").toreadonly()
-    mark, checksum, count = _HEADER.unpack_from(view) if view.nbytes >= _HEADER.size else (b"", 0, 0)
-    body = view[_HEADER.size :]
-    if mark != _MARK or _checksum(body, count) != checksum:
-        raise DamagedError(f"{view.nbytes} bytes are damaged")
+    (count,), body = _COUNT.unpack_from(view), view[_COUNT.size :]
     try:
         found = encoding.codec.decode_all(body, count, encoding.schema)
         return _tuples(found, count, encoding.schema, opened_times(times, count))
@@ -79,7 +67,3 @@ def _tuples(found: object, count: int, schema: Schema, times: Times | str | None
     if made != count:
         raise ValueError(f"it made {made if made <= count else 'more'} tuples of {count}")
     return tuples
-
-
-def _checksum(body: memoryview, count: int) -> int:
-    return zlib.crc32(body, zlib.crc32(count.to_bytes(8, "little")))
