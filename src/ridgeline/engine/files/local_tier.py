@@ -7,7 +7,6 @@ what is missing is copied again.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import tempfile
 import uuid
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ridgeline.api.support import trust
-from ridgeline.engine.files.storage import Buffer, Storage
+from ridgeline.engine.files.storage import Buffer, Storage, mapped
 
 BYTES = 1 << 35
 """The bytes that copies of segments may take on a host (32 GiB); the least recently opened ones go first."""
@@ -99,6 +98,4 @@ def _map(path: Path) -> Buffer:
     with path.open("rb", buffering=0) as file:
         trust.check_found(os.fstat(file.fileno()), str(path), *_REFUSAL)
         os.utime(file.fileno())  # as opened just now
-        return (
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
-        )
+        return mapped(file)

@@ -93,6 +93,12 @@ Buffer = bytes | mmap.mmap
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
+def mapped(file: IO[bytes]) -> Buffer:
+    """A whole file of the local disk, mapped into memory."""
+    size = os.fstat(file.fileno()).st_size
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+
+
 class Storage(ABC):
     """A folder.
 
@@ -286,11 +292,7 @@ class LocalStorage(DriverStorage):
     def map(self, name: str) -> Buffer | None:
         """The file, mapped into memory; it may be removed meanwhile."""
         with self._open(name) as file:
-            return (
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                if os.fstat(file.fileno()).st_size
-                else b""
-            )
+            return mapped(file)
 
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """A hidden file beside it, then a hard link, which fails if the name exists (on NFS too)."""

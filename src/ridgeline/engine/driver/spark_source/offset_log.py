@@ -24,6 +24,7 @@ from ridgeline.api.support.files import resolve
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.sealed import checksum, seal, unseal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets
+from ridgeline.engine.driver.checkpoint.run_description import read_if_there
 from ridgeline.engine.files.storage import DriverStorage, explained
 
 FOLDER = "spark"
@@ -276,10 +277,7 @@ class SparkLog:
             self._remove(f"{folder}/{name}")
 
     def _read(self, name: str) -> bytes | None:
-        try:
-            return self._storage.read(f"{FOLDER}/{name}")
-        except FileNotFoundError:
-            return None
+        return read_if_there(self._storage, f"{FOLDER}/{name}")
 
     def _text(self, name: str) -> str | None:
         data = self._read(name)
