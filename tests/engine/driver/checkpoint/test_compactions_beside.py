@@ -98,7 +98,7 @@ def test_windows_go_on_while_a_version_is_compacted(begin, monkeypatch, wait_unt
     windows(run, 25)  # purged over and over
     assert (len(run.master.states[LEDGER]), merged(run)) == (30, ())
     go_on.set()
-    outcome = run.compactions.running(LEDGER)
+    outcome = run.compactions._jobs[LEDGER].future
     wait_until(outcome.done, "the compaction")
     windows(run, 1)
     names = outcome.result().names
@@ -115,7 +115,7 @@ def test_a_run_that_ends_in_a_compaction_leaves_it(begin, monkeypatch, expected)
     monkeypatch.setattr(compactions, "SMALL_BYTES", 0)
     run = begin(snapshot_interval=5)
     windows(run, 5)
-    outcome = run.compactions.running(LEDGER)
+    outcome = run.compactions._jobs[LEDGER].future
     run.close(orderly=True)
     assert outcome.done()
     again = begin(snapshot_interval=5)
@@ -162,7 +162,7 @@ def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
     from concurrent.futures import ThreadPoolExecutor
 
     compactor.compact(merge(hand))
-    pid = compactor.pid
+    pid = compactor._process.pid
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: stopped(pid), "the compactor to stop")
     with ThreadPoolExecutor(1) as pool:

@@ -88,11 +88,6 @@ class Compactions:
             self.discard(operator)
             del self._stems[operator]
 
-    def running(self, operator: int) -> Future[CompactionResult] | None:
-        """The outcome of an operator's compaction that has not been reported yet, None if there is none."""
-        job = self._jobs.get(operator)
-        return job.future if job is not None else None
-
     def start(self, instruction: Compact) -> None:
         """Begin a compaction. Purges leave its files alone until a manifest names them or it is discarded."""
         operator, version = instruction.operator, instruction.version

@@ -49,12 +49,6 @@ class Compactor:
         self._stale = False
         self._busy = threading.Lock()
 
-    @property
-    def pid(self) -> int | None:
-        """The process's id, None if none runs."""
-        process = self._process
-        return process.pid if process is not None and process.poll() is None else None
-
     def compact(self, job: CompactionTask) -> CompactionResult:
         """Compact a version in the process; blocks.
 
@@ -79,7 +73,8 @@ class Compactor:
     def close(self) -> None:
         """End the process, also during a compaction. The files that it has written count for nothing."""
         self._closed = True
-        self._kill()
+        if (process := self._process) is not None:
+            process.kill()
         with self._busy:
             if self._process is not None:
                 self._end(self._process)
@@ -109,13 +104,8 @@ class Compactor:
                 _send(self._process.stdin, (self._uri, self._plan(), self._run_id, files.s3_settings()))
             # `close` has found no process to kill if it was called during the start.
             if self._closed:
-                self._kill()
+                self._process.kill()
         return self._process
-
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None:
-            process.kill()
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
         process.kill()
