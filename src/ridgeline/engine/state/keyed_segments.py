@@ -92,6 +92,7 @@ class Segments(KeyedBase):
         return self._live
 
     def __contains__(self, key: object) -> bool:
+        """Whether the key is there. As `find`, without reading the value."""
         try:
             hashed = keyed_hash.hash_one(key)
         except UnstableKeyError:
