@@ -239,6 +239,8 @@ def _private(path: str, flags: int) -> int:
 class _Keeping(logging.Handler):
     """Keeps lines for the driver, with their levels. Raises nothing."""
 
+    only_keeps = True
+
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record."""
         with contextlib.suppress(Exception):  # wrong arguments: the handler beside this one has said so
@@ -250,6 +252,8 @@ class _Keeping(logging.Handler):
 
 class _LastResort(_Keeping):
     """Python's handler of last resort, whose lines are kept with their levels."""
+
+    only_keeps = False
 
     def __init__(self, before: logging.Handler, level: int) -> None:
         super().__init__(level)
@@ -437,7 +441,12 @@ def _is_written(logger: logging.Logger) -> bool:
     """Whether a handler writes the lines of a logger."""
     one: Any = logger
     while one is not None:
-        if not all(isinstance(handler, logging.NullHandler) for handler in one.handlers):
+        if not all(isinstance(handler, logging.NullHandler) or _keeps(handler) for handler in one.handlers):
             return True
         one = one.parent if one.propagate else None
     return False
+
+
+def _keeps(handler: logging.Handler) -> bool:
+    """Whether a handler is one of Ridgeline's own that writes nothing, in the driver or in a worker."""
+    return bool(getattr(handler, "only_keeps", False))
