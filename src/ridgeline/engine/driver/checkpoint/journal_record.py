@@ -198,6 +198,8 @@ def difference(old: Any, new: Any) -> dict[str, Any] | None:
 
     Values that are the same object are not looked into.
     """
+    if isinstance(old, str) and isinstance(new, str):
+        return None if old == new else {"is": new}
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = ((key, old[key], value) for key, value in new.items() if key in old)
         changes = ((key, difference(was, is_)) for key, was, is_ in pairs if was is not is_)
@@ -213,9 +215,8 @@ def difference(old: Any, new: Any) -> dict[str, Any] | None:
             return None
         last = min(common(old[::-1], new[::-1]), min(len(old), len(new)) - first)
         return {"keep": [first, last], "put": new[first : len(new) - last]}
-    alike = type(old) is type(new) or (isinstance(old, str) and isinstance(new, str))
     equal = repr(old) == repr(new) if isinstance(old, float) else old == new  # NaN is NaN, -0.0 is not 0.0
-    return None if alike and equal else {"is": new}
+    return None if equal and type(old) is type(new) else {"is": new}
 
 
 def patched(old: Any, change: Mapping[str, Any]) -> Any:
