@@ -640,7 +640,7 @@ class Measurement:
             over=self._run.ended is not None,
             current_window=self._windows.current,
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
-            behind=self.windows_behind(now),
+            behind=self.windows_behind(now) if latency is not None else {},
             throughput=self._throughput,
             lately=self._statuses.lately,
             doing=doing,

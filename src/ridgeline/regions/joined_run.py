@@ -164,11 +164,6 @@ class JoinedRun:
         return {name: one for run in self._runs for name, one in run.publishers.items()}
 
     @property
-    def paused(self) -> bool:
-        """True while no window of any region begins, as a user has asked."""
-        return bool(self._runs) and all(run.paused for run in self._runs)
-
-    @property
     def stopping(self) -> bool:
         """True once no window of any region begins any more, as a user has asked."""
         return bool(self._runs) and all(one.stopping for one in self._runs)

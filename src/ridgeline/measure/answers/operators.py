@@ -201,8 +201,7 @@ class OperatorMetricsAnswer(TypedDict):
         Read(lambda seen: seen.status.last_state_seconds),
         Exported(
             "operator_state_write_seconds",
-            "If it grows, the disk of the checkpoint is slow, or a window changes much: see "
-            "`operator_state_bytes`.",
+            "If it grows, the checkpoint's disk is slow, or see `operator_state_bytes`.",
             ("Apex `checkpointTimeMA`",),
         ),
         Graph("Time to write state"),

@@ -114,8 +114,7 @@ APPLICATION = (
     ),
     Metric(
         "change_held_seconds",
-        "Time from the last window before the last change of the plan to the first one with it, as they are "
-        "published. Absent before the first.",
+        "From the last window before the last change of the plan to the first with it. Absent before it.",
         "What is above the usual distance of windows is what the change has cost: moving states, new slots.",
         read=one(lambda scrape: scrape.held_seconds),
     ),

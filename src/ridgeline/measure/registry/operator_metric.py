@@ -58,6 +58,11 @@ class Column:
     name: str
     summed: bool = False
 
+    @property
+    def of(self) -> Callable[[OperatorMoment], Any]:
+        """As that of `Read`."""
+        return lambda seen: seen.status.row[self.name].item()
+
 
 class Exported(NamedTuple):
     """The metric of `/metrics` with a field's value and text."""
@@ -83,12 +88,10 @@ class OperatorMetric:
         self.source: Column | None = said.get(Column)
         self.graph: Graph | None = said.get(Graph)
         self.column: TerminalColumn | None = said.get(TerminalColumn)
-        self._read: Read = said.get(Read, Read(lambda seen: seen.latency.get(name)))
-        self._exported: Exported | None = said.get(Exported)
-
-    def value(self, seen: OperatorMoment) -> Any:
+        read = self.source or said.get(Read, Read(lambda seen: seen.latency.get(name)))
+        self.value: Callable[[OperatorMoment], Any] = read.of
         """Its value for an operator."""
-        return self._read.of(seen) if self.source is None else seen.status.row[self.source.name].item()
+        self._exported: Exported | None = said.get(Exported)
 
     @cached_property
     def metric(self) -> Metric | None:

@@ -76,8 +76,7 @@ OPERATORS = (
     ),
     _of_operator(
         "operator_cpu_seconds_total",
-        "Processor time of an operator's thread in its own callbacks, of windows that are committed. Of "
-        "expression steps in one query, an estimated share.",
+        "Processor time of an operator's own callbacks in committed windows; of steps of one query a share.",
         "Far below the compute time, it waits for something outside, or others have the processor.",
         aliases=("Apex `cpuPercentageMA`",),
         read=partial(_total, "cpu"),

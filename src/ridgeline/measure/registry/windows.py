@@ -79,8 +79,7 @@ WINDOWS = (
     _of_run(
         "slots",
         "slots",
-        "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
-        "spread again once it has.",
+        "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach.",
     ),
     _of_run("slots_wanted", "slotsWanted", "Compare with `slots`."),
     *(_of_run(f"slots_{what}_total", f"slots{what.capitalize()}", advice) for what, advice in _SLOTS.items()),
@@ -111,8 +110,7 @@ WINDOWS = (
     ),
     Metric(
         "critical_path_operator_seconds",
-        "An operator's share of the last window's critical path; absent for operators off it. They add up "
-        "to `critical_path_seconds`.",
+        "An operator's share of the last critical path, whose sum they are; absent off the path.",
         "The greatest is what to speed up or to partition.",
         labels=OPERATOR,
         read=_path_seconds,
