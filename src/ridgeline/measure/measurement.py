@@ -651,13 +651,8 @@ class Measurement:
 
         Without `latencies` those of operators are left out, the most of the work.
         """
-        nothing: LatencyAnswer = {
-            "windowId": None,
-            "operators": [],
-            "logical": [],
-            "clamps": self._latency.clamps,
-        }
-        latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
+        latency = self.latency(now) if latencies else self._latency.no_latency
+        progress = self.progress(now)
         moment = self._moment(now, latency, self._doing(now))
         return {
             "windowId": self._windows.committed_id,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from ridgeline.api.support.duration import as_ms
-from ridgeline.measure.age.record_age import place_order
+from ridgeline.measure.age.record_age import Ages, place_order
 from ridgeline.measure.answers.history import (
     ApplicationHistoryAnswer,
     ApplicationStepAnswer,
@@ -22,7 +22,6 @@ from ridgeline.measure.answers.history import (
 )
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history.step import (
-    Ages,
     Floats,
     Kept,
     OpenStep,
@@ -180,8 +179,7 @@ class HistoryFold:
         if present is None or number is None or sample.count < 1 or place < self._places.get(operator, 0):
             return
         self._places[operator] = place
-        total = sample.total + shift * sample.count
-        present.step.age(number, Ages(place, sample.count, total, sample.maximum + shift))
+        present.step.age(number, place, Ages.of(sample, shift, 0))
 
     # Steps out ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.measure.age.record_age import Ages
 from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import Count
 from ridgeline.measure.topology import Topology
@@ -37,23 +38,6 @@ class Kept:
     MEDIAN, GREATEST, COMPUTE, _, TRANSFER, TUPLES_IN, TUPLES_OUT, QUEUE, MOST_QUEUED = range(9)
     ERRORS, LATE, STATE, ON_PATH, AGE, GREATEST_AGE = range(9, 15)
     COUNT = 15
-
-
-@dataclass(frozen=True, slots=True)
-class Ages:
-    """The ages of an operator's records in a step, in seconds. `place`: where, in a record's order."""
-
-    place: int
-    count: int = 0
-    total: float = 0.0
-    greatest: float = -math.inf
-
-    def __add__(self, other: Ages) -> Ages:
-        """Of two places the later one of a record counts alone."""
-        if self.place != other.place:
-            return max(self, other, key=lambda one: one.place)
-        greatest = max(self.greatest, other.greatest)
-        return Ages(self.place, self.count + other.count, self.total + other.total, greatest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +98,7 @@ class OpenStep:
 
     `sums`: rows of `Sum`. `greatest`: of latency, compute, wait, transfer and cpu, and the most tuples that
     waited. `latencies`: the same times of windows, one by one; `whole`: latencies of windows. `late`: how
-    late windows began, in sum, and `last_late` the last of them.
+    late windows began, in sum, and `last_late` the last of them. `ages`: by operator, and at which place.
 
     No value is changed in place, so a shallow copy stays as it is.
     """
@@ -131,7 +115,7 @@ class OpenStep:
     longest: float = 0.0
     late: float = 0.0
     last_late: float = 0.0
-    ages: Mapping[int, Ages] = field(default_factory=dict)
+    ages: Mapping[int, tuple[int, Ages]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: Sequence[OpenStep]) -> OpenStep:
@@ -152,13 +136,16 @@ class OpenStep:
         )
         for one in parts:
             for number, ages in one.ages.items():
-                found.age(number, ages)
+                found.age(number, *ages)
         return found
 
-    def age(self, number: int, ages: Ages) -> None:
-        """Add ages of an operator."""
+    def age(self, number: int, place: int, ages: Ages) -> None:
+        """Add ages of an operator at a place, by its order. Those of an earlier place count no more."""
         known = self.ages.get(number)
-        self.ages = {**self.ages, number: ages if known is None else known + ages}
+        if known is not None and known[0] == place:
+            ages = Ages.joined((known[1], ages))
+        if known is None or known[0] <= place:
+            self.ages = {**self.ages, number: (place, ages)}
 
     def closed(self, topology: Topology) -> Step:
         """The step as it is kept. `topology`: of its windows."""
@@ -177,9 +164,9 @@ class OpenStep:
         kept[Kept.STATE] = means[Sum.STATE]
         kept[Kept.ON_PATH] = self.sums[Sum.ON_PATH] / max(1, self.windows)
         kept[:, reported == 0] = np.nan
-        for number, ages in self.ages.items():
-            kept[Kept.AGE, number] = ages.total / max(1, ages.count)
-            kept[Kept.GREATEST_AGE, number] = ages.greatest
+        for number, (_, ages) in self.ages.items():
+            kept[Kept.AGE, number] = ages.total / ages.records
+            kept[Kept.GREATEST_AGE, number] = ages.maximum
         median, p99 = np.quantile(self.whole.values, (0.5, 0.99)).tolist()
         return Step(
             self.at,

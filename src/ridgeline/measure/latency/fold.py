@@ -220,6 +220,11 @@ class LatencyFold:
         nodes = () if self._last is None else self._last.operators
         return list(zip(nodes, self._totals.totals(), strict=True))
 
+    @property
+    def no_latency(self) -> LatencyAnswer:
+        """`latency` without any operator."""
+        return {"windowId": None, "operators": [], "logical": [], "clamps": self.clamps}
+
     def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last), with averages and percentiles.
 
@@ -227,7 +232,7 @@ class LatencyFold:
         """
         record = self._find(window_id)
         if record is None:
-            return {"windowId": None, "operators": [], "logical": [], "clamps": self.clamps}
+            return self.no_latency
         averages = self._averages(record)
         return {
             "windowId": record.times.commit.window_id,
