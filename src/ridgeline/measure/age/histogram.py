@@ -112,10 +112,13 @@ class Histogram:
         numbers = np.maximum(bucket_numbers(np.abs(seconds), self.bits) - self._below, 0)
         self._add(np.copysign(numbers, seconds).astype(np.int64), counts)
 
-    def merge(self, *others: Histogram) -> None:
-        """Add all that other histograms of the same `bits` hold; these stay as they are."""
-        numbers = np.concatenate([self.numbers[:0], *(one.numbers for one in others)])
-        self._add(numbers, np.concatenate([self.counts[:0], *(one.counts for one in others)]))
+    def merge(self, other: Histogram) -> None:
+        """Add all that another histogram of the same `bits` holds; the other stays as it is."""
+        self._add(other.numbers, other.counts)
+
+    def subtract(self, other: Histogram) -> None:
+        """Take out a histogram that was merged before; the result is as if it never was."""
+        self._add(other.numbers, -other.counts)
 
     def quantiles(self, quantiles: Sequence[float]) -> tuple[float | None, ...]:
         """The nearest-rank quantiles in seconds, in the order asked for; None of an empty histogram.

@@ -341,6 +341,8 @@ class _Series:
     def __init__(self) -> None:
         self.seconds: dict[int, tuple[Histogram, Ages]] = {}
         """By second, the ages of its records."""
+        self.recent = Histogram()
+        """Those of all these seconds."""
         self.counts = np.zeros(len(AGE_BOUNDS_SECONDS) + 1, np.int64)
         self.sum_seconds = 0.0
 
@@ -348,19 +350,27 @@ class _Series:
         """Add ages, each as often as `counts` says, to those of `second`."""
         ages = Histogram()
         ages.add(values, counts)
-        self.merge(second, ages, exactly)
+        self._join(second, ages, exactly)
         # Negative ages count as 0, as in the counts: Prometheus takes a sum that falls for a restart.
         early = np.minimum(values, 0.0)
         self.sum_seconds += max(0.0, exactly.total - float((early * counts).sum()))
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 
-    def merge(self, second: int, ages: Histogram, exactly: Ages) -> None:
-        """Add ages to those of `second`, without the totals."""
-        if second in self.seconds:
-            earlier, before = self.seconds[second]
-            ages.merge(earlier)
+    def merge_recent(self, other: _Series) -> None:
+        """Add the seconds of another operator's ages, without its totals."""
+        for second, (ages, exactly) in other.seconds.items():
+            self._join(second, ages, exactly)
+
+    def _join(self, second: int, ages: Histogram, exactly: Ages) -> None:
+        known = self.seconds.get(second)
+        if known is None:
+            own = Histogram()
+        else:
+            own, before = known
             exactly = Ages.joined((before, exactly))
-        self.seconds[second] = ages, exactly
+        own.merge(ages)
+        self.recent.merge(ages)
+        self.seconds[second] = own, exactly
 
     def forget(self, second: int, seconds: int) -> None:
         """Drop what is further than `seconds` from now.
@@ -368,7 +378,8 @@ class _Series:
         These are older ones, and later ones that were made before a clock was set back.
         """
         for gone in [other for other in self.seconds if abs(second - other) > seconds]:
-            del self.seconds[gone]
+            ages, _ = self.seconds.pop(gone)
+            self.recent.subtract(ages)
 
 
 def _values(sample: AgeSample, shift: float) -> tuple[Seconds, Integers]:
@@ -390,7 +401,8 @@ class RecordAges:
     One thread at a time.
 
     Memory: per operator and place a histogram for each second that had records. They are twice as many for a
-    while after the clock was set back.
+    while after the clock was set back. Their sum is kept, so figures cost the same however many windows there
+    were.
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
@@ -429,12 +441,10 @@ class RecordAges:
         own.forget(math.floor(now), self._seconds)
         if not own.seconds:
             return None
-        ages, exactly = zip(*own.seconds.values(), strict=True)
-        found, recent = Ages.joined(exactly), Histogram()
-        recent.merge(*ages)
+        found = Ages.joined(exactly for _, exactly in own.seconds.values())
         within = (
             min(max(value or 0.0, found.minimum), found.maximum)
-            for value in (found.total / found.records, *recent.quantiles(QUANTILES))
+            for value in (found.total / found.records, *own.recent.quantiles(QUANTILES))
         )
         return AgeFigures(place, *found, *within)
 
@@ -447,10 +457,8 @@ class RecordAges:
             heir = first_partition(gone)
             for place, former in self._series[gone].items():
                 if heir in present:
-                    own = self._series.setdefault(heir, {}).setdefault(place, _Series())
-                    for second, ages in former.seconds.items():
-                        own.merge(second, *ages)
-                former.seconds = {}
+                    self._series.setdefault(heir, {}).setdefault(place, _Series()).merge_recent(former)
+                former.seconds, former.recent = {}, Histogram()
         for gone in surplus(self._series, present):
             del self._series[gone]
 
