@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
-from enum import Enum
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,10 +24,6 @@ def keyed(kind: Any) -> Any:
     cell = KeyedState(kind).cell()
     cell.begin(0)
     return cell
-
-
-class Colour(Enum):
-    RED, BLUE = "r", "b"
 
 
 REFUSED: list[tuple[Any, Any, str]] = [

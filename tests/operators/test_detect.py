@@ -81,14 +81,6 @@ def by_key(windows: Sequence[Sequence[Reading]]) -> dict[str | None, list[Readin
     return found
 
 
-def numbers(own: Sequence[Reading]) -> list[tuple[float, float]]:
-    return [
-        (row.time.timestamp(), row.value)
-        for row in own
-        if row.value is not None and not math.isnan(row.value)
-    ]
-
-
 def check(windows: Any, pattern: Any, expected: Any) -> None:
     """`expected(rows of a key)` gives (what, since, value) of each finding."""
     given_rows = readings(windows)

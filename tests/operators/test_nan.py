@@ -113,20 +113,6 @@ def test_quantiles_and_extremes_pass_over_a_nan_as_pandas_does(way: str) -> None
             assert same(found[key][name], wanted), (key, name, found[key][name], wanted)
 
 
-class Gap(NamedTuple):
-    x: float | None
-    time: datetime
-
-
-def test_fill_forward_takes_a_nan_for_a_value_as_polars_does() -> None:
-    values = [1.0, NAN, None, 3.0, None, 5.0]
-    gaps = [Gap(x, START + timedelta(seconds=place)) for place, x in enumerate(values)]
-    series = pl.Series(values)
-    read = Application("gaps").read("gaps", ListInput(Gap, gaps, "time", lateness="1s"))
-    filled = [row.x for row in read.fill_forward("filled", "x").collect()]
-    assert same(filled, series.forward_fill().to_list())
-
-
 @pytest.mark.parametrize("smallest", [False, True])
 def test_a_nan_is_last_among_the_largest_and_the_smallest(*, smallest: bool) -> None:
     read = Application("top").read("numbers", ListInput(Number, NUMBERS))

@@ -22,11 +22,6 @@ LOGIN = pa.schema(
 )
 
 
-class Unprintable:
-    def __repr__(self) -> str:
-        raise RuntimeError
-
-
 def recorded(schema: Any, rows: list[Any]) -> Any:
     return pd.read_parquet(io.BytesIO(file_of(7, 2, [Schema(schema).encode(rows)])))
 

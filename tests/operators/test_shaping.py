@@ -8,16 +8,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
 from pydantic import BaseModel, Field
 
 from ridgeline import Application, OperatorError
 from ridgeline.operators import Parse, Validate
 from ridgeline.testing import CollectorSink, ListInput, run_local
-from support.depth import deep
 from support.testing.shares import share
-
-QUIET = settings(deadline=None, max_examples=deep(5), suppress_health_check=[HealthCheck.too_slow])
 
 
 class Line(NamedTuple):
@@ -173,9 +169,6 @@ def test_what_no_stream_reads_is_an_error_or_a_dead_letter() -> None:
         run(rows, Parse("text", schema=Short), bad=False)
     found, _ = run(rows, Parse("text", schema=Short), bad=False, on_error="SKIP")
     assert [row["user"] for row in found] == ["a", "b"]
-
-
-LISTS = pa.schema([("id", pa.int64()), ("items", pa.list_(pa.int64()))])
 
 
 class Raw(NamedTuple):

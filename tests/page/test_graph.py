@@ -14,7 +14,6 @@ from support.service.living import living
 pytestmark = pytest.mark.slow
 
 LEAST_LABEL_PX = 11
-PATIENCE_MS = 30_000
 NARROW = {"width": 390, "height": 800}
 SMALLEST = """() => [...document.querySelectorAll('.graph-view *')]
     .filter((one) => one.checkVisibility() && [...one.childNodes].some((child) =>

@@ -1,6 +1,6 @@
 import pytest
 
-from ridgeline.api import Application, InputPort, Locality, Operator, OutputPort, ProcessingMode
+from ridgeline.api import Application, InputPort, Operator, OutputPort, ProcessingMode
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.plan import PortRef, validate
@@ -52,35 +52,6 @@ def test_schemas_flow_through_any() -> None:
     assert {stream.schema.type for stream in logical.streams} == {Payment}
     assert logical.operator("store").inputs["input"].type is Payment
     assert logical.operator("keep").outputs["passed"].type is Payment
-
-
-@pytest.mark.guide("002", "Dynamic Application Modifications")
-def test_settings_from_outside_win() -> None:
-    app = chain(Application("test", window="1s", windows_kept=3), partitions=2)
-    logical = validate(
-        app,
-        {},
-        {
-            "window": "50ms",
-            "windows_kept": "9",
-            "balances.partitions": "5",
-            "store.processing_mode": "EXACTLY_ONCE",
-        },
-    )
-    assert logical.window_seconds == 0.05
-    assert logical.attributes["windows_kept"] == 9
-    assert logical.operator("balances").attributes["partitions"] == 5
-    assert logical.operator("store").attributes["processing_mode"] is ProcessingMode.EXACTLY_ONCE
-
-
-@pytest.mark.guide("002", "Streams")
-def test_localities_as_text() -> None:
-    app = Application("test")
-    source = app.add_operator("source", Source())
-    app.add_stream(
-        "payments", source.payments, app.add_operator("store", Store()).input, locality="container_local"
-    )
-    assert validate(app).streams[0].locality is Locality.CONTAINER_LOCAL
 
 
 class Sink(Operator):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ridgeline import Application, InputPort, Operator
+from ridgeline import Application
 from ridgeline.operators import ConsoleOutput, FileOutput
 from ridgeline.plan import plan_application, validate
 from ridgeline.plan.show.to_json import to_dict
@@ -15,17 +15,6 @@ from ridgeline.testing import CollectorSink, ListInput
 
 class Number(NamedTuple):
     value: int
-
-
-class Pair(Operator):
-    left = InputPort(Number)
-    right = InputPort(Number)
-
-    @left.process
-    def take_left(self, number: Number) -> None: ...
-
-    @right.process
-    def take_right(self, number: Number) -> None: ...
 
 
 def test_plans_say_what_only_writes_a_stream_down() -> None:

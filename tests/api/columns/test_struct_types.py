@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from dataclasses import InitVar, dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -14,8 +14,6 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import SchemaError
 from ridgeline.engine.exchange import block
-
-T = TypeVar("T")
 
 
 @dataclass

@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
     ]
 )
 Row = tuple[Any, ...]
-VALUES = st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, float("inf")]))
+VALUES = st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, float("inf"), float("nan")]))
 ROWS = st.tuples(
     st.sampled_from([None, "a", "b", "c"]), VALUES, st.sampled_from([None, "x", ""]), st.integers(0, 3)
 )

@@ -25,6 +25,7 @@ def operator(app: Application, name: str) -> Any:
 
 @pytest.mark.guide("002", "Attributes")
 @pytest.mark.guide("004", "Operator Attributes")
+@pytest.mark.guide("002", "Dynamic Application Modifications")
 def test_code_gives_attributes_and_the_outside_wins() -> None:
     app = payments_app()
     balances = operator(app, "balances")

@@ -230,26 +230,3 @@ def list_application(items, *, partitions=2):
     app.add_stream("numbers", source.output, total.numbers)
     app.add_stream("sums", total.sums, sink(app, "store", Number))
     return app
-
-
-class Pair(Operator):
-    """Takes numbers straight from the source and tallies from a later stage."""
-
-    tallies = InputPort(Balance)
-    numbers = InputPort(Number)
-    pairs = OutputPort(Balance)
-
-    def begin_window(self, window_id):
-        self.seen = 0
-        self.tallied = 0
-
-    @tallies.process
-    def note(self, tally):
-        self.tallied += tally.cents
-
-    @numbers.process
-    def count(self, number):
-        self.seen += 1
-
-    def end_window(self):
-        self.pairs.emit(Balance(self.seen, self.tallied))

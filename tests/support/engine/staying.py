@@ -5,7 +5,6 @@ import socket
 import threading
 import uuid
 from pathlib import Path
-from typing import ClassVar
 
 from ridgeline import Application, InputPort, Operator
 from ridgeline.testing import CollectorSink
@@ -38,17 +37,6 @@ class Holder(Operator):
     def _note(self, what, mark):
         thread = threading.get_ident()
         Path(self.folder, f"{what}-{os.getpid()}-{thread}-{mark}-{self.name}").touch()
-
-
-class Bad(Operator):
-    """Fails with the first tuple."""
-
-    input = InputPort(Number)
-    text: ClassVar[str] = "it never works"
-
-    @input.process
-    def see(self, _number):
-        raise ValueError(self.text)
 
 
 def staying(folder):

@@ -118,12 +118,6 @@ class Hdfs:
         self.names.send_signal(signal.SIGKILL)
         self.names.clean()
 
-    def kill_data(self) -> None:
-        """Kill the data node."""
-        assert self.data is not None
-        self.data.send_signal(signal.SIGKILL)
-        self.data.clean()
-
     def wait(self) -> None:
         """Wait until files can be read and written."""
         wait_until(self._is_up, "HDFS", every=0.1)

@@ -22,11 +22,6 @@ class Number(NamedTuple):
     n: int
 
 
-class Event(NamedTuple):
-    n: int
-    time: datetime | None
-
-
 def write(
     folder: Path,
     format: str,

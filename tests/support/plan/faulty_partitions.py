@@ -14,6 +14,7 @@ from ridgeline.api import (
     Partition,
     Partitioner,
     PartitionKeys,
+    StickyPartitioner,
     Unifier,
 )
 from support.plan.faulty import Listing
@@ -121,6 +122,30 @@ def partitioner_that_refuses() -> Application:
 @faulty("`operator`: Given() gave None, which is no list ... of `Partition(keys, round_robin)`")
 def partitioner_that_fails() -> Application:
     return partitioned(Given(None), count=3)
+
+
+@faulty("`operator`: Given() gave 0 partitions; return at least one ... 65536")
+def no_partitions() -> Application:
+    return partitioned(Given([]))
+
+
+@faulty("`operator`: Given() gave 1,000,000 partitions; return at least one ... 65536")
+def a_million_partitions() -> Application:
+    return partitioned(Given([Partition()] * 10**6))
+
+
+@faulty("`operator`: Given() gave partitions that are none: ... a list of `Partition(keys, round_robin)`")
+def a_mask_that_is_no_number() -> Application:
+    wrong = Partition({"payments": PartitionKeys("x", frozenset())})  # type: ignore[arg-type]
+    return partitioned(Given([wrong, wrong]))
+
+
+@faulty(
+    "`source.partitioner`: attribute `partitioner` would do nothing: ... no tuples to divide; leave it out"
+)
+def a_partitioner_of_an_input() -> Application:
+    source = (Source(), {"partitions": 2, "partitioner": StickyPartitioner()})
+    return in_a_row(Application("test"), source=source, store=Store())
 
 
 @faulty("`operator`: Given() gave 1 partition; 2 were ... set `partitions` to what it gives")

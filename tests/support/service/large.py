@@ -3,27 +3,12 @@
 import random
 from dataclasses import fields, replace
 
-from ridgeline import Application
 from ridgeline.measure.events import WindowPlanned, WindowReported
 from ridgeline.observe.watch import Watch
-from ridgeline.testing import CollectorSink
-from support.service.watched import Balances, Now, Payment, Payments, events_of, feed
+from support.service.watched import Now, events_of, feed
 
 TIMES = {"at", "due", "began", "ended", "task_began", "restored", "ran", "written", "received"}
 TIMES |= {"planned", "launched", "returned", "staged", "committed", "published"}
-
-
-def wide(partitions=249) -> Application:
-    """A source, two layers of partitions, a unifier and a sink."""
-    app = Application("wide", window="1s")
-    source = app.add_operator("source", Payments(windows=1_000_000))
-    first = app.add_operator("first", Balances(), partitions=partitions)
-    second = app.add_operator("second", Balances(), partitions=partitions, partition_parallel=True)
-    sink = app.add_operator("sink", CollectorSink(Payment))
-    app.add_stream("payments", source.output, first.payments)
-    app.add_stream("once", first.balances, second.payments)
-    app.add_stream("twice", second.balances, sink.input)
-    return app
 
 
 def template(app):

@@ -14,19 +14,6 @@ def read(*sources, jobs=None):
     return reading
 
 
-def kafka(start, end, latest, rows, **metrics):
-    return {
-        "description": "KafkaV2[Subscribe[clicks]]",
-        "startOffset": start,
-        "endOffset": end,
-        "latestOffset": latest,
-        "numInputRows": rows,
-        "inputRowsPerSecond": 7.0,
-        "processedRowsPerSecond": 70.0,
-        "metrics": metrics,
-    }
-
-
 def of(start, end, latest, rows, **metrics):
     """What Spark says of a source, most of it of one partition of one topic."""
     return {
