@@ -1,7 +1,6 @@
 """Slots that stand still, and the spare that runs what they are late with: real processes, without Spark."""
 
 import contextlib
-import math
 import os
 import pickle
 import signal
@@ -12,7 +11,7 @@ import pytest
 
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.slot.messages import Reported
-from ridgeline.measure.events import StateWarning, WindowCommitted
+from ridgeline.measure.events import StateWarning, WindowCommitted, WindowRetried
 from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotSpeculated
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import run_local
@@ -144,17 +143,20 @@ def test_a_spare_that_is_killed_costs_nothing(run):
 def test_the_spare_takes_the_place_of_a_slot_that_is_killed(run):
     killed = []
 
-    def kill_first(found, event):
-        if event.window_id == 100:
-            killed.append(pid_of(found, 0))
+    def kill_one(found, event):
+        # On a busy machine slots are late as well: the spare may be any slot, and may not be ready yet.
+        if event.window_id >= 100 and not killed and found.run.executor._slots.spare_is_ready:
+            killed.append(pid_of(found, active(found)[0]))
             kill(killed[0])
 
-    found = run(two_stages(Sum(), count=3_000), each=kill_first)
-    assert [one.pid for one in found.of_type(SlotLost)] == killed
-    retried = next(event for event in found.retries if event.window_id >= 100)
-    began = next(event for event in found.of_type(WindowCommitted) if event.window_id == retried.window_id)
-    back = next((event.at for event in found.of_type(SlotJoined) if event.again), math.inf)
-    assert began.planned < back, "it began again before a new process was there"
+    found = run(two_stages(Sum(), count=3_000), each=kill_one)
+    [lost] = found.of_type(SlotLost)
+    assert [lost.pid] == killed
+    after = found.events[found.events.index(lost) :]
+    retried = next(event for event in after if isinstance(event, WindowRetried))
+    back = next((event for event in after if isinstance(event, SlotJoined)), None)
+    assert back is None or retried.at < back.at, "it began again before a new process was there"
+    assert back is None or (back.slot, back.containers) == (lost.slot, 0), "the new process is the spare"
     assert stored(found) == stored(run_local(two_stages(Sum(), count=3_000)))
 
 
