@@ -52,7 +52,7 @@ def hosting():
     """A slot with one container, which notes what it gets."""
     containers = OneContainer()
     slot = Slot(0, containers, SteppingClock())
-    slot.from_stram(Host("m", ShippedPlan("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("p"), "run", (0,), {0: 0}, {Peer(0): "x"}))
     return slot, containers
 
 

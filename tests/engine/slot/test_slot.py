@@ -112,7 +112,7 @@ def slot_of(stages, home, sends=ALL, number=0, specs=None):
     slots = dict(enumerate(home))
     peers = {Peer(other): "x" for other in set(home)}
     slot.from_stram(
-        Host("m", ShippedPlan("p"), "run", 0, tuple(c for c, s in slots.items() if s == number), slots, peers)
+        Host("m", ShippedPlan("p"), "run", tuple(c for c, s in slots.items() if s == number), slots, peers)
     )
     return slot, containers
 
@@ -187,7 +187,7 @@ def test_a_commit_is_told_to_containers_before_they_go():
     begin(slot, 0, states=True)
     work(slot)
     slot.from_stram(Committed(0))
-    slot.from_stram(Host("m", ShippedPlan("next"), "run", 0, (1,), {1: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("next"), "run", (1,), {1: 0}, {Peer(0): "x"}))
     assert containers.commits == [(0, 0, None), (1, 0, None)]
     assert not slot.ready
 
@@ -282,7 +282,7 @@ def test_a_report_that_cannot_be_pickled_is_a_failure_of_its_container():
 def test_a_plan_that_cannot_be_read_is_a_failure_of_the_slot():
     slot, containers = slot_of((1,), (0,))
     begin(slot, 0, states=True)
-    slot.from_stram(Host("m", ShippedPlan("p"), "run", 0, (7,), {7: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("p"), "run", (7,), {7: 0}, {Peer(0): "x"}))
     begin(slot, 0, 1, states=True)
     _, (failed,) = work(slot)
     assert (failed.container, failed.failure.callback) == (-1, "making its containers")
@@ -335,7 +335,7 @@ class Looped:
 
 def hosting(containers, slots, peers=None):
     peers = peers or {Peer(number): f"board:{number}" for number in slots.values()}
-    return Host("m", ShippedPlan("p"), "run", 0, containers, slots, peers)
+    return Host("m", ShippedPlan("p"), "run", containers, slots, peers)
 
 
 def running(window_id=0, attempt=0, states=True):
@@ -346,7 +346,7 @@ def running(window_id=0, attempt=0, states=True):
 def looped():
     """Slot 1, which hosts the first of two containers; the second one is in slot 0."""
     made = Looped()
-    made.network.send(made.stram.me, *encode(Joined(1, "h", 1, made.network.address)))
+    made.network.send(made.stram.me, *encode(Joined("h", 1, made.network.address)))
     made.settle()
     made.tell(hosting((0,), {0: 1, 1: 0}))
     made.settle(2)
@@ -495,7 +495,7 @@ def waiting():
     slot, containers = slot_of((1,), (0,))
     input_of_it = SimpleNamespace(operator=Fed(), id=0)
     containers._all = {0: replace(containers._all[0], operators=(input_of_it,))}
-    slot.from_stram(Host("m", ShippedPlan("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
+    slot.from_stram(Host("m", ShippedPlan("p"), "run", (0,), {0: 0}, {Peer(0): "x"}))
     begin(slot, 0, states=True)
     containers.report = OperatorReport.begun(WindowRequest(0, 0, 0), 0)
     containers.report.idle = True
@@ -556,10 +556,10 @@ def hosts():
     """Of slots with the same partners, of one with another, and of one that shares nothing."""
     code = ShippedCode(7, (), None, 3)
     partners = SharedMapping(SLOTS), SharedMapping(PEERS)
-    first = Host("m", ShippedPlan("p0", b"specs", code), "run", 3, (0,), *partners, 1.5)
+    first = Host("m", ShippedPlan("p0", b"specs", code), "run", (0,), *partners, 1.5)
     second = replace(first, plan=ShippedPlan("p1", b"others", code), containers=(1, 2))
-    other = Host("m", ShippedPlan("p2", b"", code), "run", 3, (3,), {4: 4}, {Peer(4): "x"}, 1.5)
-    last = Host("m", ShippedPlan("p3", b"", ShippedCode(8, epoch=4)), "run", 4, (), {}, {})
+    other = Host("m", ShippedPlan("p2", b"", code), "run", (3,), {4: 4}, {Peer(4): "x"}, 1.5)
+    last = Host("m", ShippedPlan("p3", b"", ShippedCode(8, epoch=4)), "run", (), {}, {})
     return [first, second, other, replace(first, containers=(5,)), last]
 
 
@@ -571,7 +571,7 @@ def test_hosts_are_read_as_they_were_however_many_share_partners():
 def test_every_field_of_a_host_and_its_plan_is_sent():
     code = ShippedCode(7, ("package",), "files", 3)
     plan = ShippedPlan("p0", b"specs", code)
-    host = Host("m", plan, "run", 3, (0,), SLOTS, PEERS, 1.5)
+    host = Host("m", plan, "run", (0,), SLOTS, PEERS, 1.5)
     for one in (host, plan, code):
         assert all(getattr(one, field.name) != field.default for field in fields(one)), "give it a value here"
     assert decode(received(encode(host))) == host

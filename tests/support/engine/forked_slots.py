@@ -21,7 +21,7 @@ def slot(text, attempt):
     network = Sockets(me, task.listen, SystemClock())
     try:
         network.connect(Peer(STRAM, task.epoch), task.stram)
-        join(network, Peer(STRAM, task.epoch), attempt).serve()
+        join(network, Peer(STRAM, task.epoch)).serve()
     finally:
         network.close()
 

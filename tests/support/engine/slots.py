@@ -192,7 +192,7 @@ class World:
         self.hosted[peer] = Plain(self, peer)
         self.loops[peer] = SlotLoop(Slot(slot, self.hosted[peer], SteppingClock()), network, self.network.me)
         network.connect(self.network.me, self.network.address)
-        network.send(self.network.me, *encode(Joined(slot, "host", 1, network.address, peer.attempt)))
+        network.send(self.network.me, *encode(Joined("host", 1, network.address)))
 
     def kill(self, peer: Peer, lost: int) -> None:
         """A slot dies; Spark begins its task again."""
@@ -260,7 +260,7 @@ class World:
         peers = {peer: f"board:{peer.slot}" for peer in self._joined.values()}
         for peer in self._joined.values():
             containers = tuple(number for number, slot in self.home.items() if slot == peer.slot)
-            message = Host("memory:", ShippedPlan("plan"), "run", 0, containers, self.home, peers)
+            message = Host("memory:", ShippedPlan("plan"), "run", containers, self.home, peers)
             self.network.send(peer, *encode(message))
         self._waits = False
 

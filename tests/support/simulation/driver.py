@@ -320,7 +320,7 @@ class SlotProcess(Process):
         stram, address = (known[0].me, known[0].address) if known else (Peer(STRAM, 0), "gone")
         self.loop = SlotLoop(self.slot, self.endpoint, stram)
         self.endpoint.connect(stram, address)
-        joined = Joined(number, "simulated", 1000 * (number + 1) + attempt, self.endpoint.address, attempt)
+        joined = Joined("simulated", 1000 * (number + 1) + attempt, self.endpoint.address)
         self.endpoint.send(stram, *encode(joined))
 
     def hangs_up(self, peer: Peer) -> None:

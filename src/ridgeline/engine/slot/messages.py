@@ -49,7 +49,6 @@ class Host:
     checkpoint: str
     plan: ShippedPlan
     run_id: str
-    epoch: int
     containers: tuple[int, ...]
     slots: Mapping[int, int]
     peers: Mapping[Peer, Address]
@@ -110,14 +109,12 @@ ToSlot: TypeAlias = Host | Prepare | RunAttempt | Committed | SetLevels | End
 class Joined:
     """A slot is there and hosts nothing yet. The first message to STRAM.
 
-    `task_attempt`: how often Spark had begun its task before. `address`: where other slots reach it.
+    `address`: where other slots reach it.
     """
 
-    slot: int
     host: str
     pid: int
     address: Address
-    task_attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

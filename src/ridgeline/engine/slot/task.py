@@ -340,7 +340,7 @@ def serve_while_reached(task: SlotTask, task_attempt: int, listen: Listen) -> No
         try:
             network.connect(stram, task.stram)
             with short_pauses():
-                loop = join(network, stram, task_attempt)
+                loop = join(network, stram)
                 loop.serve()
         finally:
             network.close()
@@ -368,10 +368,10 @@ def _listen(task: SlotTask) -> Listen:
     return replace(listen, folder=str(seen[0])) if seen else listen
 
 
-def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
+def join(network: Network, stram: Peer) -> SlotLoop:
     """A slot in this process, which has sent `Joined` to STRAM; `network` is connecting to STRAM."""
     me = network.me
-    joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
+    joined = Joined(socket.gethostname(), os.getpid(), network.address)
     network.send(stram, *encode(joined))
     tag = f"s{me.slot}a{me.attempt}"
     containers = Containers(tag, partial(send_figures, network, stram))

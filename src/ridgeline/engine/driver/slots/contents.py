@@ -419,7 +419,7 @@ class SlotContents:
     def _host(self, plan: ShippedPlan, hosted: tuple[int, ...], partners: _Partners) -> Host:
         """The `Host` for these containers."""
         homes, peers = partners
-        who, every = (self.storage.uri, plan, self.run_id, self.epoch), self._heartbeat_seconds
+        who, every = (self.storage.uri, plan, self.run_id), self._heartbeat_seconds
         if every is not None:
             timeout = float(self.plan.logical.attributes["heartbeat_timeout"])
             every = spaced_seconds(every, timeout, len(self.slots.active))
