@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from queue import Empty, SimpleQueue
 
 from pyspark import InheritableThread, SparkContext
 
@@ -28,7 +28,6 @@ from ridgeline.stram.slot_resources import Need
 _LOOK_SECONDS = 0.2
 _REST_SECONDS = 60.0
 _NAMING_SECONDS = 1.0
-_SUBMIT, _CANCEL = "submit", "cancel"
 DESCRIPTION = "spark.job.description"
 """The local property with what Spark's UI shows of a job."""
 
@@ -45,7 +44,8 @@ class SlotJobs:
     """Submits and cancels the jobs of slots. `take_ended` gives what has ended since.
 
     `properties(slot)` are the local properties of a slot's job, `need(slot)` what Spark must give it. `wake`
-    is called once a job has ended. The thread of the jobs calls all of them.
+    is called once a job has ended. The thread of the jobs calls all of them, and alone changes which jobs
+    there are.
     """
 
     def __init__(
@@ -66,15 +66,14 @@ class SlotJobs:
         self._profile = cache(lambda need: make_profile(need, str(context.master), settings))
         self._clock = clock
         self._wake = wake
-        self._lock = threading.Lock()
-        self._orders: deque[tuple[str, int]] = deque()
+        self._orders = SimpleQueue[Callable[[], object]]()
+        """What the thread is to do next."""
         self._ended: deque[JobEnded] = deque()
         self._jobs: dict[int, JavaObject] = {}
         self._hosts: dict[int, Sequence[str]] = {}
         self._nodes: dict[str, str] = {}
         """Spark's names for hosts, by their own."""
         self._connected: set[int] = set()
-        self._ordered = threading.Event()
         self._closing = False
         self._patience = math.inf
         self._thread = InheritableThread(target=self._serve, name="ridgeline-slots", daemon=True)
@@ -86,7 +85,7 @@ class SlotJobs:
         Spark takes one of `hosts` if a core is free there, else any.
         """
         self._hosts[slot] = hosts
-        self._order(_SUBMIT, slot)
+        self._orders.put(partial(self._submit, slot))
 
     def node(self, slot: int, host: str) -> str:
         """Spark's name for the host of a slot that has joined from `host`, "" if all are on this one.
@@ -106,54 +105,39 @@ class SlotJobs:
 
     def cancel(self, slot: int) -> None:
         """Have Spark end the task of a slot, if it has one. Its end is reported as any other."""
-        self._order(_CANCEL, slot)
+        self._orders.put(partial(self._cancel, slot))
 
     def connected(self, slot: int) -> None:
         """The slot has joined: its job needs no watching."""
-        with self._lock:
-            self._connected.add(slot)
+        self._connected.add(slot)
 
     def disconnected(self, slot: int) -> None:
         """The connection to a slot is lost: its job is watched until the slot has joined again."""
-        with self._lock:
-            self._connected.discard(slot)
-        self._ordered.set()
+        self._connected.discard(slot)
+        self._orders.put(self._watched)  # it looks at once
 
     def take_ended(self) -> list[JobEnded]:
         """The jobs that have ended since the last call."""
-        with self._lock:
-            ended = list(self._ended)
-            self._ended.clear()
-        return ended
+        return [self._ended.popleft() for _ in range(len(self._ended))]
 
     def close(self, seconds: float) -> None:
         """Wait for the jobs to end, cancel those that do not, stop the thread; takes `seconds` at most."""
-        with self._lock:
-            self._connected.clear()
-            self._patience = self._clock.monotonic() + seconds / 2
+        self._connected.clear()
+        self._patience = self._clock.monotonic() + seconds / 2
         self._closing = True
-        self._ordered.set()
+        self._orders.put(self._watched)
         self._thread.join(seconds)
 
     # The thread ---------------------------------------------------------------------------------------------
 
-    def _order(self, verb: str, slot: int) -> None:
-        with self._lock:
-            self._orders.append((verb, slot))
-        self._ordered.set()
-
     def _serve(self) -> None:
         """Carry out orders and look at the jobs that are watched, until closed and no job is left."""
         while not (self._closing and not self._jobs):
-            self._clock.wait(_LOOK_SECONDS if self._watched() else _REST_SECONDS, self._ordered)
-            self._ordered.clear()
-            while self._orders:
-                with self._lock:
-                    verb, slot = self._orders.popleft()
-                if verb == _SUBMIT:
-                    self._submit(slot)
-                else:
-                    self._cancel(slot)
+            with contextlib.suppress(Empty):
+                order = self._orders.get(timeout=_LOOK_SECONDS if self._watched() else _REST_SECONDS)
+                while True:
+                    order()
+                    order = self._orders.get_nowait()
             for slot in self._watched():
                 self._look(slot)
             if self._closing and self._clock.monotonic() >= self._patience:
@@ -162,18 +146,14 @@ class SlotJobs:
                 self._patience = math.inf
 
     def _watched(self) -> list[int]:
-        with self._lock:
-            return [slot for slot in self._jobs if slot not in self._connected]
+        return [slot for slot in self._jobs if slot not in self._connected]
 
     def _submit(self, slot: int) -> None:
         """Give Spark the job. A job that Spark refuses has ended at once."""
         try:
-            job = self._begun(slot)
+            self._jobs[slot] = self._begun(slot)
         except Exception as error:  # noqa: BLE001  the run decides what it means
             self._end(slot, error)
-            return
-        with self._lock:
-            self._jobs[slot] = job
 
     def _begun(self, slot: int) -> JavaObject:
         """The job of a slot, which has begun. Raises what Spark raises."""
@@ -209,7 +189,6 @@ class SlotJobs:
             self._end(slot, None)
 
     def _end(self, slot: int, error: Exception | None) -> None:
-        with self._lock:
-            self._jobs.pop(slot, None)
-            self._ended.append(JobEnded(slot, error))
+        self._jobs.pop(slot, None)
+        self._ended.append(JobEnded(slot, error))
         self._wake()
