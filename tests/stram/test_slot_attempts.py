@@ -72,22 +72,13 @@ def test_after_a_loss_nothing_runs_until_a_request_has_states():
     assert flight.runs(5, 1)
 
 
-def test_a_slot_that_is_lost_between_windows_fails_the_next_one():
+def test_a_slot_that_is_lost_between_windows_costs_no_attempt_but_the_next_one_needs_states():
     flight = running(4)
     flight.reported(4, 0, 0, 0.0)
     flight.reported(4, 0, 1, 0.0)
-    assert flight.failed(LOST) is None
-    assert flight.begin(request(5), complete=True) == (failed(5),)
-    assert list(flight.begin(request(5, 1, states=True), complete=True)) == [request(5, 1, states=True)]
-
-
-def test_one_loss_is_one_failure_however_many_windows_begin_before_it_is_heard_of():
-    flight = running(4)
-    flight.reported(4, 0, 0, 0.0)
-    flight.reported(4, 0, 1, 0.0)
-    assert flight.failed(LOST) is None
-    begun = [flight.begin(request(window), complete=True) for window in (5, 6, 7, 8)]
-    assert begun == [(failed(5),), (), (), ()]
+    assert flight.failed(LOST) == failed(-1, -1)
+    assert flight.failed(LOST) is None, "one loss is told once"
+    assert not any(flight.begin(request(window), complete=True) for window in (5, 6, 7, 8))
     again = request(5, 1, states=True)
     assert list(flight.begin(again, complete=True)) == [again]
     assert flight.failed(LOST) == failed(5, 1)

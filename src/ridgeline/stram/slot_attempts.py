@@ -50,27 +50,21 @@ class SlotAttempts:
         self._waiting: list[WindowRequest] | None = None
         self._void = False
         """True from a loss on until a request has states: nothing runs."""
-        self._unreported: Failure | None = None
-        """Why, until it is reported: one loss is one failure, however many windows begin meanwhile."""
 
     def begin(
         self, request: WindowRequest, source: object = None, *, complete: bool
-    ) -> Sequence[WindowRequest | AttemptFailed]:
-        """The requests to send now; or that the attempt has failed, since containers have lost their state.
+    ) -> Sequence[WindowRequest]:
+        """The requests to send now.
 
-        Nothing follows for attempts after that one: STRAM finds them void, too, and has states in its next.
+        None once containers have lost their state: STRAM hears of it, and has states in its next request.
         `complete`: all slots are there. One with states waits for that, and so do those after it.
         """
         if request.states is not None:
             self._clear()
-            self._void, self._unreported = False, None
+            self._void = False
             self._waiting = None if complete else []
         elif self._void:
-            failure, self._unreported = self._unreported, None
-            if failure is None:
-                return ()
-            failure = replace(failure, window_id=request.window_id)
-            return (AttemptFailed(request.window_id, request.attempt, failure),)
+            return ()
         self._flight[request.window_id] = SlotAttempt(request, set(self.stages), source)
         if self._waiting is None:
             return (request,)
@@ -136,7 +130,7 @@ class SlotAttempts:
 
     def moved(self) -> None:
         """Containers live in another slot, without their states. STRAM gets a report; nothing has failed."""
-        self._void, self._unreported = True, None
+        self._void = True
         self._clear()
 
     @property
@@ -145,18 +139,15 @@ class SlotAttempts:
         return self._waiting is not None
 
     def failed(self, failure: Failure) -> AttemptFailed | None:
-        """Containers have lost their state. Returns the attempt that has failed, None if none was sent.
+        """Containers have lost their state. Returns what STRAM is to hear, None if it knows already.
 
-        It is the failure's window if that is in flight, else the oldest.
+        The attempt is that at the failure's window if that is in flight, else at the oldest. Without one in
+        flight no attempt has failed (-1): the next request needs states, and that is all.
         """
-        if self._waiting is not None:
-            return None  # nothing was told yet, and the first request has states
-        if not self._flight:
-            if not self._void or self._unreported is not None:
-                self._void, self._unreported = True, failure
-            return None
-        self._void, self._unreported = True, None
+        if self._waiting is not None or self._void:
+            return None  # the next request, or the first that waits, has states
         window = failure.window_id if failure.window_id in self._flight else self.first_window
-        attempt = self._flight[window].request.attempt
+        attempt = self._flight[window].request.attempt if self._flight else -1
+        self._void = True
         self._clear()
         return AttemptFailed(window, attempt, replace(failure, window_id=window))

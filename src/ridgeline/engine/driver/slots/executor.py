@@ -207,7 +207,7 @@ class SlotExecutor:
         group = self._group
         assert group is not None  # noqa: S101  it is open
         complete = self._slots.complete and self._clock.monotonic() >= self._patience.wait_until
-        self._carry_out(group, self._attempts.begin(request, source, complete=complete))
+        self._send(group, self._attempts.begin(request, source, complete=complete))
         return self._clock.wall()
 
     def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
@@ -371,24 +371,18 @@ class SlotExecutor:
 
     # What is sent, what comes -------------------------------------------------------------------------------
 
-    def _carry_out(self, group: SlotGroup, found: Iterable[WindowRequest | AttemptFailed]) -> None:
-        for one in found:
-            if isinstance(one, AttemptFailed):
-                self._events.append(one)
-            else:
-                self._send(group, one)
-
-    def _send(self, group: SlotGroup, request: WindowRequest) -> None:
-        """Send an attempt to all slots, unless it is void by now."""
-        now = self._clock.monotonic()
-        attempt = self._attempts.sent(request, now)
-        if attempt is None:
-            return
-        self._spare.speculation.sent(attempt, now)
-        try:
-            self._sender.send(group, attempt)
-        except FeedError as error:
-            self._fail(error.failure)
+    def _send(self, group: SlotGroup, requests: Iterable[WindowRequest]) -> None:
+        """Send attempts to all slots, but for those that are void by now."""
+        for request in requests:
+            now = self._clock.monotonic()
+            attempt = self._attempts.sent(request, now)
+            if attempt is None:
+                continue
+            self._spare.speculation.sent(attempt, now)
+            try:
+                self._sender.send(group, attempt)
+            except FeedError as error:
+                self._fail(error.failure)
 
     def _take(  # noqa: C901, PLR0912  a case each
         self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None
@@ -400,7 +394,7 @@ class SlotExecutor:
             case AllThere():
                 self._shortage.over()
                 if self._clock.monotonic() >= self._patience.wait_until:
-                    self._carry_out(group, self._attempts.all_there())
+                    self._send(group, self._attempts.all_there())
             case HostAnswers(node):
                 self._health.reach.found(node)
             case SlotJoined(slot, member, again):
@@ -576,7 +570,7 @@ class SlotExecutor:
             self._look_at_spread(self._changing)
         self._health.reach.look(self._slots.members, group.silent_seconds)
         if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
-            self._carry_out(group, self._attempts.all_there())
+            self._send(group, self._attempts.all_there())
         self._spare.look(self._slots, group, contents.storage.uri, contents.plans)
         self._look_for_hosts(now)
         if self._shortage.due:
