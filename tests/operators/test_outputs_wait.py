@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ class Waiting(Driver):
 
     @staticmethod
     def _patient(stores: OutputStores, function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *given: stores.call("out", "place", function, *given, silent=True, new=False)
+        return lambda *given: stores.call(
+            partial(function, *given), output="out", place="place", silent=True, new=False
+        )
 
 
 class Divided(Waiting):
@@ -149,17 +152,17 @@ def test_a_call_is_made_until_it_succeeds_and_after_a_stop_some_seconds_more() -
     clock = SteppingClock()
     stores, ends = OutputStores(clock), [False]
     with pytest.raises(StoreAwayError):  # at the start
-        stores.call("out", "rows", Calls(1e9), silent=True, new=False)
+        stores.call(Calls(1e9), output="out", place="rows", silent=True, new=False)
     assert clock.monotonic() < 13
     stores.be_patient(lambda: ends[0])
     began = clock.monotonic()
-    assert stores.call("out", "rows", Calls(10_000), silent=True, new=False) == "done"
+    assert stores.call(Calls(10_000), output="out", place="rows", silent=True, new=False) == "done"
     assert clock.monotonic() - began > 10_000
     with pytest.raises(StoreAwayError):
-        stores.call("out", "rows", Calls(1e9), silent=True, new=True)
+        stores.call(Calls(1e9), output="out", place="rows", silent=True, new=True)
     ends[0], began = True, clock.monotonic()
     with pytest.raises(StoreAwayError, match="cannot write to `s3://rows`"):
-        stores.call("out", "rows", Calls(1e9), silent=True, new=False)
+        stores.call(Calls(1e9), output="out", place="rows", silent=True, new=False)
     assert 10 <= clock.monotonic() - began < 13
     assert stores.gave_up
 
@@ -173,7 +176,7 @@ def test_other_errors_are_raised_at_once() -> None:
             raise error
 
         with pytest.raises(type(error)):
-            stores.call("out", "rows", fail, silent=True, new=False)
+            stores.call(fail, output="out", place="rows", silent=True, new=False)
 
 
 def test_what_an_output_waits_for_is_said_with_since_when_and_why() -> None:
@@ -189,7 +192,7 @@ def test_what_an_output_waits_for_is_said_with_since_when_and_why() -> None:
             watch.look()
             return super().__call__(*given)
 
-    stores.call("out", "rows", Looked(100), silent=True, new=False)
+    stores.call(Looked(100), output="out", place="rows", silent=True, new=False)
     watch.look()
     assert [one.output for one in found] == ["out"] * len(found)
     assert found[0].text.startswith("`out` has waited for `s3://rows` for ")
@@ -214,10 +217,10 @@ def test_an_output_that_is_refused_leaves_no_word_and_others_are_spoken_of_as_be
             return super().__call__(*given)
 
     with pytest.raises(StoreAwayError):
-        stores.call("added", "rows", Looked(1e9), silent=True, new=True)
+        stores.call(Looked(1e9), output="added", place="rows", silent=True, new=True)
     watch.look()
     assert found == []  # its refusal says it
-    stores.call("out", "rows", Looked(10), silent=True, new=False)
+    stores.call(Looked(10), output="out", place="rows", silent=True, new=False)
     watch.look()
     assert [(one.output, one.again) for one in found] == [("out", False), ("out", True)]
 

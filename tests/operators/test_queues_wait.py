@@ -10,6 +10,7 @@ import resource
 import signal
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -124,7 +125,9 @@ class Driver:
         self._call(self.publisher.open, context, json.loads(self.states[-1]) if self.states else None)
 
     def _call(self, function: Callable[..., Any], *given: Any) -> Any:
-        return self.stores.call("queue", "place", function, *given, silent=True, new=False)
+        return self.stores.call(
+            partial(function, *given), output="queue", place="place", silent=True, new=False
+        )
 
     def run(self) -> None:
         """Write a window, commit and publish it."""

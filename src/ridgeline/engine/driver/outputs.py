@@ -48,16 +48,12 @@ class OutputStores(Patience):
     def _passes(self, error: Exception) -> bool:
         return isinstance(error, StoreAwayError)
 
-    def call(
-        self, output: str, place: str, function: Callable[..., Any], *arguments: Any, silent: bool, new: bool
-    ) -> Any:
-        """Make a call until it succeeds. Raises what it raises.
+    call = Patience._try  # noqa: SLF001  it is one
+    """Make a call until it succeeds; raises what it raises.
 
-        `silent`: if it takes long it waits for its files. `new`: the output is added, so its address may be
-        wrong: its error refuses the change, and the run continues without it.
-        """
-        again = partial(function, *arguments)
-        return self._try(again, silent=silent, place=place, output=output, new=new)
+    `new`: the output is added, so its address may be wrong: its error refuses the change, and the run
+    continues without it.
+    """
 
 
 _log = logging.getLogger(__name__)
@@ -340,22 +336,13 @@ class Outputs:
     ) -> object:
         """Call a publisher, and again while its files are away. `new`: as of `OutputStores.call`."""
         application = self.plan.logical.application
+        again = partial(call_on_driver, application, name, callback, window_id, function, *arguments)
         if self._stores is None:
-            return call_on_driver(application, name, callback, window_id, function, *arguments)
+            return again()
         publisher = self.publishers.get(name)
-        return self._stores.call(
-            name,
-            self.places.get(name, "").partition(": ")[2],
-            call_on_driver,
-            application,
-            name,
-            callback,
-            window_id,
-            function,
-            *arguments,
-            silent=publisher is not None and publisher.only_files,
-            new=new,
-        )
+        silent = publisher is not None and publisher.only_files
+        place = self.places.get(name, "").partition(": ")[2]
+        return self._stores.call(again, silent=silent, place=place, output=name, new=new)
 
 
 def call_on_driver(

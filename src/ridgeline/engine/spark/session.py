@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 
@@ -174,8 +174,8 @@ for second in $(seq "$2"); do
 done
 [ "$(started "$1")" = "$known" ] && kill -9 "$1"
 """
-_guards: dict[int, IO[bytes]] = {}
-"""The pipe of each guard, by the process that it guards."""
+_guards: dict[int, subprocess.Popen[bytes]] = {}
+"""The guards, by the process that each guards."""
 
 
 def guard(context: SparkContext) -> None:
@@ -185,27 +185,16 @@ def guard(context: SparkContext) -> None:
         return
     command = ["sh", "-c", _SCRIPT, "ridgeline-guard", str(process.pid), str(GRACE_SECONDS)]
     with contextlib.suppress(OSError):  # there is no shell: Java ends in its own time
-        shell = subprocess.Popen(  # noqa: S603  a constant, and numbers
+        _guards[process.pid] = subprocess.Popen(  # noqa: S603  a constant, and numbers
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        assert shell.stdin is not None  # noqa: S101  as asked for
-        _guards[process.pid] = shell.stdin
-        _shells.append(shell)
-
-
-_shells: list[subprocess.Popen[bytes]] = []
-"""Kept, so that Python does not warn of a process that still runs."""
 
 
 def _ends_in_order(own: int = os.getpid()) -> None:
     """Send all guards home."""
-    for pipe in _guards.values() if os.getpid() == own else ():
-        with contextlib.suppress(OSError):
-            pipe.write(b"done\n")
-            pipe.close()
-    for shell in _shells if os.getpid() == own else ():
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            shell.wait(1.0)
+    for shell in _guards.values() if os.getpid() == own else ():
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            shell.communicate(b"done\n", 1.0)
 
 
 atexit.register(_ends_in_order)

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ from ridgeline.engine.driver.run.reporter import Observe
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.spark_source.offset_log import SparkLog
-from ridgeline.engine.files.patience import Patience, PatientDriverStorage, PatientLocalStorage
+from ridgeline.engine.files.patience import PatientDriverStorage, PatientLocalStorage
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.engine.process.plan_distribution import installed_modules
@@ -102,6 +102,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     uri = local_path(uri) if is_local(uri) else uri
     own_context = context is None
     stores, watching = OutputStores(clock), contextlib.ExitStack()
+    storage: PatientLocalStorage | PatientDriverStorage
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = dumped = False
@@ -125,8 +126,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         )
         claim_by(claim, uri, context)
         if checkpoint is None:
-            remote = PatientDriverStorage(hadoop_storage(uri, context), clock)
-            checkpoint = Checkpoint(remote, plan.logical.application, beside=True)
+            storage = PatientDriverStorage(hadoop_storage(uri, context), clock)
+            checkpoint = Checkpoint(storage, plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
         opened = publisher_contexts(
             plan.logical.application, checkpoint, clock, console, partial(_session, context)
@@ -171,8 +172,10 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             return stop.is_set() or begun.ending
 
         stores.be_patient(ending)
+        storage.be_patient(ending)
         watching.enter_context(StoreWatch(stores, clock, observe, OUTPUT_SILENT_SECONDS))
-        with short_pauses(), _patiently(checkpoint, clock, ending, observe):
+        with short_pauses(), StoreWatch(storage, clock, observe), contextlib.ExitStack() as driven:
+            driven.callback(storage.hurry)
             collect_after(reports=len(plan.physical.operators))
             _drive(run, context, clock, stop, options.windows)
         orderly = True
@@ -307,23 +310,6 @@ def _end(
         finally:
             if stops:
                 give_back(context)
-
-
-@contextlib.contextmanager
-def _patiently(
-    checkpoint: Checkpoint, clock: Clock, ending: Callable[[], bool], observe: Observe
-) -> Iterator[None]:
-    """Wait for a store that does not answer, and say so, until the run is over."""
-    storage = checkpoint.storage
-    if not isinstance(storage, Patience):
-        yield
-        return
-    storage.be_patient(ending)
-    try:
-        with StoreWatch(storage, clock, observe):
-            yield
-    finally:
-        storage.hurry()
 
 
 def hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
