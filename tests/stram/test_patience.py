@@ -1,13 +1,17 @@
 """What the cluster does is waited for, longer each time, and counts for nothing up to the patience."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from ridgeline.api.errors import Failure
+from ridgeline.engine.driver.slots.start import Shortage
 from ridgeline.plan.protocol import EXCHANGE, STORE
 from ridgeline.stram.master import Recovery
-from ridgeline.stram.patience import Absence, Patience, back_off
+from ridgeline.stram.patience import Patience, back_off
 from ridgeline.stram.plan_traits import PlanTraits
+from ridgeline.stram.slot_resources import Need
 from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
+from support.operators.harness import HandClock
 from support.stram.no_rules import NoRules
 from support.stram.plans import plan
 
@@ -95,39 +99,60 @@ def test_jobs_that_an_operator_ends_are_counted():
     assert [type(one) for one in found] == [StartSlot, GiveUpSlot]
 
 
-def _said(absence, seconds):
-    """What is said each second, by second."""
-    found = {}
-    for now in range(1000, 1000 + seconds):
-        if absence.due(now):
-            found[now - 1000] = absence.lasts(now)
-            if found[now - 1000][1]:
-                break
-    return found
+AWAITED = SimpleNamespace(active=[0], missing=[0], shrink_to=lambda _places: ())
+
+
+class Short:
+    """A shortage with a patience of 10 s, looked at as the executor does it; what is said, by second."""
+
+    def __init__(self, *, were_there=True):
+        self.clock, self.cores, self.said, self.end = HandClock(), 0, {}, ""
+        platform = SimpleNamespace(patience_seconds=10, present=lambda _without: self.cores)
+        self.shortage = Shortage(platform, self.clock, self._say, self._ended)
+        if were_there:
+            self.shortage.over()
+        self.begin = self.clock.seconds
+        self.shortage.wait()
+
+    def _say(self, text):
+        if text.startswith("no host"):
+            self.said[self.clock.seconds - self.begin] = text
+
+    def _ended(self, text):
+        self._say(text)
+        self.end = text
+
+    def look(self, seconds):
+        """Look for so long, or until the end."""
+        until = self.clock.seconds + seconds
+        while not self.end and self.clock.seconds < until:
+            self.clock.seconds += 1
+            if self.shortage.due:
+                self.shortage.look(AWAITED, {0: Need()}, ())
+                self.shortage.wait()
+        return self.said
 
 
 def test_no_host_is_said_each_minute_and_ends_after_thirty_times_the_patience():
-    absence = Absence(10)
-    absence.over()
-    said = _said(absence, 1000)
-    assert list(said) == [10, 70, 130, 190, 250, 300]
+    short = Short()
+    assert list(short.look(1000)) == [10, 70, 130, 190, 250, 300]
     text = "the run waits for an executor, and ends after 230 s more"
-    assert said[70][0] == f"no host has had a core for any slot for 70 s: {text}"
-    assert [ends for _, ends in said.values()] == [False] * 5 + [True]
-    assert "for 300 s, 30 times the patience; what is committed is kept" in said[300][0]
+    assert short.said[70] == f"no host has had a core for any slot for 70 s: {text}"
+    assert short.said[300] == short.end
+    assert "for 300 s, 30 times the patience; what is committed is kept" in short.end
 
 
 def test_executors_that_have_never_come_are_waited_for():
-    said = _said(Absence(10), 10_000)
-    assert len(said) == 167
-    assert not any(ends for _, ends in said.values())
+    short = Short(were_there=False)
+    assert len(short.look(10_000)) == 167
+    assert not short.end
 
 
 def test_cores_that_come_begin_the_wait_anew():
-    absence = Absence(10)
-    absence.over()
-    assert not absence.due(0)
-    assert absence.due(10)
-    absence.has_cores()
-    assert not absence.due(290)
-    assert not absence.lasts(301)[1]
+    short = Short()
+    assert list(short.look(290)) == [10, 70, 130, 190, 250]
+    short.cores = 1
+    short.look(10)
+    short.cores = 0
+    assert list(short.look(291))[5:] == [310, 370, 430, 490, 550]
+    assert not short.end

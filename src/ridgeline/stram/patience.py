@@ -5,7 +5,6 @@ No I/O, no clock of its own: `now` is the caller's monotonic clock.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from ridgeline.api.errors import Failure
@@ -13,7 +12,6 @@ from ridgeline.plan.protocol import EXCHANGE, STORE
 
 _FIRST_SECONDS = 0.25
 _LONGEST_SECONDS = 10.0
-_SAID_SECONDS = 60.0
 LONG_TASKS = "slots are tasks that last as long as the application: does the cluster end long tasks?"
 """The hint where Spark ends slots for a reason that is not ours."""
 PORTS = "do the hosts of executors reach each other, see `spark.ridgeline.slots.ports`?"
@@ -32,7 +30,6 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.absence = Absence(seconds)
         self.wait_until = 0.0
         """No attempt should begin before."""
         self._failures = 0
@@ -67,48 +64,3 @@ class Patience:
     def moved(self) -> None:
         """Containers live elsewhere now: what follows is another matter, too."""
         self._failures, self.wait_until = 0, 0.0
-
-
-class Absence:
-    """How long Spark has had no core for any slot: said each minute, and ended at last.
-
-    It ends after `PATIENCES` times the patience, if slots were there once. Executors that have never come may
-    wait in a cluster's queue for hours.
-    """
-
-    def __init__(self, patience_seconds: float) -> None:
-        self._limit = PATIENCES * patience_seconds
-        self._first = min(max(patience_seconds, 1.0), _SAID_SECONDS)
-        self._since: float | None = None
-        self._look_at = math.inf
-        self._had_slots = False
-
-    def over(self) -> None:
-        """All slots are there."""
-        self._had_slots = True
-        self.has_cores()
-
-    def has_cores(self) -> None:
-        """Spark has cores for a slot."""
-        self._since, self._look_at = None, math.inf
-
-    def due(self, now: float) -> bool:
-        """True if it is time to look again, slots being awaited."""
-        if self._since is None:
-            self._since, self._look_at = now, now + self._first
-        return now >= self._look_at
-
-    def lasts(self, now: float) -> tuple[str, bool]:
-        """The warning, as there is still no core; True if the run has to end for it."""
-        lasted = now - (now if self._since is None else self._since)
-        left = self._limit - lasted
-        self._look_at = now + _SAID_SECONDS
-        what = f"no host has had a core for any slot for {lasted:.0f} s"
-        if not self._had_slots:
-            return f"{what}: the run waits until Spark has executors", False
-        if left <= 0:
-            kept = "what is committed is kept: run again with the same `--checkpoint` once hosts are back"
-            longer = "`--conf spark.ridgeline.slots.patience=5m` waits longer"
-            return f"{what}, {PATIENCES} times the patience; {kept}; {longer}", True
-        self._look_at = now + min(_SAID_SECONDS, left)
-        return f"{what}: the run waits for an executor, and ends after {left:.0f} s more", False

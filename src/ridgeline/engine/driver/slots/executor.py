@@ -176,7 +176,7 @@ class SlotExecutor:
         """Why no slot can take a place: the end, once what else has failed is known."""
         self._woken = False
         self._patience = Patience(platform.patience_seconds)
-        self._shortage = Shortage(platform, clock, self._warn)
+        self._shortage = Shortage(platform, clock, self._warn, self._give_up)
         self._spreading = Spreading(clock)
         self._spare = SpareSlot(plan, clock, self._warn)
         self._changing: SlotChanging | None = None
@@ -572,25 +572,9 @@ class SlotExecutor:
         if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
             self._send(group, self._attempts.all_there())
         self._spare.look(self._slots, group, contents.storage.uri, contents.plans)
-        self._look_for_hosts(now)
         if self._shortage.due:
             self._look_at_places()
             self._shortage.wait()
-
-    def _look_for_hosts(self, now: float) -> None:
-        """While slots are awaited and Spark has a core for none of them, say so; at last give up."""
-        if self._slots.complete:
-            self._patience.absence.over()
-        elif self._patience.absence.due(now):
-            vcores = max(self._contents.needs[slot].vcores for slot in self._slots.active)
-            if self._platform.present(self._health.reach.hosts) >= vcores:
-                self._patience.absence.has_cores()
-                return
-            text, ends = self._patience.absence.lasts(now)
-            if ends:
-                self._give_up(text)
-            else:
-                self._warn(text)
 
     # As many slots as are wanted ----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process import plan_distribution
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.patience import back_off
+from ridgeline.stram.patience import PATIENCES, back_off
 from ridgeline.stram.placement import (
     HostCapacities,
     Placement,
@@ -131,23 +131,40 @@ def describe_missing(slots: Sequence[int]) -> str:
 
 _LOOKS_AT_THE_START = 3
 """How many times its patience the run waits for slots that have never been there."""
+_SAID_SECONDS = 60.0
 _SPREAD_SECONDS = 2.0
 _SPREAD_REST_SECONDS = 60.0
 
 
 class Shortage:
-    """Whether Spark has places for all slots, looked at from time to time. One thread."""
+    """Whether Spark has places for all slots, looked at from time to time. One thread.
 
-    def __init__(self, platform: SparkSlots, clock: Clock, warn: Callable[[str], None]) -> None:
+    If it has a place for none, the run ends after `PATIENCES` times the patience, if slots were there once.
+    Executors that have never come may wait in a cluster's queue for hours.
+    """
+
+    def __init__(
+        self,
+        platform: SparkSlots,
+        clock: Clock,
+        warn: Callable[[str], None],
+        give_up: Callable[[str], None],
+    ) -> None:
+        """`give_up` ends the run."""
         self._platform = platform
         self._clock = clock
         self._warn = warn
+        self._give_up = give_up
         self._at = math.inf
         """When to look again."""
         self._looks_left = _LOOKS_AT_THE_START
         self._warned = False
         self._short = False
         """Spark had too few places the last time, whether or not all slots were there."""
+        self._had_slots = False
+        self._none_since: float | None = None
+        """Since when Spark has had a place for no slot, slots being awaited."""
+        self._say_at = 0.0
 
     def wait(self) -> None:
         """Slots are started: look once the patience is over."""
@@ -157,6 +174,7 @@ class Shortage:
         """All slots are there."""
         self._looks_left = 1
         self._warned = False
+        self._had_slots = True
 
     @property
     def due(self) -> bool:
@@ -174,6 +192,10 @@ class Shortage:
         taken = {slot: needs[slot].vcores for slot in slots.active}
         cores = self._platform.present(cut)
         places = len(taken) if cores >= sum(taken.values()) else cores // max(taken.values())
+        if places or not slots.missing:
+            self._none_since = None
+        else:
+            self._look_for_any()
         instructions: Sequence[SlotInstruction] = ()
         was_short, self._short = self._short, places < len(taken)
         if self._looks_left <= 0 and places and (was_short or slots.missing):
@@ -190,6 +212,23 @@ class Shortage:
             self._warned = True
             self._warn(describe_missing(slots.missing))
         return places, instructions
+
+    def _look_for_any(self) -> None:
+        """Spark has a place for none of the slots that are awaited: say so each minute; at last give up."""
+        now, patience = self._clock.monotonic(), self._platform.patience_seconds
+        if self._none_since is None:
+            self._none_since, self._say_at = now - patience, now  # so long ago it was looked before
+        lasted = now - self._none_since
+        left = PATIENCES * patience - lasted
+        what = f"no host has had a core for any slot for {lasted:.0f} s"
+        if self._had_slots and left <= 0:
+            kept = "what is committed is kept: run again with the same `--checkpoint` once hosts are back"
+            longer = "`--conf spark.ridgeline.slots.patience=5m` waits longer"
+            self._give_up(f"{what}, {PATIENCES} times the patience; {kept}; {longer}")
+        elif now >= self._say_at:
+            self._say_at = now + _SAID_SECONDS
+            ends = f"for an executor, and ends after {left:.0f} s more"
+            self._warn(f"{what}: the run waits {ends if self._had_slots else 'until Spark has executors'}")
 
 
 class Spreading:
