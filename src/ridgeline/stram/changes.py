@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ridgeline.plan.change.edit_texts import edits_text
 from ridgeline.plan.edits import Edit
@@ -23,47 +24,41 @@ class EditPlan:
         return edits_text(self.edits)
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+@dataclass(frozen=True)
+class Control:
+    """Steer the application as a whole; one of the classes that follow. `verb`: what it does, for people."""
+
+    verb: ClassVar[str]
+    note: str = ""
+
+    def __str__(self) -> str:
+        return self.verb
+
+
+class Pause(Control):
     """Begin no further window until `Resume`."""
 
-    note: str = ""
-
-    def __str__(self) -> str:
-        return "pause"
+    verb = "pause"
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Control):
     """Begin windows again."""
 
-    note: str = ""
-
-    def __str__(self) -> str:
-        return "resume"
+    verb = "resume"
 
 
-@dataclass(frozen=True, slots=True)
-class Shutdown:
+class Shutdown(Control):
     """End the application after the windows under way, as Ctrl-C does."""
 
-    note: str = ""
-
-    def __str__(self) -> str:
-        return "shut down"
+    verb = "shut down"
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Control):
     """End the application at once: the windows under way are void, and are run again after a restart."""
 
-    note: str = ""
-
-    def __str__(self) -> str:
-        return "kill"
+    verb = "kill"
 
 
-Control = Pause | Resume | Shutdown | Kill
 What = EditPlan | Control
 
 
