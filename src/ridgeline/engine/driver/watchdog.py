@@ -128,13 +128,12 @@ class Hangs:
         """Callbacks that have been at one record, or batch, for long: the operator, and what to say."""
         found = []
         for _, beat in workers:
-            process, operator = (beat.host, beat.pid), self._running(beat)
-            report = None if operator is None else _report(beat, operator.id)
-            if operator is None or report is None or report.callback_seconds < _LONG_SECONDS:
+            process, running = (beat.host, beat.pid), self._running(beat)
+            if running is None or (seconds := running[1].callback_seconds) < _LONG_SECONDS:
                 self._said.pop(process, None)
-            elif report.callback_seconds >= self._said.get(process, _LONG_SECONDS):
-                self._said[process] = report.callback_seconds * _AGAIN
-                found.append((operator.id, _long_text(operator, report, beat.stack)))
+            elif seconds >= self._said.get(process, _LONG_SECONDS):
+                self._said[process] = seconds * _AGAIN
+                found.append((running[0].id, _long_text(*running, beat.stack)))
         return found
 
     def _late(self, workers: Sequence[Worker], now: float) -> Stuck | None:
@@ -170,11 +169,11 @@ class Hangs:
 
     def _blocked(self, beat: ContainerHeartbeat, now: float) -> Stuck | None:
         """The running operator of a worker, if it made no progress for its `callback_timeout`."""
-        operator = self._running(beat)
-        if operator is None:
+        running = self._running(beat)
+        if running is None:
             return None
+        operator, one = running
         limit = operator.attributes["callback_timeout"]
-        one = _report(beat, operator.id)
         place = (beat.window_id, operator.id, one.consumed, one.produced, one.active_produced)
         known, since = self._progress.get((beat.host, beat.pid), (None, now))
         if known != place:
@@ -194,7 +193,7 @@ class Hangs:
         That can be read on this host, and counts for an attempt under way. `oldest`: the window else.
         """
         if (running := self._running(beat)) is not None:
-            return running, beat.window_id
+            return running[0], beat.window_id
         turn = turn_of(beat.pid) if beat.host == _HOST else None
         if (
             turn is None
@@ -204,17 +203,12 @@ class Hangs:
             return None, oldest
         return self._operators.get(turn.operator), turn.window_id
 
-    def _running(self, beat: ContainerHeartbeat) -> PhysicalOperator | None:
+    def _running(self, beat: ContainerHeartbeat) -> tuple[PhysicalOperator, RunningOperator] | None:
+        """The operator in turn, and what its worker says of it."""
         if beat.container < 0 or not self._attempts.runs(beat.window_id, beat.attempt):
             return None
-        return next(
-            (
-                self._operators[one.id]
-                for one in beat.operators
-                if one.state == "running" and one.id in self._operators
-            ),
-            None,
-        )
+        running = [one for one in beat.operators if one.state == "running" and one.id in self._operators]
+        return (self._operators[running[0].id], running[0]) if running else None
 
     def _stuck(
         self, beat: ContainerHeartbeat, window_id: int, operator: PhysicalOperator | None, text: str
@@ -228,10 +222,6 @@ class Hangs:
             beat.pid,
             Failure(self._application, name, partition, window_id, callback, text, traceback=beat.stack),
         )
-
-
-def _report(beat: ContainerHeartbeat, operator: int) -> RunningOperator:
-    return next(one for one in beat.operators if one.id == operator)
 
 
 def _long_text(operator: PhysicalOperator, report: RunningOperator, stack: str) -> str:
@@ -262,8 +252,8 @@ class Watchdog:
         say: Callable[[int, str], None],
     ) -> None:
         self._say = say
-        self._ended: Stuck | None = None
-        """The worker that was ended, with why, until somebody has asked for that."""
+        self._ended: dict[Process, Failure] = {}
+        """Why each worker was ended, until somebody has asked for that."""
         self._hangs = hangs
         self._workers = workers
         self._end_task = end
@@ -283,21 +273,14 @@ class Watchdog:
         self._hangs.all_read(self._clock.monotonic(), rows_come=rows_come)
 
     def take(self, host: str, pid: int) -> Failure | None:
-        """Why a process was ended, if it was; once. It looks again from then on."""
+        """Why a process was ended, if it was; once. It looks again once that was asked of all."""
         with self._busy:
-            stuck = self._ended
-            if stuck is None or (stuck.host, stuck.pid) != (host, pid):
-                return None
-            self._ended = None
-            return stuck.failure
+            return self._ended.pop((host, pid), None)
 
-    def kill(self, stuck: Stuck) -> bool:
-        """End a worker since a user asks for it; False while another one is being ended."""
+    def kill(self, stuck: Stuck) -> None:
+        """End a worker since a user asks for it."""
         with self._busy:
-            if self._ended is not None:
-                return False
             self._end(stuck)
-            return True
 
     def close(self) -> None:
         """Look no more."""
@@ -308,7 +291,7 @@ class Watchdog:
         while not self._clock.wait(min(_LOOK_SECONDS, self._hangs.timeout / 4), self._over):
             workers = self._workers()
             with self._busy:
-                stuck = self._hangs.look(workers, self._clock.monotonic()) if self._ended is None else None
+                stuck = None if self._ended else self._hangs.look(workers, self._clock.monotonic())
                 if stuck is not None:
                     self._end(stuck)
                 long = self._hangs.long_callbacks(workers)
@@ -318,7 +301,7 @@ class Watchdog:
     def _end(self, stuck: Stuck) -> None:
         own = stuck.host == _HOST
         stack = (stacks.dump(stuck.pid, self._clock) if own else None) or stuck.failure.traceback
-        self._ended = replace(stuck, failure=replace(stuck.failure, traceback=stack))
+        self._ended[stuck.host, stuck.pid] = replace(stuck.failure, traceback=stack)
         with contextlib.suppress(Exception):  # the job may have ended meanwhile
             self._end_task(stuck)
         if own and stacks.is_worker(stuck.pid):

@@ -133,10 +133,6 @@ class AttemptSender:
             group.send(slot, SetLevels(dict(self._levels)))
 
 
-_KILL_SECONDS = 5.0
-_KILL_POLL_SECONDS = 0.05
-
-
 class SlotExecutor:
     """Runs the containers of a plan in slots; a `WindowExecutor`. The slots are started by the first window.
 
@@ -269,22 +265,14 @@ class SlotExecutor:
         return failures
 
     def kill(self, host: str, pid: int, reason: str) -> bool:
-        """As `WindowExecutor.kill`. Counts as none of the attempts at a window.
-
-        While another process is being ended it waits for 5 s at most.
-        """
+        """As `WindowExecutor.kill`. Counts as none of the attempts at a window."""
+        members = [] if self._group is None else list(self._slots.members.values())
+        if not any((one.host, one.pid) == (host, pid) for one in members):
+            return False
         where = "its slot"
         failure = Failure(self._contents.application, "", 0, -1, where, reason, cluster=True)
-        deadline = self._clock.monotonic() + _KILL_SECONDS
-        while self._group is not None and any(
-            (one.host, one.pid) == (host, pid) for one in list(self._slots.members.values())
-        ):
-            if self._health.watchdog.kill(Stuck(host, pid, failure)):
-                return True
-            if self._clock.monotonic() > deadline:
-                break
-            self._clock.wait(_KILL_POLL_SECONDS)
-        return False
+        self._health.watchdog.kill(Stuck(host, pid, failure))
+        return True
 
     @property
     def slots(self) -> int | None:
