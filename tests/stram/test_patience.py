@@ -11,6 +11,7 @@ from ridgeline.stram.patience import Patience, back_off
 from ridgeline.stram.plan_traits import PlanTraits
 from ridgeline.stram.slot_resources import Need
 from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
+from ridgeline.stram.windows import InFlightWindow
 from support.operators.harness import HandClock
 from support.stram.no_rules import NoRules
 from support.stram.plans import plan
@@ -74,10 +75,11 @@ def test_what_an_operator_did_is_passed_on():
 
 
 def test_no_number_of_cuts_uses_up_the_attempts_of_an_operator():
-    failures = Recovery(PlanTraits(plan()).attributes)
-    assert [failures.count(7, CUT) for _ in range(50)] == [(0, False)] * 50
+    recovery, window = Recovery(PlanTraits(plan()).attributes), InFlightWindow(7)
+    assert not any(recovery.count(window, CUT) for _ in range(50))
+    assert window.failures == 0
     mine = replace(CUT, cluster=False)
-    assert [failures.count(7, mine)[1] for _ in range(4)] == [False, False, False, True]
+    assert [recovery.count(window, mine) for _ in range(4)] == [False, False, False, True]
 
 
 def test_jobs_that_the_cluster_ends_are_asked_for_again_later_each_time_up_to_the_patience():

@@ -45,11 +45,11 @@ _CAREFUL_WINDOWS = 16
 class Fault:
     """A failure that waits until the windows before `first` are committed.
 
-    `window_id`: the window that it is counted for. `counts`: false if a container only needs the committed
-    states to continue. `checked`: the files of states have been checked.
+    `window`: the one that it is counted for. `counts`: false if a container only needs the committed states
+    to continue. `checked`: the files of states have been checked.
     """
 
-    window_id: int
+    window: InFlightWindow
     first: int
     failure: Failure
     counts: bool = True
@@ -67,9 +67,6 @@ class Recovery:
         """Windows up to this one run one at a time."""
         self.states_until = -1
         """The requests of windows up to this one carry states, in case an operator takes its state back."""
-        self._counts: dict[int, int] = {}
-        """How often each window has failed that is not committed."""
-        self._last: dict[int, Failure] = {}
 
     def run_alone(self, window_id: int) -> None:
         """Let windows up to this one run one at a time."""
@@ -93,34 +90,27 @@ class Recovery:
         fault, self.fault = self.fault, None
         assert fault is not None  # noqa: S101  the caller has looked
         if not fault.counts:
-            self.alone_until = self.states_until = fault.window_id + _CAREFUL_WINDOWS
+            self.alone_until = self.states_until = fault.window.window_id + _CAREFUL_WINDOWS
             return None
-        count, too_many = self.count(fault.window_id, fault.failure)
-        if too_many:
-            return fault.failure, count
-        self.run_alone(fault.window_id)
+        if self.count(fault.window, fault.failure):
+            return fault.failure, fault.window.failures
+        self.run_alone(fault.window.window_id)
         return None
 
-    def count(self, window_id: int, failure: Failure) -> tuple[int, bool]:
-        """Count a failure of a window; returns how many it has had, and whether these are too many.
+    def count(self, window: InFlightWindow, failure: Failure) -> bool:
+        """Count a failure of a window; True if it has had too many.
 
         They are beyond `recovery_attempts` of the operator, or if one tuple failed twice alike. What is the
         cluster's fault counts for nothing.
         """
         if failure.cluster:
-            return self._counts.get(window_id, 0), False
-        count = self._counts[window_id] = self._counts.get(window_id, 0) + 1
+            return False
         again = (
-            failure.same_as(self._last.get(window_id))
+            failure.same_as(window.failure)
             and self._attribute("on_error", failure.operator) is not OnError.RETRY
         )
-        self._last[window_id] = failure
-        return count, again or count > self._recovery_attempts(failure.operator)
-
-    def forget(self, window_id: int) -> None:
-        """The window is committed."""
-        self._counts.pop(window_id, None)
-        self._last.pop(window_id, None)
+        window.failures, window.failure = window.failures + 1, failure
+        return again or window.failures > self._recovery_attempts(failure.operator)
 
     def _recovery_attempts(self, operator: str) -> int:
         """The operator's own number; the greatest of all where no single operator failed."""
@@ -426,7 +416,7 @@ class Master:
         window = self.windows[window_id]
         first = window_id if failure.raised else min([window_id, *self.windows.incomplete])
         counts = not failure.raised or window.carries_states or not self.traits.resets_state(failure.operator)
-        self._recovery.fault = Fault(window_id, first, failure, counts=counts)
+        self._recovery.fault = Fault(window, first, failure, counts=counts)
         self._void(first, f"window {window_id} failed")
         self.windows[first].reason = f"window {window_id} failed: {failure}"
         window.reason = str(failure)
@@ -532,7 +522,5 @@ class Master:
         self._committed, self._finished, self._ended = window_id, commit.finished, commit.ends
         self.windows.committed()
         self.state_versions.commit(commit.reports, names)
-        for committed in commit.reports:
-            self._recovery.forget(committed)
         *before, last = commit.reports
         return (Publish(last, tuple(before)),)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ridgeline.api.enumerator import OffsetRange
+from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import Budget, OperatorReport, WindowReport
 
 
@@ -58,7 +59,8 @@ class InFlightWindow:
     one begun, -1 before the first. `carries_states`: the request of that attempt named the states. `final`:
     the window is to run as the last. `reason`: why the attempt before is void. `reports`: those of the
     attempt so far, by container. `finished`: the inputs that finish in it. `delays`: a delay operator has
-    tuples for the next window. `empty`: nothing has moved as far as has been reported.
+    tuples for the next window. `empty`: nothing has moved as far as has been reported. `failures`: how often
+    it has failed by what is not the cluster's fault, the last time by `failure`.
     """
 
     window_id: int
@@ -75,6 +77,8 @@ class InFlightWindow:
     offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
     taken: Mapping[str, float] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
+    failures: int = 0
+    failure: Failure | None = None
 
     def begin(self, *, carries_states: bool) -> None:
         """The next attempt begins."""
