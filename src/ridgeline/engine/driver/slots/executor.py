@@ -35,7 +35,6 @@ from ridgeline.engine.slot.messages import (
     Failed,
     FromSlot,
     Heartbeat,
-    Prepare,
     Prepared,
     Reported,
     RunAttempt,
@@ -174,7 +173,7 @@ class SlotExecutor:
         self._patience = Patience(platform.patience_seconds)
         self._shortage = Shortage(platform, clock, self._warn, self._give_up)
         self._spreading = Spreading(clock)
-        self._spare = SpareSlot(plan, clock, self._warn)
+        self._spare = SpareSlot(plan, self._contents, clock, self._warn)
         self._changing: SlotChanging | None = None
         # Last: the thread of its watchdog calls `_process_of` at once.
         self._health = SlotHealth(
@@ -430,7 +429,7 @@ class SlotExecutor:
                 self._events.append(InputAwake())
             case Prepared() if self._changing is not None:
                 self._changing.take_prepared(slot, message)
-                self._spare.take_prepared(self._slots, group, slot, message, self._contents.plans)
+                self._spare.take_prepared(group, slot, message)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._health.store_failed(self._slots.members.get(slot), failure)
                 self._events.append(AttemptFailed(window_id, attempt, failure))
@@ -473,25 +472,12 @@ class SlotExecutor:
 
     def _hedge(self, group: SlotGroup) -> None:
         """Have the spare slot run what a late one is late with, if there is one."""
-        contents = self._contents
-        late = self._spare.late(
-            self._slots,
-            self._attempts,
-            self._slots.home,
-            lambda slot: group.send(slot, Prepare(contents.storage.uri, contents.plans[slot])),
-        )
-        if late is None:
-            return
-        spare, member = self._slots.spare, self._slots.members.get(late.slot)
-        if (
-            spare is None
-            or member is None
-            or not self._slots.complete
-            or not self._swap_with_spare(late.slot)
-        ):
+        late = self._spare.late(self._attempts, group)
+        if late is None or not self._slots.complete or not self._swap_with_spare(late.slot):
             return
         self._spare.speculation.swapped(late)
-        where = late.slot, spare, member.host, member.pid
+        member = self._slots.members[late.slot]
+        where = late.slot, self._slots.home[late.container], member.host, member.pid
         self._observe(slot_events.SlotSpeculated(self._clock.wall(), *where, *late[2:]))
 
     def _swap_with_spare(self, slot: int) -> bool:
@@ -545,7 +531,7 @@ class SlotExecutor:
 
     def _look(self, group: SlotGroup) -> None:
         """Look for slots that others cannot reach, and slots that are awaited for long."""
-        now, contents = self._clock.monotonic(), self._contents
+        now = self._clock.monotonic()
         self._health.check(rows_come=self._feeds.reading)
         try:
             self._feeds.look()
@@ -559,7 +545,7 @@ class SlotExecutor:
         self._health.reach.look(self._slots.members, group.silent_seconds)
         if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
             self._send(group, self._attempts.all_there())
-        self._spare.look(self._slots, group, contents.storage.uri, contents.plans)
+        self._spare.look(group)
         if self._shortage.due:
             self._look_at_places()
             self._shortage.wait()

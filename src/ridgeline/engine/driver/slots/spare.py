@@ -8,17 +8,16 @@ before is read before that, so nothing of it can be taken for what it does later
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from ridgeline.api.clock import Clock
+from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.group import SlotGroup
 from ridgeline.engine.exchange.network import Peer
-from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.slot.messages import Awake, Failed, FromSlot, Prepare, Prepared, Reported, Unreachable
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.lateness import LateSlot, Speculation
 from ridgeline.stram.slot_attempts import SlotAttempts
-from ridgeline.stram.slots import Slots
 
 _ANSWER_SECONDS = 0.25
 """A slot that runs no callback answers within so long."""
@@ -27,10 +26,11 @@ _ANSWER_SECONDS = 0.25
 class SpareSlot:
     """Looks which slot is late, and keeps the spare ready. Does nothing without `speculation`.
 
-    The thread of windows calls it.
+    The thread of windows calls it. `contents`: what slots host, and what the spare reads.
     """
 
-    def __init__(self, plan: Plan, clock: Clock, warn: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, contents: SlotContents, clock: Clock, warn: Callable[[str], None]) -> None:
+        self._contents = contents
         self._clock = clock
         self._warn = warn
         self.speculation = Speculation(plan)
@@ -69,16 +69,15 @@ class SpareSlot:
         self._silent = None
         self.speculation.void()
 
-    def late(
-        self, slots: Slots, attempts: SlotAttempts, home: Mapping[int, int], ask: Callable[[int], None]
-    ) -> LateSlot | None:
-        """The slot that is late, if the spare is ready for what it hosts. `home`: of each container.
+    def late(self, attempts: SlotAttempts, group: SlotGroup) -> LateSlot | None:
+        """The slot that is late, if the spare is ready for what it hosts.
 
-        Of several, others may wait for the one: they cannot send to it. `ask(slot)` sends a `Prepare`; it is
-        the one that does not answer. If there are several of these, another slot would not help.
+        Of several, others may wait for the one: they cannot send to it. They are asked to read their plan
+        again, and it is the one that does not answer. If there are several of these, another slot would not
+        help.
         """
-        now = self._clock.monotonic()
-        late = self.speculation.look(now, home, attempts)
+        now, slots = self._clock.monotonic(), self._contents.slots
+        late = self.speculation.look(now, slots.home, attempts)
         if not late or not slots.spare_is_ready:
             return None
         if len(late) == 1:
@@ -86,7 +85,7 @@ class SpareSlot:
         if self._silent is None:
             self._called, self._silent = now, {one.slot for one in late}
             for one in late:
-                ask(one.slot)
+                self._ask(group, one.slot)
         elif now >= self._called + _ANSWER_SECONDS:
             found = [one for one in late if one.slot in self._silent]
             if len(found) == 1:
@@ -97,8 +96,13 @@ class SpareSlot:
 
     # The spare ----------------------------------------------------------------------------------------------
 
-    def look(self, slots: Slots, group: SlotGroup, checkpoint: str, plans: Sequence[ShippedPlan]) -> None:
+    def _ask(self, group: SlotGroup, slot: int) -> None:
+        """Have a slot read its plan."""
+        group.send(slot, Prepare(self._contents.storage.uri, self._contents.plans[slot]))
+
+    def look(self, group: SlotGroup) -> None:
         """Have a spare that has come read the plan, and one that stays away for long ended."""
+        slots = self._contents.slots
         self._had |= slots.spare is not None
         if self._had and slots.spare is None:
             self._had = False
@@ -109,16 +113,15 @@ class SpareSlot:
             self.changed()
         elif peer != self._asked:
             self._asked, self._since = peer, now
-            group.send(slots.spare, Prepare(checkpoint, plans[slots.spare]))
+            self._ask(group, slots.spare)
         elif not slots.spare_is_ready and now - self._since > self._timeout:
             self._since = now
             member = slots.members[slots.spare]
             group.end_process(member.host, member.pid)
 
-    def take_prepared(
-        self, slots: Slots, group: SlotGroup, slot: int, message: Prepared, plans: Sequence[ShippedPlan]
-    ) -> None:
+    def take_prepared(self, group: SlotGroup, slot: int, message: Prepared) -> None:
         """A slot has read a plan."""
+        slots, plans = self._contents.slots, self._contents.plans
         if self._silent is not None:
             self._silent.discard(slot)
         if slot != slots.spare or message.plan != plans[slot].name or group.peer(slot) != self._asked:
