@@ -18,6 +18,7 @@ _SHORTEST_SECONDS = 200e-6
 """Work that is shorter delays nothing, and a rest that is shorter counts as work."""
 
 
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt at a window, as far as this slot knows it.
 
@@ -31,34 +32,18 @@ class Attempt:
     tasks whose rows each of these lacks.
     """
 
-    __slots__ = (
-        "came",
-        "ended",
-        "feedings",
-        "inboxes",
-        "lacking",
-        "left",
-        "missing",
-        "number",
-        "position",
-        "unfed",
-        "unsent",
-        "window_id",
-    )
-
-    def __init__(self, window_id: int, number: int) -> None:
-        self.window_id = window_id
-        self.number = number
-        self.position = NOT_READY
-        self.inboxes: dict[int, list[Message]] = {}
-        self.ended: dict[int, str] = {}
-        self.missing: list[int] = []
-        self.came: list[tuple[float, tuple[float, ...]]] = []
-        self.unfed: list[int] = []
-        self.unsent: dict[int, dict[int, str]] = {}
-        self.left = 0
-        self.feedings: dict[int, Feeding] = {}
-        self.lacking: dict[int, set[int]] = {}
+    window_id: int
+    number: int
+    position: int = NOT_READY
+    inboxes: dict[int, list[Message]] = field(default_factory=dict)
+    ended: dict[int, str] = field(default_factory=dict)
+    missing: list[int] = field(default_factory=list)
+    came: list[tuple[float, tuple[float, ...]]] = field(default_factory=list)
+    unfed: list[int] = field(default_factory=list)
+    unsent: dict[int, dict[int, str]] = field(default_factory=dict)
+    left: int = 0
+    feedings: dict[int, Feeding] = field(default_factory=dict)
+    lacking: dict[int, set[int]] = field(default_factory=dict)
 
 
 class Attempts:

@@ -371,17 +371,13 @@ class SlotExecutor:
             except FeedError as error:
                 self._fail(error.failure)
 
-    def _take(  # noqa: C901, PLR0912  a case each
-        self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None
-    ) -> None:
+    def _take(self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None) -> None:
         """Take one event of the slots in. `failure`: why a slot is gone, if that is known."""
         match event:
             case SlotMessage(slot, message):
                 self._take_message(group, slot, message)
             case AllThere():
-                self._shortage.over()
-                if self._clock.monotonic() >= self._patience.wait_until:
-                    self._send(group, self._attempts.all_there())
+                self._shortage.over()  # `_look` sends what waits
             case HostAnswers(node):
                 self._health.reach.found(node)
             case SlotJoined(slot, member, again):
@@ -543,12 +539,12 @@ class SlotExecutor:
             self._changing.look()
             self._look_at_spread(self._changing)
         self._health.reach.look(self._slots.members, group.silent_seconds)
-        if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
-            self._send(group, self._attempts.all_there())
         self._spare.look(group)
         if self._shortage.due:
             self._look_at_places()
             self._shortage.wait()
+        if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
+            self._send(group, self._attempts.all_there())
 
     # As many slots as are wanted ----------------------------------------------------------------------------
 
