@@ -432,6 +432,11 @@ class SlotContents:
         )
         return {operator: states[operator] for operator in own if operator in states}
 
+    def process_of(self, container: int) -> tuple[str, int] | None:
+        """Host and process of a container's slot, None if that is lost. From any thread."""
+        member = self.slots.members.get(self.slots.home.get(container, -1))
+        return None if member is None else (member.host, member.pid)
+
     def describe(self, slot: int) -> str:
         """The description of a slot's job in Spark's UI. From any thread."""
         empty = "spare" if slot == self.slots.spare else "for a plan that follows"

@@ -26,7 +26,7 @@ from ridgeline.engine.driver.slots.shared_folder import BlockSharing
 from ridgeline.engine.driver.slots.spare import SpareSlot, is_of_windows
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.driver.slots.start import Shortage, Spreading, attempts_of, choose_slots
-from ridgeline.engine.driver.watchdog import Process, Stuck
+from ridgeline.engine.driver.watchdog import Stuck
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process import log_channel
 from ridgeline.engine.slot.messages import (
@@ -175,7 +175,6 @@ class SlotExecutor:
         self._spreading = Spreading(clock)
         self._spare = SpareSlot(plan, self._contents, clock, self._warn)
         self._changing: SlotChanging | None = None
-        # Last: the thread of its watchdog calls `_process_of` at once.
         self._health = SlotHealth(
             platform,
             self._contents,
@@ -183,7 +182,6 @@ class SlotExecutor:
             heartbeats,
             clock,
             observe,
-            self._process_of,
             self._end_stuck,
         )
 
@@ -517,13 +515,6 @@ class SlotExecutor:
         """Have Spark end a process that hangs. Called by the watchdog's thread."""
         if self._group is not None:
             self._group.end_process(stuck.host, stuck.pid)
-
-    def _process_of(self, container: int) -> Process | None:
-        """Host and process of a container's slot. Called by the watchdog's thread."""
-        if self._group is None:
-            return None
-        member = self._slots.members.get(self._slots.home.get(container, -1))
-        return None if member is None else (member.host, member.pid)
 
     def _look(self, group: SlotGroup) -> None:
         """Look for slots that others cannot reach, and slots that are awaited for long."""

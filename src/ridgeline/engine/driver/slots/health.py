@@ -185,9 +185,8 @@ class Reach:
 class SlotHealth:
     """The thread of windows calls it, the watchdog's thread the private methods.
 
-    `reach`: the hosts that can be reached. `watchdog`: finds containers that hang. `process_of`: host and
-    process of a container's slot. `end_stuck` has Spark end a process that hangs. The watchdog's thread calls
-    both.
+    `reach`: the hosts that can be reached. `watchdog`: finds containers that hang. `end_stuck` has Spark end
+    a process that hangs; the watchdog's thread calls it.
     """
 
     def __init__(
@@ -198,13 +197,11 @@ class SlotHealth:
         heartbeats: Heartbeats,
         clock: Clock,
         observe: Callable[[RunEvent], None],
-        process_of: Callable[[int], Process | None],
         end_stuck: Callable[[Stuck], None],
     ) -> None:
         self._platform = platform
         self._contents = contents
         self._clock = clock
-        self._process_of = process_of
         self._check_at = 0.0
         self._observe = observe
         self._deaths = Deaths(contents.application, contents.run_id)
@@ -217,7 +214,7 @@ class SlotHealth:
 
     def _hangs(self, attempts: SlotAttempts) -> Hangs:
         contents = self._contents
-        return Hangs(contents.plan, contents.run_id, attempts, self._process_of, hears=contents.hears)
+        return Hangs(contents.plan, contents.run_id, attempts, contents.process_of, hears=contents.hears)
 
     def follow(self, attempts: SlotAttempts) -> None:
         """Other containers live in the slots from now on: these attempts are theirs."""
