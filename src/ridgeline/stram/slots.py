@@ -255,10 +255,11 @@ class Slots:
     @placement.setter
     def placement(self, placement: Placement) -> None:
         self._placement = placement
-        self._active = [slot for slot, hosted in enumerate(placement) if hosted]
+        self.active: Sequence[int] = [slot for slot, hosted in enumerate(placement) if hosted]
+        """The slots that host containers: all but those that were retired."""
         self.home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
         """The slot of each container."""
-        self._absent = set(self._active) - self._members.keys()
+        self._absent = set(self.active) - self._members.keys()
 
     def _enter(self, slot: int, phase: SlotPhase, member: Member | None = None) -> None:
         """A slot is in another phase. Raises IllegalTransitionError if that cannot follow.
@@ -313,11 +314,6 @@ class Slots:
     def complete(self) -> bool:
         """True while no slot is missing: asked at each step, so the number of slots must not matter."""
         return not self._absent
-
-    @property
-    def active(self) -> Sequence[int]:
-        """The slots that host containers: all but those that were retired."""
-        return self._active
 
     # Another plan -------------------------------------------------------------------------------------------
 

@@ -112,7 +112,8 @@ class Outputs:
         self._partitions: dict[str, list[int]] = {}
         self._bounded: Sequence[str] = ()
         """The outputs that may hold windows back."""
-        self._said_full: str | None = None
+        self.why_held: str | None = None
+        """The last answer of `full`. Any thread may ask."""
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished | OutputAsked] = []
         self._seconds, self._given = 0.0, False
@@ -129,20 +130,15 @@ class Outputs:
         found = next(
             (mask_addresses(f"`{name}`: {reason}") for name, reason in reasons if reason is not None), None
         )
-        if (found is None) != (self._said_full is None):
+        if (found is None) != (self.why_held is None):
             self._warn("windows begin again" if found is None else f"no window begins: {found}")
-            self._said_full = found
+            self.why_held = found
         return found
 
     @property
     def ending(self) -> bool:
         """Whether the run is to end, so that no store is waited for without a limit. Any thread may ask."""
         return self._stores is not None and self._stores.ending
-
-    @property
-    def why_held(self) -> str | None:
-        """The last answer of `full`. Any thread may ask."""
-        return self._said_full
 
     @property
     def group_windows(self) -> bool:
