@@ -24,15 +24,16 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.times import EARLIEST, Microseconds, no_times
+from ridgeline.operators._exact import Index
 from ridgeline.operators._shaped import ShapedOperator
 from ridgeline.operators._window_parts import filtered, key_codes, timed
-from ridgeline.operators.key_value import Index, distinct, first_rows, refuse_strays
+from ridgeline.operators.key_value import distinct, first_rows, refuse_strays
 
 Columns = Annotated[
     str | Sequence[str], AfterValidator(lambda given: given if isinstance(given, str) else tuple(given))
 ]
 """A column, or several; a property has several as a tuple."""
-_SWEEPS = 8
+SWEEPS = 8
 """So often within the time that keys live those whose time is over are looked for."""
 
 
@@ -215,7 +216,7 @@ class ForgettingOperator(DividedOperator):
         for key in [key for key, value in cell.items() if is_over(value)]:
             del cell[key]
         # at the end of time all go, and another input may come after the one that has ended
-        self.sweep_at = now + max(1, live // _SWEEPS) if len(cell) else 0
+        self.sweep_at = now + max(1, live // SWEEPS) if len(cell) else 0
 
 
 def row_keys(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[Index, list[Any]]:

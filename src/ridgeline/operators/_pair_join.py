@@ -16,6 +16,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import LATEST, Microseconds, Times
 from ridgeline.operators._divided import DividedOperator, row_keys
+from ridgeline.operators._exact import Index
 from ridgeline.operators._joined import On, fitted, left_columns, others, pair_schema, right_columns
 from ridgeline.operators._row_blocks import (
     Block,
@@ -27,9 +28,9 @@ from ridgeline.operators._row_blocks import (
     decoded,
     merged,
 )
-from ridgeline.operators.key_value import Index, refuse_strays
+from ridgeline.operators.key_value import refuse_strays
+from ridgeline.operators.windows.kind import NEVER
 
-_NEVER = np.iinfo(np.int64).max
 _MOST_PAIRS = 1 << 18
 """The most results that are made at once."""
 
@@ -66,7 +67,7 @@ class TimedJoin(DividedOperator):
     left_rows = KeyedState(bytes)
     """The records of `left` that are held, in blocks (see `Blocks`)."""
     right_rows = KeyedState(bytes)
-    sweep_at = State(_NEVER, moves="least")
+    sweep_at = State(NEVER, moves="least")
     """When records whose time is over are looked for next."""
 
     @classmethod
@@ -224,14 +225,14 @@ class PairJoin(TimedJoin):
         watermark = self.context.watermark_microseconds
         if watermark < self.sweep_at:
             return
-        before = _NEVER if watermark >= LATEST else self.over_before(watermark)
+        before = NEVER if watermark >= LATEST else self.over_before(watermark)
         alone = []
         for side, wanted in zip(self.sides, self.outer, strict=True):
             over = side.let_go(before)
             alone.append([rest for one in over if wanted and len(rest := one.chosen(~one.met))])
         left = [time for side in self.sides if (time := side.next_time()) is not None]
-        due = int(self.ends(np.array([min(left)]))[0]) if left else _NEVER
-        self.sweep_at = max(due, watermark + self.pause) if left else _NEVER
+        due = int(self.ends(np.array([min(left)]))[0]) if left else NEVER
+        self.sweep_at = max(due, watermark + self.pause) if left else NEVER
         if any(alone):
             self._emit_alone(*[merged(blocks) if blocks else None for blocks in alone])
 

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,10 +23,10 @@ from ridgeline.api.codec import Hashes, hash_columns
 from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.casting import is_text
 from ridgeline.api.times import Microseconds
-from ridgeline.operators._window_parts import Index, numbered
+from ridgeline.operators._exact import Index
+from ridgeline.operators._window_parts import Mask, numbered
 from ridgeline.operators.key_value import distinct, first_rows
 
-Mask = npt.NDArray[np.bool_]
 Name = tuple[Any, ...]
 """In state: ("rows", number, count), ("met", number) or ("until",)."""
 _ROWS, _MET, _UNTIL = "rows", "met", ("until",)

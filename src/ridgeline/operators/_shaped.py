@@ -7,9 +7,15 @@ from functools import cache
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
+from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, Schema
 from ridgeline.api.operator import named_properties, operator_type
+
+T = TypeVar("T", default=Any)
+"""The tuples that come in."""
+Made = TypeVar("Made", default=Any)
+"""Those that are made of them."""
 
 
 class GivenSchema(Operator):

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.api.times import EARLIEST, LATEST
+from ridgeline.operators._exact import Index
 from ridgeline.operators.key_value import distinct
 
-Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _LAST = LATEST - 366 * 86_400_000_000
 _FEW = 4_096

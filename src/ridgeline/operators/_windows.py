@@ -11,13 +11,14 @@ from typing import Annotated, Any, NamedTuple, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.results import names_call
+from ridgeline.api.times import Microseconds
 
 DAY = 86_400_000_000
+_HOUR = 3_600_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
@@ -25,8 +26,6 @@ _MICROSECOND = timedelta(microseconds=1)
 
 Duration = float | str | timedelta
 """Seconds, a text such as "30s", or a timedelta."""
-Times = npt.NDArray[np.int64]
-"""Microseconds since 1970-01-01 UTC."""
 
 
 def check_zone(zone: str) -> None:
@@ -50,17 +49,17 @@ class Calendar(NamedTuple):
     offset: int
     monthly: bool
 
-    def windows(self, times: Times, length: int, anchor: int) -> Times:
+    def windows(self, times: Microseconds, length: int, anchor: int) -> Microseconds:
         """The start of the window of so many days or months that each time is in; `anchor` begins one."""
         near, places = self._near(times)
         return self._begins((near - anchor) // length * length + anchor)[places]
 
-    def moved(self, starts: Times, numbers: Sequence[int]) -> Times:
+    def moved(self, starts: Microseconds, numbers: Sequence[int]) -> Microseconds:
         """For each start when the days or months begin that are so many later: a row each."""
         near, places = self._near(starts)
         return self._begins(near[:, None] + np.array(numbers, np.int64))[places]
 
-    def _near(self, times: Times) -> tuple[Times, Times]:
+    def _near(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
         """The days or months around times, and for each time the place there of the one that it is in."""
         unit = "datetime64[M]" if self.monthly else "datetime64[D]"
         found = np.unique(times.astype("datetime64[us]").astype(unit).astype(np.int64))
@@ -68,7 +67,7 @@ class Calendar(NamedTuple):
         # of several that begin at once, as where a zone has left one out, the last counts
         return near, np.searchsorted(self._begins(near), times, "right") - 1
 
-    def _begins(self, numbers: Times) -> Times:
+    def _begins(self, numbers: Microseconds) -> Microseconds:
         """When days or months begin."""
         begins = [_start(self, number) for number in numbers.ravel().tolist()]
         return np.array(begins, np.int64).reshape(numbers.shape)
@@ -139,6 +138,11 @@ class Sliding:
         return self.offset + (0 if self.slide % _WEEK else _MONDAY)
 
     @property
+    def longest(self) -> int:
+        """The most microseconds that one of them has: a day of a zone has 25 hours now and then."""
+        return self.size + (0 if self.zone is None else _HOUR)
+
+    @property
     def _calendar(self) -> Calendar | None:
         """What decides when windows begin; None if they are all of one length."""
         if self.months:
@@ -150,14 +154,14 @@ class Sliding:
         """How many days or months of the calendar `slide` has."""
         return self.months or self.slide // DAY
 
-    def last_starts(self, times: Times) -> Times:
+    def last_starts(self, times: Microseconds) -> Microseconds:
         """The start of the last window that each time is in."""
         calendar = self._calendar
         if calendar is None:
             return (times - self._anchor) // self.slide * self.slide + self._anchor
         return calendar.windows(times, self._length, 0 if self.months else self._anchor // DAY)
 
-    def starts(self, lasts: Times) -> Times:
+    def starts(self, lasts: Microseconds) -> Microseconds:
         """For each last start the starts of all windows that hold the same times: a row each, latest first.
 
         Days of a zone differ in length, but no window is left out: each begins at the same time of day.
@@ -167,7 +171,7 @@ class Sliding:
             return lasts[:, None] - np.array(copies) * self.slide
         return calendar.moved(lasts, [-self._length * number for number in copies])
 
-    def ends(self, starts: Times) -> Times:
+    def ends(self, starts: Microseconds) -> Microseconds:
         """When the windows end that begin then."""
         calendar = self._calendar
         if calendar is None:

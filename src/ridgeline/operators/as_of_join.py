@@ -13,14 +13,13 @@ from ridgeline.api import State
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import EARLIEST, Times
+from ridgeline.operators._divided import SWEEPS
+from ridgeline.operators._exact import Index
 from ridgeline.operators._joined import fitted, others, right_columns
 from ridgeline.operators._pair_join import TimedJoin
-from ridgeline.operators._row_blocks import Block, Mask, merged
-from ridgeline.operators._window_parts import filtered
-from ridgeline.operators.key_value import Index
-
-_NEVER = np.iinfo(np.int64).max
-_SWEEPS = 8
+from ridgeline.operators._row_blocks import Block, merged
+from ridgeline.operators._window_parts import Mask, filtered
+from ridgeline.operators.windows.kind import NEVER
 
 
 class AsOfJoin(TimedJoin):
@@ -75,7 +74,7 @@ class AsOfJoin(TimedJoin):
     within: Duration | None = None
     how: Literal["left", "inner"] = Field(default="left", kw_only=True)
 
-    due = State(_NEVER, moves="least")
+    due = State(NEVER, moves="least")
     """The time of the oldest record of `left` that waits."""
 
     def setup(self, context: OperatorContext) -> None:
@@ -106,7 +105,7 @@ class AsOfJoin(TimedJoin):
         if watermark > self.due:
             over = self.waiting.let_go(watermark)
             due = self.waiting.next_time()
-            self.due = _NEVER if due is None else due
+            self.due = NEVER if due is None else due
             if over:
                 self._emit(merged(over))
         self._forget(min(watermark, self.due))
@@ -120,7 +119,7 @@ class AsOfJoin(TimedJoin):
         low = np.full(len(times), EARLIEST) if self.oldest is None else times - self.oldest
         # for each record the number of the block with its partner, the place there, and the partner's time
         best = np.full((3, len(block)), -1, np.int64)
-        best[2] = -_NEVER
+        best[2] = -NEVER
         blocks = [held for _, held in self.known.all()]
         for number, held in enumerate(blocks):
             first, last = held.find(block.sorted, low, times)
@@ -175,9 +174,9 @@ class AsOfJoin(TimedJoin):
                 self.known.keep(name, held, self._useful(held, watermark))
         if too_old and self.oldest is not None:
             due = self.known.next_time()
-            self.sweep_at = _NEVER
+            self.sweep_at = NEVER
             if due is not None:
-                after = watermark + max(1, self.oldest // _SWEEPS)
+                after = watermark + max(1, self.oldest // SWEEPS)
                 self.sweep_at = max(due + self.oldest + 1, after)
 
     def _useful(self, held: Block, watermark: int) -> Mask:

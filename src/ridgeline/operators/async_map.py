@@ -10,17 +10,14 @@ from typing import Any, Generic
 
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
 from ridgeline.api.support.results import other_arguments
-from ridgeline.operators._shaped import GivenSchema
+from ridgeline.operators._shaped import GivenSchema, Made, T
 
-T = TypeVar("T", default=Any)
-Made = TypeVar("Made", default=Any)
 Outcome = tuple[Any, BaseException | None]
 """A result, or the error of a tuple."""
 

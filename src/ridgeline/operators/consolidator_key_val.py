@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError, SchemaType
-from ridgeline.operators._shaped import handed_on
+from ridgeline.operators._shaped import T, handed_on
 from ridgeline.operators.key_value import (
     FirstColumnCodec,
     KeyValOperator,
-    T,
     check_columns,
     distinct,
     last_rows,

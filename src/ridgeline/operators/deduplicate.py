@@ -13,8 +13,9 @@ from ridgeline.api import InputPort, KeyedState, OutputPort, metric
 from ridgeline.api.support.duration import PositiveDuration
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import Columns, ForgettingOperator, row_keys
+from ridgeline.operators._exact import Index
 from ridgeline.operators._window_parts import filtered
-from ridgeline.operators.key_value import Index, first_rows
+from ridgeline.operators.key_value import first_rows
 
 _NEVER = np.iinfo(np.int64).min
 

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Module, OutputPort, SchemaType
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
+from ridgeline.operators._shaped import T
 
 if TYPE_CHECKING:
     from ridgeline.api import Application
-
-T = TypeVar("T", default=Any)
 
 
 class Delay(Module, Generic[T]):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.support.duration import Duration, parse_duration
@@ -17,11 +16,9 @@ from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
 from ridgeline.operators._replay_files import entries_of
 from ridgeline.operators._replay_parsers import schema_faults
-from ridgeline.operators._shaped import GivenSchema
+from ridgeline.operators._shaped import GivenSchema, T
 from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, format_of
 from ridgeline.operators.files._file_source import FileSource
-
-T = TypeVar("T", default=Any)
 
 
 class FileInput(AtPath, GivenSchema, PartitionedInput[T]):

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any, Generic, Self
 
 import pyarrow as pa
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort
 from ridgeline.api.support.results import deferred
-
-T = TypeVar("T", default=Any)
+from ridgeline.operators._shaped import T
 
 
 class Filter(Operator, Generic[T]):

@@ -6,14 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, SchemaType
 from ridgeline.api.support.results import deferred
-from ridgeline.operators._shaped import GivenSchema
-
-T = TypeVar("T", default=Any)
-Made = TypeVar("Made", default=Any)
+from ridgeline.operators._shaped import GivenSchema, Made, T
 
 
 class FlatMap(GivenSchema, Generic[T, Made]):

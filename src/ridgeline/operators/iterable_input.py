@@ -9,14 +9,13 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from typing_extensions import TypeVar
 
 from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct
 from ridgeline.api.columns.struct_types import SchemaType, struct_fields
 from ridgeline.api.errors import RidgelineError, SchemaError, shorten
+from ridgeline.operators._shaped import T
 from ridgeline.operators.staged._staged_source import StagedInput, StagedSource
 
-T = TypeVar("T", default=Any)
 _FRAME_ROWS = 65_536
 
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from typing_extensions import TypeVar
 
 from ridgeline.api import (
     InputPort,
@@ -37,11 +36,9 @@ from ridgeline.api.columns.struct_types import struct_fields as record_fields
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import shorten
 from ridgeline.api.partitioner import assign_keys
-from ridgeline.operators._exact import EXACT, Sum, float_sums, rounded
-from ridgeline.operators._shaped import GivenSchema
+from ridgeline.operators._exact import EXACT, Index, Sum, float_sums, rounded
+from ridgeline.operators._shaped import GivenSchema, T
 
-T = TypeVar("T", default=Any)
-Index = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
 _LARGEST = 2**63 - 1
 

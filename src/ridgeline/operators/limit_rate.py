@@ -6,11 +6,9 @@ from typing import Any, Generic
 
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort, State
-
-T = TypeVar("T", default=Any)
+from ridgeline.operators._shaped import T
 
 
 class LimitRate(Operator, Generic[T]):

@@ -7,14 +7,10 @@ from typing import Any, Generic, Self
 
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, SchemaType
 from ridgeline.api.support.results import deferred
-from ridgeline.operators._shaped import GivenSchema
-
-T = TypeVar("T", default=Any)
-Made = TypeVar("Made", default=Any)
+from ridgeline.operators._shaped import GivenSchema, Made, T
 
 
 class Map(GivenSchema, Generic[T, Made]):

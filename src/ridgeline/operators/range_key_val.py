@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType
+from ridgeline.operators._shaped import T
 from ridgeline.operators.key_value import (
     BatchUnifier,
     FirstColumnCodec,
     KeyValOperator,
-    T,
     beyond,
     check_columns,
     distinct,

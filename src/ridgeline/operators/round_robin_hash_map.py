@@ -7,13 +7,11 @@ from typing import Any, Generic
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, ListState, Operator, OutputPort, SchemaError, SchemaType
 from ridgeline.api.columns.schema import Schema
+from ridgeline.operators._shaped import T
 from ridgeline.operators.key_value import to_batch
-
-T = TypeVar("T", default=Any)
 
 
 class RoundRobinHashMap(Operator, Generic[T]):

@@ -17,9 +17,9 @@ from ridgeline.operators._divided import (
     ForgettingOperator,
     TogetherCodec,
 )
+from ridgeline.operators._exact import Index
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregates.value import Rows
-from ridgeline.operators.key_value import Index
 from ridgeline.operators.windows.columns import AggregatingOperator, Result
 from ridgeline.operators.windows.columns import Columns as Aggregates
 

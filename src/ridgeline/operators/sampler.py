@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError
 from ridgeline.api.codec import hash_column, mix
 from ridgeline.api.errors import did_you_mean
-
-T = TypeVar("T", default=Any)
+from ridgeline.operators._shaped import T
 
 
 def chosen(keys: list[pa.Array], share: float, seed: int) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, SchemaType, State
 from ridgeline.operators._exact import added, divided, to_scale
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, check_columns, distinct, sums
+from ridgeline.operators._shaped import T
+from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, check_columns, distinct, sums
 
 
 class SimpleMovingAverage(KeyValOperator[T]):

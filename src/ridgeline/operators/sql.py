@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import (
     InputPort,
@@ -22,12 +21,13 @@ from ridgeline.api import (
     SchemaType,
     metric,
 )
+from ridgeline.api.columns.struct_types import TIMESTAMP
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.times import Microseconds, Times
 from ridgeline.operators._divided import DividedOperator
 from ridgeline.operators._kinds import NESTED, NUMBERS, family, plain
-from ridgeline.operators._shaped import handed_on
+from ridgeline.operators._shaped import T, handed_on
 from ridgeline.operators._sql_child import NoSelectError, connect, forget, relation_of
 from ridgeline.operators._sql_engine import QueryError, for_duckdb, from_duckdb
 from ridgeline.operators._window_parts import filtered
@@ -148,12 +148,9 @@ def first_line(error: Exception) -> str:
     return re.sub(r"^[A-Z][\w ]* Error: ", "", line).rstrip(".!")
 
 
-T = TypeVar("T", default=Any)
 MOST_TABLES = 4
-_HOUR = 3_600_000_000
 _WINDOW = "_window"
 _BORDERS = ("window_start", "window_end")
-_TIME = pa.timestamp("us", tz="UTC")
 
 
 class Sql(DividedOperator, Generic[T]):
@@ -283,7 +280,7 @@ class Sql(DividedOperator, Generic[T]):
         """The columns of a table, with those of the window."""
         if self.windows is None:
             return schema
-        more = [pa.field(name, _TIME, nullable=False) for name in _BORDERS if name not in schema.names]
+        more = [pa.field(name, TIMESTAMP, nullable=False) for name in _BORDERS if name not in schema.names]
         return pa.schema([*schema, *more])
 
     def needs_times(self) -> str:
@@ -298,7 +295,7 @@ class Sql(DividedOperator, Generic[T]):
         """Start DuckDB. With a `timestamp` results may be as old as a window is long."""
         self.duck = Duck(self.memory_mb)
         if self.windows is not None and self.timestamp is not None:
-            context.watermark_delay = self.windows.size + (0 if self.windows.zone is None else _HOUR)
+            context.watermark_delay = self.windows.longest
 
     def teardown(self) -> None:
         """Give DuckDB's memory back."""
@@ -365,8 +362,8 @@ class Sql(DividedOperator, Generic[T]):
         table = table.drop_columns([_WINDOW])
         for name, value in zip(_BORDERS, (start, end), strict=True):
             if name not in table.column_names:
-                column = pa.array(np.full(len(table), value, np.int64)).cast(_TIME)
-                table = table.append_column(pa.field(name, _TIME, nullable=False), column)
+                column = pa.array(np.full(len(table), value, np.int64)).cast(TIMESTAMP)
+                table = table.append_column(pa.field(name, TIMESTAMP, nullable=False), column)
         return table
 
     def _run(self, tables: Sequence[pa.Table], end: int | None) -> None:

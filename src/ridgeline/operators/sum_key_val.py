@@ -9,11 +9,11 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType, State
 from ridgeline.operators._exact import added
+from ridgeline.operators._shaped import T
 from ridgeline.operators.key_value import (
     BatchUnifier,
     FirstColumnCodec,
     KeyValOperator,
-    T,
     check_columns,
     distinct,
     sums,

@@ -17,6 +17,7 @@ from ridgeline.api.columns.nulls import one
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.partitioner import StickyPartitioner
 from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
+from ridgeline.operators._exact import Index
 from ridgeline.operators._joined import (
     On,
     arrays_of,
@@ -29,7 +30,7 @@ from ridgeline.operators._joined import (
     rows_of,
 )
 from ridgeline.operators._window_parts import filtered
-from ridgeline.operators.key_value import Index, last_rows
+from ridgeline.operators.key_value import last_rows
 from ridgeline.operators.latest_by_key import deletions
 
 _MOST_ROWS = 1_000_000

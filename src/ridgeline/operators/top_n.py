@@ -16,13 +16,13 @@ from pydantic import Field
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, SchemaType, State, metric
 from ridgeline.operators._divided import Columns, DividedOperator, check_columns
 from ridgeline.operators._joined import Row, arrays_of, rows_of
+from ridgeline.operators._shaped import T
 from ridgeline.operators._window_parts import best_rows, filtered
 from ridgeline.operators.frames._columns import columns_of as known_columns
 from ridgeline.operators.key_value import (
     BatchUnifier,
     FirstColumnCodec,
     KeyValOperator,
-    T,
     distinct,
     last_rows,
     to_batch,

@@ -7,12 +7,9 @@ from typing import Any, Generic
 
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
-from ridgeline.operators._shaped import ShapedOperator
-
-T = TypeVar("T", default=Any)
+from ridgeline.operators._shaped import ShapedOperator, T
 
 
 class Union(ShapedOperator, Generic[T]):

@@ -8,10 +8,9 @@ import numpy.typing as npt
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.times import Microseconds
+from ridgeline.operators._divided import SWEEPS
 from ridgeline.operators._pair_join import PairJoin
 from ridgeline.operators._windows import Sliding
-
-_HOUR = 3_600_000_000
 
 
 class WindowJoin(PairJoin):
@@ -60,9 +59,9 @@ class WindowJoin(PairJoin):
         return faults
 
     def setup(self, context: OperatorContext) -> None:
-        """Results may be as old as a window is long, and a day of a zone has 25 hours now and then."""
+        """Results may be as old as a window is long."""
         super().setup(context)
-        context.watermark_delay = self.windows.size + (0 if self.windows.zone is None else _HOUR)
+        context.watermark_delay = self.windows.longest
 
     def spans(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
         """All of each record's window."""
@@ -80,10 +79,6 @@ class WindowJoin(PairJoin):
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
         """Those whose window has ended."""
         return self.ends(times) <= watermark
-
-
-_SWEEPS = 8
-"""So often within `within` records whose time is over are looked for."""
 
 
 class WithinJoin(PairJoin):
@@ -149,7 +144,7 @@ class WithinJoin(PairJoin):
     @property
     def pause(self) -> int:
         """An eighth of `within`."""
-        return max(1, self.width // _SWEEPS)
+        return max(1, self.width // SWEEPS)
 
     def spans(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
         """From `within` before to `within` after each record."""

@@ -25,6 +25,7 @@ from ridgeline.api.support.duration import Duration, PositiveDuration, parse_dur
 from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.operators import _window_parts as vectors
 from ridgeline.operators._divided import TogetherCodec
+from ridgeline.operators._exact import Index
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._windows import (
     Counted,
@@ -252,13 +253,13 @@ class Windowed(AggregatingOperator, Combines):
             self.refuse_stray_keys(batch, self.key_names, codes, len(keys))
             self.kind.add(Records(batch, times, starts, codes, keys, over, parts))
 
-    def _codes(self, batch: pa.RecordBatch, count: int) -> tuple[vectors.Index, list[tuple[Any, ...]]]:
+    def _codes(self, batch: pa.RecordBatch, count: int) -> tuple[Index, list[tuple[Any, ...]]]:
         """For each of so many rows the number of its key, and the keys."""
         if not self.key_names:
             return np.zeros(count, np.int64), [()]
         return vectors.key_codes([batch.column(name) for name in self.key_names])
 
-    def _over(self, batch: pa.RecordBatch, count: int) -> vectors.Index:
+    def _over(self, batch: pa.RecordBatch, count: int) -> Index:
         """For each of so many rows by when the windows of its key are over."""
         closed = np.broadcast_to(np.int64(self._closed), count)
         if not len(self.shut):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, Generic
 
 import pyarrow as pa
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort
 from ridgeline.api.support.duration import Duration, parse_duration
-
-T = TypeVar("T", default=Any)
+from ridgeline.operators._shaped import T
 
 
 class WithTimes(Operator, Generic[T]):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
+Made = TypeVar("Made", default=Any)
 Source: TypeAlias = OutputPoint[Any] | OutputProxy[Any] | InputProxy[Any]
 """Where tuples come from: an output port; within a module an input port of it, too."""
 Sink: TypeAlias = InputPoint[Any] | InputProxy[Any]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from typing_extensions import TypeVar
-
 from ridgeline.api import OperatorAttributes, RidgelineError
 from ridgeline.api.errors import nearest, shorten
 from ridgeline.operators import (
@@ -20,7 +18,7 @@ from ridgeline.operators import (
     Transform,
     WithColumns,
 )
-from ridgeline.streams.connecting import Steps
+from ridgeline.streams.connecting import Steps, T_co
 from ridgeline.streams.expressing import branches, computes
 from ridgeline.streams.outputs import Outputs, Pair
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
     Frames = Callable[[pl.LazyFrame], pl.LazyFrame | pl.DataFrame]
 
-T_co = TypeVar("T_co", covariant=True, default=Any)
 Record = dict[str, Any]
 ATTRIBUTES = frozenset(OperatorAttributes.__optional_keys__)
 

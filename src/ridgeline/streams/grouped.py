@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
-from typing_extensions import TypeVar
-
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, nearest, shorten
 from ridgeline.api.operator import operator_type
@@ -18,8 +16,6 @@ from ridgeline.streams.connecting import NoStream, input_of
 from ridgeline.streams.expressing import aggregates_all, aggregates_windows
 from ridgeline.streams.expressions import ATTRIBUTES
 from ridgeline.streams.stream import Stream
-
-T_co = TypeVar("T_co", covariant=True, default=Any)
 
 
 class WindowOptions(TypedDict, total=False):

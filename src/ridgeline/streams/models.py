@@ -6,22 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload
 
-from typing_extensions import TypeVar
-
 from ridgeline.api import OperatorAttributes, SchemaType
 from ridgeline.connectors.models import ModelOperator
 from ridgeline.operators import ScriptOperator
-from ridgeline.streams.connecting import Steps
-from ridgeline.streams.expressions import split_options
+from ridgeline.streams.connecting import Made, Steps, T_co
+from ridgeline.streams.expressions import Record, split_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ridgeline.streams.stream import Stream
-
-T_co = TypeVar("T_co", covariant=True, default=Any)
-Made = TypeVar("Made", default=Any)
-Record = dict[str, Any]
 
 
 class Predicts(Protocol):

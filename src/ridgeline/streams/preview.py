@@ -18,7 +18,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect import PartitionedInput
 from ridgeline.connect import Source as Kit
-from ridgeline.streams.connecting import Source, connect, owner_of
+from ridgeline.streams.connecting import Source, connect, name_of, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
 
 _WIDTH = 120
@@ -196,12 +196,10 @@ def stream_html(name: str, columns: pa.Schema) -> str:
 
 def application_html(app: Application) -> str:
     """An application in a notebook: its steps, and which they read."""
-    names = {id(one.operator): one.name for one in app.operators}
-    names |= {id(one.module): one.name for one in app.modules}
     reads: dict[int, list[str]] = {}
     for added in app.streams:
         for sink in added.sinks:
-            reads.setdefault(id(owner_of(sink)), []).append(names.get(id(owner_of(added.source)), "?"))
+            reads.setdefault(id(owner_of(sink)), []).append(name_of(app, owner_of(added.source)))
     steps: list[Any] = [(one.name, one.operator, one.attributes) for one in app.operators]
     steps += [(one.name, one.module, one.attributes) for one in app.modules]
     rows = [

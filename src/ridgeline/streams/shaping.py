@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
-from typing_extensions import TypeVar
 
 from ridgeline.api import OperatorAttributes, SchemaType
 from ridgeline.operators import (
@@ -17,14 +16,11 @@ from ridgeline.operators import (
 from ridgeline.operators._divided import Columns
 from ridgeline.operators.parse import LineFormat
 from ridgeline.operators.shaping.format import WrittenFormat
-from ridgeline.streams.connecting import Steps
+from ridgeline.streams.connecting import Made, Steps, T_co
 from ridgeline.streams.expressions import split_options
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
-
-T_co = TypeVar("T_co", covariant=True, default=Any)
-Made = TypeVar("Made", default=Any)
 
 
 class ParseOptions(OperatorAttributes, total=False):

@@ -29,7 +29,9 @@ from ridgeline.operators import (
 from ridgeline.streams.connecting import (
     UNREAD,
     Decoupling,
+    Made,
     Source,
+    T_co,
     add,
     advise,
     check_same,
@@ -63,8 +65,6 @@ if TYPE_CHECKING:
     from ridgeline.operators import Windows
     from ridgeline.streams.grouped import GroupedStream, WindowedStream, WindowOptions
 
-T_co = TypeVar("T_co", covariant=True, default=Any)
-Made = TypeVar("Made", default=Any)
 Written = TypeVar("Written")
 
 _ERRORS = {"late": ("late", "late_left", "late_1"), "late_right": ("late_right",), "bad": ("bad",)}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from typing_extensions import TypeVar
-
 from ridgeline.api import OperatorAttributes, RidgelineError
 from ridgeline.api.errors import shorten
 from ridgeline.operators import (
@@ -21,13 +19,12 @@ from ridgeline.operators import (
 )
 from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators._joined import On, right_columns
-from ridgeline.streams.connecting import NoStream, Steps, advise, check_same
+from ridgeline.streams.connecting import NoStream, Steps, T_co, advise, check_same
 from ridgeline.streams.schemas import marked_deletions
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
 
-T_co = TypeVar("T_co", covariant=True, default=Any)
 Duration = float | str
 """Seconds, or a text such as "1h"."""
 

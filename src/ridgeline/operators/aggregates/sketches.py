@@ -16,11 +16,12 @@ from datasketches import (
 )
 
 from ridgeline.api.codec import hash_column
+from ridgeline.operators._exact import Index
 from ridgeline.operators._kinds import plain
 from ridgeline.operators.aggregates.counted import highest, top_field
 from ridgeline.operators.aggregates.quantiles import floats_of, quantile_field
 from ridgeline.operators.aggregates.rules import Rules, placed
-from ridgeline.operators.aggregates.value import Aggregate, Index, Part, Rows
+from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
 _HLL_BITS = 12
 _KLL_SIZE = 200

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Index = npt.NDArray[np.int64]
+from ridgeline.operators._exact import Index
+
 Part = Any
 """An aggregate of some records of a window; None of no value. Two parts merge into one."""
 

@@ -87,50 +87,39 @@ class Plan:
         """By column of the result the one of the input that it is, None for one that is computed."""
         return {made.field.name: made.source for made in self.made}
 
-    def fault(self, what: str) -> None:
-        """Note a fault."""
-        self._faults.append(what)
-
     def keep(self, names: Iterable[str]) -> None:
         """Pass columns on."""
         self.made += [Made(self.columns.field(name), name) for name in names]
 
-    def add(self, expression: pl.Expr, name: str | None = None) -> None:
-        """Add the columns of an expression; `name`: of the one that it makes. Faults are noted."""
-        if name is not None:
-            expression = expression.alias(name)
-        try:
-            self._add(expression)
-        except SchemaError as error:
-            self._faults.append(f"`{name}`: {error}" if name is not None else str(error))
-
     def add_given(self, given: Any, name: str | None = None) -> None:
-        """Add the columns of a property: of a function, or see `resolved`. Faults are noted."""
+        """Add the columns of a property: of a function, or see `resolved`. Faults are noted.
+
+        `name`: of the column, if it makes one.
+        """
         if callable(given):
             self._add_function(given, name)
             return
         try:
             expression = resolved(given, self.columns.names)
+            self._add(expression if name is None else expression.alias(name))
         except SchemaError as error:
             self._faults.append(f"`{name}`: {error}" if name is not None else str(error))
-        else:
-            self.add(expression, name)
 
     def _add_function(self, function: Callable[[Any], Any], name: str | None) -> None:
         """Add the column that a function of tuples makes, of the type that it says it returns."""
         kind, rule = returned(function), deferred(function)
         if name is None:
-            self.fault("a function was given without a name for its column; give `name=function`")
+            self._faults.append("a function was given without a name for its column; give `name=function`")
         elif rule:
-            self.fault(f"`{name}`: its function {rule}")
+            self._faults.append(f"`{name}`: its function {rule}")
         elif kind is None:
             what = f"`{name}`: its function does not say what it returns"
-            self.fault(f"{what}; annotate it, or use `map` with a `schema`")
+            self._faults.append(f"{what}; annotate it, or use `map` with a `schema`")
         else:
             try:
                 field = pa.field(name, held(kind, name).type, nullable=is_optional(kind))
             except SchemaError as error:
-                self.fault(str(error))
+                self._faults.append(str(error))
                 return
             self.made.append(Made(field, None))
             self.functions[name] = function
@@ -177,7 +166,8 @@ class Plan:
             if name not in self.columns.names:
                 raise SchemaError(f"there is no column `{name}`; {did_you_mean(name, self.columns.names)}")
         try:
-            across = reads_other_rows(expression) or self._searches_columns(expression)
+            node = tree(expression)
+            across = reads_other_rows(node) or self._searches_columns(node)
             found = {} if across else dict(self.empty.select(expression).schema)
         except SchemaError:
             raise
@@ -188,16 +178,16 @@ class Plan:
                 text = f"`{expression}`: {text}"
             raise SchemaError(f"{text}; {_remedy(error)}") from None
         if across:
-            guesses = guesses_formats(expression)
+            guesses = guesses_formats(node)
             raise SchemaError(f"`{expression}` {_GUESSES + _FORMATS if guesses else _ACROSS}")
         return found
 
-    def _searches_columns(self, expression: pl.Expr) -> bool:
+    def _searches_columns(self, node: Any) -> bool:
         """True if a function looks for values in a column: polars does so in all its rows."""
         kinds = (imported().List, imported().Array)
         return any(
             kind is not None and kind.base_type() not in kinds
-            for kind in (self._type_of_values(one) for one in searched(expression))
+            for kind in (self._type_of_values(one) for one in searched(node))
         )
 
     def _type_of_values(self, values: pl.Expr) -> Any:

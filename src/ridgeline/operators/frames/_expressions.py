@@ -205,20 +205,10 @@ def tree(expression: pl.Expr) -> Any:
         return None
 
 
-def reads_other_rows(expression: pl.Expr) -> bool:
-    """True if a result depends on other rows of the batch than its own, or there is not one for each row."""
-    return _across(tree(expression))
-
-
-def guesses_formats(expression: pl.Expr) -> bool:
-    """True if texts become times by a format that is not given."""
-    return _has_guess(tree(expression))
-
-
-def _has_guess(node: Any) -> bool:
-    """`guesses_formats` of a node."""
+def guesses_formats(node: Any) -> bool:
+    """True if texts become times by a format that is not given. `node`: see `tree`."""
     if isinstance(node, list):
-        return any(map(_has_guess, node))
+        return any(map(guesses_formats, node))
     if not isinstance(node, dict):
         return False
     options = node.get("Strptime")
@@ -226,33 +216,37 @@ def _has_guess(node: Any) -> bool:
         isinstance(one, dict) and one.get("format") is None for one in options
     ):
         return True
-    return _has_guess(list(node.values()))
+    return guesses_formats(list(node.values()))
 
 
-def _across(node: Any) -> bool:  # noqa: PLR0911  a case each
-    """`reads_other_rows` of a node. Functions of the author are taken at their word."""
+def reads_other_rows(node: Any) -> bool:  # noqa: PLR0911  a case each
+    """True if a result depends on other rows of the batch than its own, or there is not one for each row.
+
+    `node`: see `tree`. Functions of the author are taken at their word.
+    """
     if isinstance(node, list):
-        return any(map(_across, node))
+        return any(map(reads_other_rows, node))
     if not isinstance(node, dict):
         return node == "Len"
     ((kind, part),) = node.items()
     if kind == "Function":
         own = [one for one in part["input"] if "Literal" not in one]
-        return _is_across(part) or _across(own)
+        return _is_across(part) or reads_other_rows(own)
     if kind == "Literal":
         return "Series" in part
     if kind in ("Column", "Selector"):
         return False
     if kind in ("Eval", "Cast", "RenameAlias"):
-        return _across(part["expr"])
+        return reads_other_rows(part["expr"])
     if kind == "KeepName":
-        return _across(part)
+        return reads_other_rows(part)
     if kind == "Alias":
-        return _across(part[0])
+        return reads_other_rows(part[0])
     if kind == "AnonymousFunction":
-        return _across(part["input"])
+        return reads_other_rows(part["input"])
     parts = part.values() if isinstance(part, dict) else [part]
-    return kind in _ACROSS or _across([one for one in parts if isinstance(one, (dict, list)) or one == "Len"])
+    inner = [one for one in parts if isinstance(one, (dict, list)) or one == "Len"]
+    return kind in _ACROSS or reads_other_rows(inner)
 
 
 def _is_across(function: Any) -> bool:
@@ -282,20 +276,19 @@ def _name_of(function: Any) -> str:
     return function if isinstance(function, str) and function in _NAMED else ""
 
 
-def searched(expression: pl.Expr) -> list[pl.Expr]:
-    """The arguments in which functions look for values: lists of each row, or columns of all rows."""
-    return [_read(json.dumps(node)) for node in _searched(tree(expression))]
+def searched(node: Any) -> Iterator[pl.Expr]:
+    """The arguments in which functions look for values: lists of each row, or columns of all rows.
 
-
-def _searched(node: Any) -> Iterator[Any]:
-    """`searched` of a node."""
+    `node`: see `tree`.
+    """
     if isinstance(node, list):
         for one in node:
-            yield from _searched(one)
+            yield from searched(one)
     elif isinstance(node, dict):
         if "function" in node and "input" in node:
             count = _SEARCHES.get(_name_of(node["function"]), 0)
-            yield from (one for one in node["input"][1 : 1 + count] if "Literal" not in one)
+            arguments = node["input"][1 : 1 + count]
+            yield from (_read(json.dumps(one)) for one in arguments if "Literal" not in one)
         for kind, part in node.items():
             if kind not in ("Literal", "function"):
-                yield from _searched(part)
+                yield from searched(part)

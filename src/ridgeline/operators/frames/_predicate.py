@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any, Generic
 
 import pyarrow as pa
-from typing_extensions import TypeVar
 
 from ridgeline.api import Schema, SchemaError
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.results import deferred
+from ridgeline.operators._shaped import T
 from ridgeline.operators.frames._columns import Plan, compute
 from ridgeline.operators.frames._expressions import Given, imported, resolved, tree
 from ridgeline.operators.frames._nulls import sure_after
 from ridgeline.operators.frames._step import ExpressionStep
-
-T = TypeVar("T", default=Any)
 
 
 class Predicate:

@@ -48,25 +48,32 @@ class Step(NamedTuple):
     plan: Plan
 
 
+Spent = Sequence[tuple[float, float]]
+"""Seconds and processor seconds of each step."""
+
+
 class Shares:
-    """The shares of a query's time that its steps have, by measurements. At first they are equal."""
+    """The shares of a query's times that its steps have, by measurements. At first they are equal."""
 
     def __init__(self, count: int) -> None:
-        self._sums = [0.0] * count
+        self._sums: Spent = [(0.0, 0.0)] * count
         self._measured = 0
 
-    def add(self, seconds: Sequence[float]) -> None:
+    def add(self, spent: Spent) -> None:
         """Take in a measurement of all steps. The first one, with what is done only once, is replaced."""
         kept = 0.0 if self._measured <= 1 else _KEPT
-        self._sums = [kept * before + one for before, one in zip(self._sums, seconds, strict=True)]
+        both = zip(self._sums, spent, strict=True)
+        self._sums = [(kept * one[0] + other[0], kept * one[1] + other[1]) for one, other in both]
         self._measured += 1
 
-    def of(self, seconds: float) -> list[float]:
-        """Time divided among the steps."""
-        whole = sum(self._sums)
-        if whole <= 0:
-            return [seconds / len(self._sums)] * len(self._sums)
-        return [seconds * one / whole for one in self._sums]
+    def of(self, wall: float, cpu: float) -> Spent:
+        """Times divided among the steps."""
+        walls, cpus = (sum(sums) for sums in zip(*self._sums, strict=True))
+        equal = 1 / len(self._sums)
+        return [
+            (wall * (one / walls if walls > 0 else equal), cpu * (own / cpus if cpus > 0 else equal))
+            for one, own in self._sums
+        ]
 
 
 class Query(PendingQuery):
@@ -88,7 +95,7 @@ class Query(PendingQuery):
         self._common = _common(self.steps, self._predicate) if len(operators) > 1 else None
         self.can_be_followed = filtering is None and _can_be_followed(*steps[-1])
         """Whether the next step may compute its columns from these without a batch in between."""
-        self._wall, self._cpu = Shares(len(operators)), Shares(len(operators))
+        self._shares = Shares(len(operators))
         self._runs = 0
         self._next: tuple[object, Query | None] | None = None
 
@@ -136,8 +143,8 @@ class Query(PendingQuery):
             found = self._measured(source, runner)
             self._common = None  # its steps succeed, so it is not the same
             return found
-        wall, processor = clock.monotonic() - began, clock.cpu() - cpu
-        self._lend(runner, self._wall.of(wall), self._cpu.of(processor), estimated=True)
+        spent = self._shares.of(clock.monotonic() - began, clock.cpu() - cpu)
+        self._lend(runner, spent, estimated=True)
         return made, mask
 
     def make(self, source: Tuples) -> pa.RecordBatch:
@@ -146,46 +153,37 @@ class Query(PendingQuery):
 
     def _measured(self, source: Tuples, runner: Any) -> tuple[pa.RecordBatch, pa.Array | None]:
         """`run` one step after the other, each measured."""
-        made, mask, wall, cpu = self._one_by_one(source)
-        self._wall.add(wall)
-        self._cpu.add(cpu)
-        self._lend(runner, wall, cpu, estimated=False)
+        made, mask, spent = self._one_by_one(source)
+        self._shares.add(spent)
+        self._lend(runner, spent, estimated=False)
         return made, mask
 
-    def _one_by_one(
-        self, source: Tuples
-    ) -> tuple[pa.RecordBatch, pa.Array | None, Sequence[float], Sequence[float]]:
-        """The result, the mask, and the seconds and processor seconds of each step. Raises PendingError."""
+    def _one_by_one(self, source: Tuples) -> tuple[pa.RecordBatch, pa.Array | None, Spent]:
+        """The result, the mask, and the times of each step. Raises PendingError."""
         batch, mask, operator = source.batch, None, self._operators[0]
         clock = operator.context.clock
-        wall, cpu = [clock.monotonic()], [clock.cpu()]
+        readings = [(clock.monotonic(), clock.cpu())]
         try:
             for operator, plan in self.steps:
                 batch = operator.output.conformed(plan.run(batch, alone=True))
-                wall.append(clock.monotonic())
-                cpu.append(clock.cpu())
+                readings.append((clock.monotonic(), clock.cpu()))
             if self._predicate is not None:
                 operator = self._filter
                 mask = self._predicate.mask(batch, alone=True)
-                wall.append(clock.monotonic())
-                cpu.append(clock.cpu())
+                readings.append((clock.monotonic(), clock.cpu()))
         except BaseException as error:
             raise PendingError(operator, Tuples.of_batch(operator.input.schema, batch)) from error
-        return batch, mask, _differences(wall), _differences(cpu)
+        return batch, mask, [(end[0] - begin[0], end[1] - begin[1]) for begin, end in pairwise(readings)]
 
-    def _lend(self, runner: Any, wall: Sequence[float], cpu: Sequence[float], *, estimated: bool) -> None:
+    def _lend(self, runner: Any, spent: Spent, *, estimated: bool) -> None:
         """Note for whom `runner` has spent this time: what it spent for others is not its own."""
         lent = runner.context.engine.lent
         whole = processor = 0.0
-        for operator, seconds, cpu_seconds in zip(self._operators, wall, cpu, strict=True):
+        for operator, (seconds, cpu_seconds) in zip(self._operators, spent, strict=True):
             if operator is not runner:
                 lent.append(Lent(operator.context.operator_id, seconds, cpu_seconds, estimated))
                 whole, processor = whole + seconds, processor + cpu_seconds
         lent.append(Lent(runner.context.operator_id, -whole, -processor, estimated))
-
-
-def _differences(readings: Sequence[float]) -> list[float]:
-    return [after - before for before, after in pairwise(readings)]
 
 
 def _can_be_followed(operator: Any, plan: Plan) -> bool:

@@ -6,16 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, Schema
 from ridgeline.api.columns.combined import PendingTuples, takes_pending
+from ridgeline.operators._shaped import T
 from ridgeline.operators.frames._columns import Plan
 from ridgeline.operators.frames._expressions import Given
 from ridgeline.operators.frames._predicate import PredicateStep
 from ridgeline.operators.frames._step import FrameStep, time_column
-
-T = TypeVar("T", default=Any)
 
 
 class ComputingStep(FrameStep):

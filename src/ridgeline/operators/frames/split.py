@@ -8,15 +8,12 @@ from typing import Any, Generic
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
-from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort, Schema
-from ridgeline.operators._shaped import ShapedOperator, unshaped
+from ridgeline.operators._shaped import ShapedOperator, T, unshaped
 from ridgeline.operators.frames._expressions import Given
 from ridgeline.operators.frames._predicate import Predicate
 from ridgeline.operators.frames._step import ExpressionStep
-
-T = TypeVar("T", default=Any)
 
 
 class Branch(ShapedOperator, ExpressionStep, Generic[T]):

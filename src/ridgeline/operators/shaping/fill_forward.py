@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
@@ -20,9 +19,8 @@ from ridgeline.operators._divided import (
     check_columns,
     columns_of,
 )
+from ridgeline.operators._exact import Index
 from ridgeline.operators._joined import arrays_of, rows_of
-
-Index = npt.NDArray[np.int64]
 
 
 class FillForward(ForgettingOperator):

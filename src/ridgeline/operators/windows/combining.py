@@ -15,9 +15,10 @@ from ridgeline.api.columns.combined import Combination, Combined, Combiner
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import Times
 from ridgeline.operators import _window_parts as vectors
+from ridgeline.operators._exact import Index
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.aggregates.rules import Rules, rules_of
-from ridgeline.operators.aggregates.value import Aggregate, Index, Rows
+from ridgeline.operators.aggregates.value import Aggregate, Rows
 from ridgeline.operators.key_value import first_rows
 from ridgeline.operators.windows.fixed import last_starts
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ridgeline.api.times import LATEST
+from ridgeline.operators._exact import Index
 from ridgeline.operators._sessions import Parts, Span
-from ridgeline.operators._window_parts import Index
 from ridgeline.operators._windows import Counted
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Result

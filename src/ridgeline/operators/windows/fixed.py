@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ridgeline.operators._exact import Index
 from ridgeline.operators._sessions import Parts
-from ridgeline.operators._window_parts import Index, by_time, few_distinct, is_constant, numbered
+from ridgeline.operators._window_parts import by_time, few_distinct, is_constant, numbered
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Result

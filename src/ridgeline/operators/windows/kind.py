@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.operators._exact import Index
 from ridgeline.operators._sessions import Parts
-from ridgeline.operators._window_parts import Index
 from ridgeline.operators.windows.columns import Columns, Result
 
 NEVER = int(np.iinfo(np.int64).max)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ridgeline.operators._exact import Index
 from ridgeline.operators._sessions import Parts
-from ridgeline.operators._window_parts import Index
 from ridgeline.operators._windows import RollingCount, RollingTime
 from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Part, Rows

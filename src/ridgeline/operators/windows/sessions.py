@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ridgeline.api.times import LATEST
+from ridgeline.operators._exact import Index
 from ridgeline.operators._sessions import Parts, Span, joined
-from ridgeline.operators._window_parts import Index, runs
+from ridgeline.operators._window_parts import runs
 from ridgeline.operators._windows import Global, Session
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
