@@ -198,9 +198,6 @@ class PartitionedInput(EventTime, PushInput, Emits[T]):
 
     begin: str | datetime | dict[str, Any] | None = Field(default=None, kw_only=True)
     until: Literal["end"] | None = Field(default=None, kw_only=True)
-    timestamp: str | None = Field(default=None, kw_only=True)
-    lateness: Duration | None = Field(default=None, kw_only=True)
-    idle_after: Duration | None = Field(default=None, kw_only=True)
     discover_every: Duration = Field(default=10.0, kw_only=True)
     window_records: int = Field(default=4_000_000, gt=0, kw_only=True)
     window_bytes: int = Field(default=256 * 2**20, gt=0, kw_only=True)

@@ -19,7 +19,7 @@ import pyarrow.fs
 
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import RidgelineError, did_you_mean, nearest
+from ridgeline.api.errors import RidgelineError, did_you_mean, nearest, shorten
 from ridgeline.api.support.files import is_local, resolve
 from ridgeline.operators._halving import take_fitting
 
@@ -282,33 +282,25 @@ def refuse_folders(file: str, lacking: Iterable[str]) -> None:
             raise RidgelineError(msg + "leave it out of `schema`, or read the folders by `SparkInput`")
 
 
-def columns_in(file: str, schema: Schema, found: Sequence[str]) -> tuple[list[str], str]:
-    """The columns of a schema that a file has, and the name of one that it must have and lacks, or "".
+def checked_columns(file: str, schema: Schema, found: Sequence[str], header: str | None = None) -> list[str]:
+    """The columns of a schema that a file has. `header`: the text that names them, if there is one.
 
     A column that may be null need not be there, unless none is, or the file has one of a similar name. Raises
-    RidgelineError for one that names a folder.
+    RidgelineError for another one that is missing, for one that is there twice, or that names a folder.
     """
+    beside = "" if header is None else f" its header is {shorten(header)};"
     names = schema.arrow.names
     refuse_folders(file, [name for name in names if name not in found])
     there = [name for name in names if name in found]
     optional, others = optional_columns(schema), set(found) - set(names)
     for name in names:
         if name not in found and (not there or name not in optional or nearest(name, others)):
-            return there, name
-    return there, ""
-
-
-def checked_columns(file: str, schema: Schema, found: Sequence[str]) -> list[str]:
-    """The columns of a schema that a file with types of its own has, such as one of Parquet, Arrow or Avro.
-
-    Raises RidgelineError for one that is missing or there twice.
-    """
-    there, missing = columns_in(file, schema, found)
-    if missing:
-        msg = f"file `{file}` has no column `{missing}`; {did_you_mean(missing, found)} "
-        raise RidgelineError(msg + "Name the columns of `schema` so")
-    for name in there:
+            remedy = "Name the columns of `schema` so"
+            remedy += "" if header is None else ", or set `delimiter`"
+            raise RidgelineError(
+                f"file `{file}` has no column `{name}`;{beside} {did_you_mean(name, found)} {remedy}"
+            )
         if found.count(name) > 1:
-            msg = f"file `{file}` has the column `{name}` twice; write it once"
-            raise RidgelineError(msg)
+            remedy = "write it once" if header is None else "rename one of them"
+            raise RidgelineError(f"file `{file}` has the column `{name}` twice;{beside} {remedy}")
     return there

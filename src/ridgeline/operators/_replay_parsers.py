@@ -17,10 +17,10 @@ from ridgeline.api.columns.casting import is_bytes, is_text, refuse_changing
 from ridgeline.api.columns.nulls import MisplacedNullError, optional_columns, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker
-from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean, shorten
+from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import port_schema
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of, whole
-from ridgeline.operators._replay_files import columns_in, refuse_folders
+from ridgeline.operators._replay_files import checked_columns, refuse_folders
 from ridgeline.operators._replay_lines import LineParser, scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
@@ -78,19 +78,7 @@ class CsvParser(LineParser):
                 "write `\\n` or `\\r\\n`"
             )
         self._names = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
-        self._there, missing = columns_in(file, self._schema, self._names)
-        if missing:
-            raise RidgelineError(
-                f"file `{file}` has no column `{missing}`; its header is {shorten(header)}; "
-                f"{did_you_mean(missing, self._names)} "
-                "Name the columns of `schema` as the header does, or set `delimiter`"
-            )
-        for name in self._there:
-            if self._names.count(name) > 1:
-                raise RidgelineError(
-                    f"file `{file}` has the column `{name}` twice; its header is {shorten(header)}; "
-                    "rename one of them"
-                )
+        self._there = checked_columns(file, self._schema, self._names, header)
 
     @property
     def fields(self) -> int:

@@ -10,7 +10,6 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputOperator, OutputPort, Schema, State
-from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.operators.generators import Column
 
@@ -54,8 +53,6 @@ class EventGenerator(EventTime, InputOperator):
     per_window: int = Field(default=1_000, ge=1, le=_MOST_ROWS)
     count: int | None = Field(default=None, ge=0)
     seed: int = 0
-    timestamp: str | None = None
-    lateness: Duration | None = None
 
     position = State(0, moves="same")
     """How many records all partitions together have made; the same in each."""

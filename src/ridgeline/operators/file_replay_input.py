@@ -15,7 +15,6 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
-from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import AtPath
@@ -198,9 +197,6 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
     rows_in_turn: int = Field(default=1, gt=0)
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     null_values: list[str] = Field(default=["", "NA"])
-    timestamp: str | None = None
-    lateness: Duration | None = None
-    idle_after: Duration | None = None
 
     files = State[tuple[ReplayFile, ...]]((), moves="same")
     position = State(Position(), moves="same")

@@ -19,7 +19,7 @@ from ridgeline.api.context import Control, OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.support.duration import Duration, parse_duration
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import waiting_for_store
@@ -120,9 +120,6 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
     schema: SchemaType[T] | None = None
     begin: Literal["earliest", "latest"] = "earliest"
     when_lost: Literal["fail", "skip"] = "fail"
-    timestamp: str | None = None
-    lateness: Duration | None = None
-    idle_after: Duration | None = None
     when_missing: Literal["fail", "wait"] = "fail"
 
     def __post_init__(self) -> None:

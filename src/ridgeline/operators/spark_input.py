@@ -14,7 +14,6 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.operators._checking import fitting
@@ -102,9 +101,6 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
     schema: SchemaType[T] = Field(kw_only=True)
     transform: Callable[[DataFrame], DataFrame] | None = None
     source_schema: SchemaType[Any] | str | None = None
-    timestamp: str | None = None
-    lateness: Duration | None = None
-    idle_after: Duration | None = None
     order: Literal["file"] | None = None
 
     def property_faults(self) -> list[tuple[str, object, str]]:

@@ -17,7 +17,6 @@ from ridgeline.api.errors import ContainerAbortError, RidgelineError, SchemaErro
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
-from ridgeline.api.support.duration import Duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import resolve
@@ -102,10 +101,6 @@ class ListInput(EventTime, InputOperator, Emits[T]):
 
     progress_unit = "records"
     output = OutputPort[T](Any)
-
-    timestamp: str | None = None
-    lateness: Duration | None = None
-    idle_after: Duration | None = None
 
     position = State(0, moves="same")
 

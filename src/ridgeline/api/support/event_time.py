@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from pydantic import Field
 
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.duration import Duration, parse_duration
 
 
 class EventTime(Operator):
-    """A mixin of inputs with the properties `timestamp`, `lateness` and, where it has one, `idle_after`."""
+    """A mixin of inputs with the properties `timestamp`, `lateness` and `idle_after`."""
 
     gives_record_times: ClassVar[bool] = False
     """Whether records have times without `timestamp`."""
 
-    if TYPE_CHECKING:  # each input declares them at a place of its own
-
-        @property
-        def timestamp(self) -> str | None:
-            """The column."""
-
-        @property
-        def lateness(self) -> Duration | None:
-            """How much older a record may be than the newest before it."""
+    timestamp: str | None = Field(default=None, kw_only=True)
+    lateness: Duration | None = Field(default=None, kw_only=True)
+    idle_after: Duration | None = Field(default=None, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `lateness` of records without times."""
@@ -43,5 +39,4 @@ class EventTime(Operator):
 
     def idle_seconds(self) -> float | None:
         """`idle_after` in seconds."""
-        idle: Duration | None = getattr(self, "idle_after", None)
-        return None if idle is None else parse_duration(idle)
+        return None if self.idle_after is None else parse_duration(self.idle_after)
